@@ -1,0 +1,28 @@
+//! Where things are on a Windows node.
+//!
+//! All paths use backslashes, as Windows programs and the services document do; SFTP wants [`to_sftp`].
+
+/// The agent's program.
+pub const AGENT_EXE: &str = r"C:\k\windows-storage-agent.exe";
+/// The agent's own folder: requests, uploads, journal. Only SYSTEM and Administrators may use it.
+pub const STATE_DIR: &str = r"C:\k\windows-storage";
+/// Where SFTP puts what a request refers to.
+pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
+/// The agent's log files.
+pub const AGENT_LOG_DIR: &str = r"C:\var\log\windows-storage-agent";
+/// csi-proxy's program.
+pub const CSI_PROXY_EXE: &str = r"C:\k\csi-proxy.exe";
+/// csi-proxy's log folder; csi-proxy does not make it.
+pub const CSI_PROXY_LOG_DIR: &str = r"C:\var\log\csi-proxy";
+/// The agent's service name.
+pub const AGENT_SERVICE: &str = "windows-storage-agent";
+/// csi-proxy's service name, the one that WMCO uses.
+pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
+/// The pipe over which the agent's command reaches the agent's service.
+pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
+
+/// The same path as SFTP servers on Windows take it: `C:/k/file`.
+#[must_use]
+pub fn to_sftp(windows_path: &str) -> String {
+    windows_path.replace('\\', "/")
+}

@@ -1,0 +1,226 @@
+//! The requests that the operator hands to the agent, and the agent's answers.
+//!
+//! A request is a JSON file that SFTP has brought; an answer is one line of JSON, the last line of standard output.
+//! Readers take unknown fields and unknown enum values, so that an operator and an agent of neighbouring versions
+//! understand each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::Service;
+
+/// What a node shall look like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Names the request's content: the same identifier means the same request.
+    pub id: String,
+    /// Files that must have the given content before services start.
+    pub files: Vec<DesiredFile>,
+    /// The services to keep running, their commands fully resolved.
+    pub services: Vec<Service>,
+    /// Pipes that prove that a service works.
+    pub pipes: Vec<ServicePipes>,
+    /// How long a service's process may take to end before it is terminated, in seconds.
+    pub stop_timeout_seconds: u32,
+    /// How long a service may take from its start to its pipes, in seconds.
+    pub start_timeout_seconds: u32,
+}
+
+/// A file and the content that it must have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DesiredFile {
+    /// Where the file belongs.
+    pub path: String,
+    /// The content's SHA-256 in lower-case hexadecimal.
+    pub sha256: String,
+    /// Where SFTP has put the content; absent where the file is said to be right already.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub upload: Option<String>,
+}
+
+/// The named pipes that a service opens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServicePipes {
+    /// The service's name.
+    pub service: String,
+    /// Pipe names without `\\.\pipe\`.
+    pub pipes: Vec<String>,
+}
+
+/// The agent's answer to a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum Answer {
+    /// To `status`.
+    Status(NodeState),
+    /// To `apply`.
+    ApplyResult(ApplyResult),
+    /// To `install`.
+    Installed {
+        /// SHA-256 of the agent that is installed now.
+        sha256: String,
+    },
+    /// The command could not be carried out, and nothing was handed to the service.
+    Error(Failure),
+}
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplyResult {
+    /// The request's identifier.
+    pub id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it did not end well.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<Failure>,
+    /// Milliseconds between the old pipes closing and the new ones opening, where a running service was replaced.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interruption_milliseconds: Option<u64>,
+    /// What the node looks like now.
+    pub state: NodeState,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The node was changed and is as requested.
+    Applied,
+    /// The node was as requested already.
+    Unchanged,
+    /// The new state did not work; what was there before is back and running.
+    RolledBack,
+    /// The request was refused or could not be completed.
+    Failed,
+    /// A value of a newer agent.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// For metrics and decisions.
+    pub category: FailureCategory,
+    /// For people: what happened and to what.
+    pub message: String,
+}
+
+/// The kinds of failure, bounded for metrics and decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FailureCategory {
+    /// The request is not valid.
+    InvalidRequest,
+    /// The services document uses something that this agent does not carry out.
+    Unsupported,
+    /// An uploaded file is not there.
+    UploadMissing,
+    /// A file's content is not what was announced.
+    HashMismatch,
+    /// No space is left on the node.
+    DiskFull,
+    /// Windows refused access.
+    AccessDenied,
+    /// A file stays in use.
+    FileInUse,
+    /// A service could not be created, changed or started.
+    ServiceStart,
+    /// A service's process does not end.
+    ServiceStop,
+    /// A service runs but its pipes do not open.
+    PipesMissing,
+    /// The agent's service cannot be reached.
+    AgentUnavailable,
+    /// Something else.
+    Internal,
+    /// A value of a newer agent.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What the agent sees on its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeState {
+    /// The agent's version.
+    pub agent_version: String,
+    /// SHA-256 of the installed agent; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agent_sha256: Option<String>,
+    /// The agent's service.
+    pub agent_service: ServiceState,
+    /// The request that the agent keeps the node to; absent before the first.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub request_id: Option<String>,
+    /// A request that is being carried out, or that was cut off and will be undone at the agent's next start.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unfinished_request_id: Option<String>,
+    /// The services of the kept request.
+    pub services: Vec<ServiceStatus>,
+    /// The files of the kept request and those that were asked for.
+    pub files: Vec<FileStatus>,
+    /// The pipes of the kept request.
+    pub pipes: Vec<PipeStatus>,
+}
+
+/// One service as the Service Control Manager shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceStatus {
+    /// The service's name.
+    pub name: String,
+    /// Its state.
+    pub state: ServiceState,
+    /// Its process, while it has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub process_id: Option<u32>,
+    /// Its command line as configured; absent where the service is missing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub command: Option<String>,
+    /// How often the agent had to start it again since the agent's own start.
+    #[serde(default)]
+    pub restarts: u32,
+}
+
+/// A service's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ServiceState {
+    /// There is no such service.
+    #[default]
+    Missing,
+    /// Not running.
+    Stopped,
+    /// On its way up.
+    StartPending,
+    /// On its way down.
+    StopPending,
+    /// Running, as the Service Control Manager sees it; its pipes may still be missing.
+    Running,
+    /// Paused, or on the way there or back.
+    Paused,
+    /// A value of a newer agent.
+    #[serde(other)]
+    Unknown,
+}
+
+/// One file's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Its path.
+    pub path: String,
+    /// Its content's SHA-256; absent where there is no such file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sha256: Option<String>,
+}
+
+/// One named pipe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeStatus {
+    /// Its name without `\\.\pipe\`.
+    pub name: String,
+    /// Whether somebody serves it.
+    pub open: bool,
+}
