@@ -1,1 +1,3 @@
 //! Real parts for tests, the demo and the local run: a Kubernetes control plane and Windows hosts in a box.
+
+pub mod cleanup;
