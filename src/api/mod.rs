@@ -1,0 +1,35 @@
+//! The custom resources of this operator, and the parts that it uses of others'.
+
+mod operator_condition;
+mod windows_node_storage;
+mod windows_storage;
+
+use kube::CustomResourceExt;
+
+pub use operator_condition::{Condition as GateCondition, OperatorCondition, Overrides, UPGRADEABLE};
+pub use windows_node_storage::{CsiProxyStatus, WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
+pub use windows_storage::{
+    Counts, CsiProxySpec, Management, SshSpec, UpgradeGate, Verdict, WindowsStorage, WindowsStorageSpec,
+    WindowsStorageStatus,
+};
+
+/// The name of the one `WindowsStorage` object.
+pub const SETTINGS_NAME: &str = "cluster";
+
+/// The operator's custom resource definitions with the file name of each.
+///
+/// # Panics
+/// Never: the definitions are data of this program that always serialize.
+#[must_use]
+pub fn custom_resource_definitions() -> Vec<(String, String)> {
+    [WindowsStorage::crd(), WindowsNodeStorage::crd()]
+        .into_iter()
+        .map(|crd| {
+            let name = crd.metadata.name.clone().unwrap_or_default();
+            let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
+            #[expect(clippy::expect_used, reason = "a definition made by the derive macro always serializes")]
+            let text = serde_yaml::to_string(&crd).expect("a CRD serializes");
+            (format!("{group}_{plural}.yaml"), text)
+        })
+        .collect()
+}

@@ -1,0 +1,101 @@
+//! `WindowsNodeStorage`: what the operator found on one Windows node.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Nothing: this resource has a status only.
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "windowsstorage.dev",
+    version = "v1alpha1",
+    kind = "WindowsNodeStorage",
+    plural = "windowsnodestorages",
+    shortname = "wns",
+    status = "WindowsNodeStorageStatus",
+    derive = "PartialEq",
+    doc = "What the operator found on one Windows node. Written by the operator, owned by the Node of the same name.",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"CSI-Proxy","type":"string","jsonPath":".status.csiProxy.version"}"#,
+    printcolumn = r#"{"name":"Service","type":"string","jsonPath":".status.csiProxy.serviceState"}"#,
+    printcolumn = r#"{"name":"CSINode","type":"boolean","jsonPath":".status.csiNode"}"#,
+    printcolumn = r#"{"name":"Missing-Drivers","type":"string","jsonPath":".status.missingDrivers"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+pub struct WindowsNodeStorageSpec {}
+
+/// What the operator found on one Windows node.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WindowsNodeStorageStatus {
+    /// Managed or External.
+    #[serde(default)]
+    pub management: String,
+    /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub csi_proxy: Option<CsiProxyStatus>,
+    /// Whether the node has its CSINode object.
+    #[serde(default)]
+    pub csi_node: bool,
+    /// CSI drivers that are registered on the node.
+    #[serde(default)]
+    pub drivers: Vec<String>,
+    /// CSI drivers that workloads need and that are not registered on the node.
+    #[serde(default)]
+    pub missing_drivers: Vec<String>,
+    /// When the operator was last on the node, as of the last change of this status.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_contact_time: Option<Time>,
+    /// CSIProxyReady, CSINodePresent, DriversRegistered, Ready.
+    #[serde(default)]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+/// csi-proxy as last seen on the node.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CsiProxyStatus {
+    /// Its version, where its binary is one that the operator knows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub version: Option<String>,
+    /// SHA-256 of its binary.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sha256: Option<String>,
+    /// The service's state.
+    #[serde(default)]
+    pub service_state: String,
+    /// Named pipes that are open.
+    #[serde(default)]
+    pub open_pipes: u32,
+    /// Named pipes that should be open and are not.
+    #[serde(default)]
+    pub missing_pipes: Vec<String>,
+    /// How often the agent had to start the service again since the agent's own start.
+    #[serde(default)]
+    pub restarts: u32,
+}
+
+/// Conditions merge by type for whoever applies them from outside.
+pub(super) fn conditions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": {
+                "type": {"type": "string", "maxLength": 316},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
+                "message": {"type": "string", "maxLength": 32768}
+            }
+        }
+    })
+}

@@ -1,0 +1,78 @@
+//! The cluster as plain data: what was read, and whether it is complete.
+
+mod objects;
+mod table;
+
+pub use objects::{
+    Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume, PodVolumeSource, Secret,
+    StorageClass, VolumeType,
+};
+pub use table::Table;
+
+use crate::api::{WindowsNodeStorageStatus, WindowsStorage};
+
+/// Everything that the operator knows of the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Nodes by name.
+    pub nodes: Table<String, Node>,
+    /// `CSINodes` by name.
+    pub csi_nodes: Table<String, CsiNode>,
+    /// Names of `CSIDrivers`.
+    pub csi_drivers: Table<String, ()>,
+    /// Pods that have a volume of interest or mount one of csi-proxy's pipes.
+    pub pods: Table<ObjectKey, Pod>,
+    /// Claims.
+    pub claims: Table<ObjectKey, Claim>,
+    /// `PersistentVolumes` by name.
+    pub volumes: Table<String, PersistentVolume>,
+    /// `StorageClasses` by name.
+    pub classes: Table<String, StorageClass>,
+    /// What the administrator wants: the object `cluster`.
+    pub settings: Table<String, WindowsStorage>,
+    /// The status that the operator itself has written per Windows node.
+    pub node_statuses: Table<String, WindowsNodeStorageStatus>,
+    /// `ConfigMaps` of the operator's namespace.
+    pub config_maps: Table<String, ConfigMap>,
+    /// The Secret with the SSH key.
+    pub secrets: Table<String, Secret>,
+}
+
+impl Cluster {
+    /// The kinds on which the verdict rests and that have not been read completely, with the reason where it is known.
+    #[must_use]
+    pub fn unread(&self) -> Vec<(&'static str, Option<&str>)> {
+        let tables = [
+            ("Node", self.nodes.is_complete(), self.nodes.problem()),
+            ("CSINode", self.csi_nodes.is_complete(), self.csi_nodes.problem()),
+            ("CSIDriver", self.csi_drivers.is_complete(), self.csi_drivers.problem()),
+            ("Pod", self.pods.is_complete(), self.pods.problem()),
+            ("PersistentVolumeClaim", self.claims.is_complete(), self.claims.problem()),
+            ("PersistentVolume", self.volumes.is_complete(), self.volumes.problem()),
+            ("StorageClass", self.classes.is_complete(), self.classes.problem()),
+            ("WindowsStorage", self.settings.is_complete(), self.settings.problem()),
+        ];
+        tables.into_iter().filter(|(_, complete, _)| !complete).map(|(kind, _, problem)| (kind, problem)).collect()
+    }
+
+    /// Whether everything that work on nodes depends on has been read.
+    #[must_use]
+    pub fn knows_configuration(&self) -> bool {
+        self.config_maps.is_complete()
+            && self.secrets.is_complete()
+            && self.settings.is_complete()
+            && self.nodes.is_complete()
+            && self.node_statuses.is_complete()
+    }
+
+    /// The Windows nodes, by name.
+    pub fn windows_nodes(&self) -> impl Iterator<Item = (&String, &Node)> {
+        self.nodes.iter().filter(|(_, node)| node.is_windows())
+    }
+
+    /// What the administrator wants, by default everything at its default.
+    #[must_use]
+    pub fn wanted(&self) -> crate::api::WindowsStorageSpec {
+        self.settings.get(crate::api::SETTINGS_NAME).map(|object| object.spec.clone()).unwrap_or_default()
+    }
+}

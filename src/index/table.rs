@@ -1,0 +1,141 @@
+//! One kind of object as a keyed table that knows whether it has been read completely.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The objects of one kind.
+///
+/// A table is fed by a watch: `begin`, any number of `apply`, then `finish` for a list; single `apply` and `delete`
+/// afterwards. What a new list does not name any more is removed when that list is finished, not before.
+#[derive(Clone, Debug)]
+pub struct Table<K, V> {
+    rows: BTreeMap<K, V>,
+    listing: Option<BTreeSet<K>>,
+    complete: bool,
+    problem: Option<String>,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), listing: None, complete: false, problem: None }
+    }
+}
+
+impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
+    /// A list starts.
+    pub fn begin(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    /// An object was listed, added or changed. Says whether that changes anything.
+    pub fn apply(&mut self, key: K, value: V) -> bool {
+        if let Some(listing) = &mut self.listing {
+            listing.insert(key.clone());
+        }
+        match self.rows.get(&key) {
+            Some(old) if *old == value => false,
+            _ => {
+                self.rows.insert(key, value);
+                true
+            }
+        }
+    }
+
+    /// An object is gone, or no longer of interest. Says whether that changes anything.
+    pub fn delete(&mut self, key: &K) -> bool {
+        self.rows.remove(key).is_some()
+    }
+
+    /// A list is complete. Says whether that changes anything.
+    pub fn finish(&mut self) -> bool {
+        let mut changed = !self.complete || self.problem.is_some();
+        if let Some(listing) = self.listing.take() {
+            let before = self.rows.len();
+            self.rows.retain(|key, _| listing.contains(key));
+            changed |= self.rows.len() != before;
+        }
+        self.complete = true;
+        self.problem = None;
+        changed
+    }
+
+    /// Reading fails. What was read before stays. Says whether that changes anything.
+    pub fn fail(&mut self, problem: String) -> bool {
+        let changed = self.problem.as_ref() != Some(&problem);
+        self.problem = Some(problem);
+        changed
+    }
+
+    /// Whether the table has been read completely at least once.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Why reading fails at present.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// The object of that key.
+    pub fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: std::borrow::Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        self.rows.get(key)
+    }
+
+    /// All objects in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_is_complete_and_an_unread_one_is_not() {
+        let mut table = Table::<String, u8>::default();
+        assert!(!table.is_complete());
+        table.begin();
+        assert!(!table.is_complete());
+        assert!(table.finish());
+        assert!(table.is_complete());
+        table.begin();
+        assert!(!table.finish(), "a second list without a difference changes nothing");
+    }
+
+    #[test]
+    fn a_new_list_removes_what_it_does_not_name_only_at_its_end() {
+        let mut table = Table::default();
+        table.begin();
+        table.apply("a", 1);
+        table.apply("b", 2);
+        table.finish();
+        table.begin();
+        assert!(!table.apply("b", 2));
+        assert_eq!(table.get(&"a"), Some(&1), "a list that is cut off removes nothing");
+        assert!(table.finish());
+        assert_eq!(table.get(&"a"), None);
+        assert_eq!(table.get(&"b"), Some(&2));
+    }
+
+    #[test]
+    fn a_failure_keeps_what_was_read() {
+        let mut table = Table::default();
+        table.begin();
+        table.apply("a", 1);
+        table.finish();
+        assert!(table.fail("forbidden".into()));
+        assert!(!table.fail("forbidden".into()));
+        assert!(table.is_complete());
+        assert_eq!(table.get(&"a"), Some(&1));
+        table.begin();
+        table.apply("a", 1);
+        assert!(table.finish(), "the end of a problem is a change");
+        assert_eq!(table.problem(), None);
+    }
+}

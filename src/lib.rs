@@ -1,0 +1,12 @@
+//! Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
+//! workloads lack their CSI drivers.
+//!
+//! Data goes one way: [`watch`] fills the [`index`], [`assess`] judges it, [`run`] lets [`node`], [`services`],
+//! [`gate`] and [`status`] act on the judgement, and what they observe goes back into the judgement.
+
+pub mod api;
+pub mod index;
+pub mod assess;
+pub mod watch;
+pub mod payload;
+pub mod services;

@@ -1,0 +1,144 @@
+//! The programs that the operator brings to Windows nodes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// What is wrong with the payload folder.
+#[derive(Debug, thiserror::Error)]
+pub enum PayloadError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}; `make payload` builds the programs for Windows nodes, --payload-dir says where they are", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The manifest does not parse.
+    #[error("{path} is not a payload manifest: {source}", path = path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A file is not what the manifest says.
+    #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it anew", path = path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Its sum.
+        found: String,
+        /// The sum that it should have.
+        pinned: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    csi_proxy: ManifestEntry,
+    agent: ManifestEntry,
+}
+
+#[derive(Deserialize)]
+struct ManifestEntry {
+    file: String,
+    version: String,
+    sha256: String,
+}
+
+/// A program for Windows nodes, checked against its pinned hash.
+#[derive(Clone)]
+pub struct Program {
+    /// Its version, as its builder names it.
+    pub version: String,
+    /// Its SHA-256 in lower-case hexadecimal.
+    pub sha256: String,
+    /// Its content.
+    pub content: Arc<[u8]>,
+}
+
+/// All that goes to a node.
+#[derive(Clone)]
+pub struct Payload {
+    /// csi-proxy.
+    pub csi_proxy: Program,
+    /// The agent.
+    pub agent: Program,
+}
+
+impl Payload {
+    /// Reads `payload.json` in that folder and the files that it names, and checks their hashes.
+    pub fn load(folder: &Path) -> Result<Self, PayloadError> {
+        let path = folder.join("payload.json");
+        let text = read(&path)?;
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|source| PayloadError::Manifest { path, source })?;
+        Ok(Self { csi_proxy: program(folder, manifest.csi_proxy)?, agent: program(folder, manifest.agent)? })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
+    std::fs::read(path).map_err(|source| PayloadError::Read { path: path.to_owned(), source })
+}
+
+fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
+    let path = folder.join(&entry.file);
+    let content = read(&path)?;
+    let found = sha256_hex(&content);
+    if found != entry.sha256 {
+        return Err(PayloadError::Changed { path, found, pinned: entry.sha256 });
+    }
+    Ok(Program { version: entry.version, sha256: found, content: content.into() })
+}
+
+/// SHA-256 in lower-case hexadecimal.
+#[must_use]
+pub fn sha256_hex(content: &[u8]) -> String {
+    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut text, byte| {
+        use std::fmt::Write;
+        // Writing to a String does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(agent_sum: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.exe"), b"agent").unwrap();
+        std::fs::write(folder.path().join("c.exe"), b"proxy").unwrap();
+        let manifest = format!(
+            r#"{{"csiProxy":{{"file":"c.exe","version":"v1","sha256":"{}"}},"agent":{{"file":"a.exe","version":"v2","sha256":"{agent_sum}"}}}}"#,
+            sha256_hex(b"proxy")
+        );
+        std::fs::write(folder.path().join("payload.json"), manifest).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_payload_is_read_whole() {
+        let payload = Payload::load(folder(&sha256_hex(b"agent")).path()).unwrap();
+        assert_eq!(&*payload.agent.content, b"agent");
+        assert_eq!(payload.csi_proxy.version, "v1");
+    }
+
+    #[test]
+    fn a_file_that_differs_from_its_pinned_hash_is_refused() {
+        let folder = folder(&sha256_hex(b"another"));
+        assert!(matches!(Payload::load(folder.path()), Err(PayloadError::Changed { .. })));
+    }
+
+    #[test]
+    fn a_missing_folder_says_how_to_get_one() {
+        let Err(error) = Payload::load(Path::new("/nonexistent")) else { panic!("there is no such folder") };
+        assert!(error.to_string().contains("make payload"), "{error}");
+    }
+}

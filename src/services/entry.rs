@@ -1,0 +1,31 @@
+//! The entry that keeps csi-proxy running.
+
+use windows_storage_agent::document::Service;
+use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE};
+
+/// Megabytes at which csi-proxy's log starts over. Its logging library never rotates, and its own default of 1,800 MB
+/// is more than a small node can bear.
+const LOG_MEGABYTES: u32 = 50;
+
+/// The service as it stands in the `windows-services` document.
+///
+/// Source of the flags: WMCO's entry of the same name.
+#[must_use]
+pub fn csi_proxy_service(extra_args: &[String]) -> Service {
+    let mut command = format!(
+        r"{CSI_PROXY_EXE} -log_file={CSI_PROXY_LOG_DIR}\csi-proxy.log -log_file_max_size={LOG_MEGABYTES} -logtostderr=false -windows-service --v=2"
+    );
+    for argument in extra_args {
+        command.push(' ');
+        command.push_str(argument);
+    }
+    Service {
+        name: CSI_PROXY_SERVICE.to_owned(),
+        path: command,
+        node_variables_in_command: Vec::new(),
+        powershell_pre_scripts: Vec::new(),
+        dependencies: Vec::new(),
+        bootstrap: false,
+        priority: 2,
+    }
+}

@@ -1,0 +1,10 @@
+//! The `windows-services` ConfigMap: our entry in it, and the document that nodes are kept to.
+
+mod config_map;
+mod entry;
+
+pub use config_map::{Document, ServicesError, Step, parse, plan};
+pub use entry::csi_proxy_service;
+
+/// The ConfigMap's name.
+pub const CONFIG_MAP: &str = "windows-services";

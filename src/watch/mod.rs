@@ -1,0 +1,160 @@
+//! Watches that keep the [`index`](crate::index) as the cluster is.
+
+mod objects;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1 as core;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::api::{WindowsNodeStorage, WindowsStorage};
+use crate::index::{Cluster, Table};
+pub use objects::Watched;
+use objects::{ClaimObject, ClassObject, CsiDriverObject, CsiNodeObject, NodeObject, PodObject, VolumeObject};
+
+/// The index, shared between the watches that fill it and those who read it.
+#[derive(Clone)]
+pub struct SharedCluster {
+    cluster: Arc<Mutex<Cluster>>,
+    revision: watch::Sender<u64>,
+}
+
+impl Default for SharedCluster {
+    fn default() -> Self {
+        Self { cluster: Arc::default(), revision: watch::Sender::new(0) }
+    }
+}
+
+impl SharedCluster {
+    /// The index, for a moment: never hold this over an await.
+    pub fn read(&self) -> MutexGuard<'_, Cluster> {
+        // The index is plain data whose every change is one call: a panic elsewhere leaves it usable.
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whenever something in the index has changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
+        if change(&mut self.read()) {
+            self.revision.send_modify(|revision| *revision += 1);
+        }
+    }
+}
+
+/// The objects of the operator's own namespace and how to select them.
+#[derive(Clone, Debug)]
+pub struct OwnNamespace {
+    /// The namespace.
+    pub namespace: String,
+    /// The Secret with the SSH key; no other Secret is read.
+    pub secret: String,
+}
+
+/// Starts one watch a kind. They run until the set is dropped; none of them ends by itself.
+pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let all = watcher::Config::default().page_size(500);
+    let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
+    let config_maps = Api::<core::ConfigMap>::namespaced(client.clone(), &own.namespace);
+    let secrets = Api::<core::Secret>::namespaced(client.clone(), &own.namespace);
+
+    macro_rules! watch {
+        ($kind:ty, $table:ident) => {
+            watch!($kind, $table, Api::all(client.clone()), all.clone())
+        };
+        ($kind:ty, $table:ident, $api:expr, $config:expr) => {
+            tasks.spawn(feed::<$kind>($api, $config, shared.clone(), |cluster| &mut cluster.$table));
+        };
+    }
+    watch!(NodeObject, nodes);
+    watch!(CsiNodeObject, csi_nodes);
+    watch!(CsiDriverObject, csi_drivers);
+    watch!(PodObject, pods);
+    watch!(ClaimObject, claims);
+    watch!(VolumeObject, volumes);
+    watch!(ClassObject, classes);
+    watch!(WindowsStorage, settings);
+    watch!(WindowsNodeStorage, node_statuses);
+    watch!(core::ConfigMap, config_maps, config_maps, all.clone());
+    watch!(core::Secret, secrets, secrets, secret);
+    tasks
+}
+
+async fn feed<K: Watched>(
+    api: Api<K>,
+    config: watcher::Config,
+    shared: SharedCluster,
+    table: fn(&mut Cluster) -> &mut Table<K::Key, K::Row>,
+) {
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => shared.update(|cluster| absorb(table(cluster), event)),
+            Err(error) => {
+                let kind = K::kind(&());
+                tracing::warn!(%kind, %error, "watch interrupted; it is tried again with growing pauses");
+                let problem = explain(&error);
+                shared.update(|cluster| {
+                    let table = table(cluster);
+                    // A custom resource whose definition is not installed has no objects, so the defaults hold.
+                    if is_own_kind::<K>() && is_not_found(&error) {
+                        return table.finish();
+                    }
+                    table.fail(problem)
+                });
+            }
+        }
+    }
+}
+
+fn absorb<K: Watched>(table: &mut Table<K::Key, K::Row>, event: watcher::Event<K>) -> bool {
+    match event {
+        watcher::Event::Init => {
+            table.begin();
+            false
+        }
+        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+            let key = object.key();
+            match object.row() {
+                Some(row) => table.apply(key, row),
+                None => table.delete(&key),
+            }
+        }
+        watcher::Event::Delete(object) => table.delete(&object.key()),
+        watcher::Event::InitDone => table.finish(),
+    }
+}
+
+fn is_own_kind<K: Watched>() -> bool {
+    K::group(&()) == "windowsstorage.dev"
+}
+
+fn status_of(error: &watcher::Error) -> Option<&kube::core::Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+fn is_not_found(error: &watcher::Error) -> bool {
+    status_of(error).is_some_and(|status| status.code == 404)
+}
+
+fn explain(error: &watcher::Error) -> String {
+    match status_of(error) {
+        Some(status) if status.code == 403 => format!("reading it is forbidden: {}", status.message),
+        Some(status) => status.message.clone(),
+        None => error.to_string(),
+    }
+}
