@@ -1,3 +1,5 @@
 //! Real parts for tests, the demo and the local run: a Kubernetes control plane and Windows hosts in a box.
 
 pub mod cleanup;
+pub mod control_plane;
+pub mod parts;

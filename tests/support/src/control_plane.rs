@@ -1,0 +1,350 @@
+//! A Kubernetes control plane of real etcd and real kube-apiserver, without a kubelet.
+
+mod clients;
+mod pki;
+
+use std::fmt::Display;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::pki::{Authority, Identity};
+use crate::cleanup::Guardian;
+use crate::parts::part;
+
+/// How long a server may take; far more than it needs, for a machine that builds at the same time.
+const START_DEADLINE: Duration = Duration::from_secs(120);
+
+/// A running control plane. It ends and its files go when it is dropped, or when this process ends in whatever way.
+#[derive(Debug)]
+pub struct ControlPlane {
+    /// Taken in `drop` only.
+    guardian: Option<Guardian>,
+    dir: PathBuf,
+    authority: Authority,
+    admin: Identity,
+    api_address: SocketAddr,
+    server: String,
+    etcd: String,
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    kubeconfigs: AtomicU32,
+    children: Mutex<Children>,
+}
+
+#[derive(Debug, Default)]
+struct Children {
+    etcd: Option<Child>,
+    api_server: Option<Child>,
+    controller_manager: Option<Child>,
+}
+
+impl ControlPlane {
+    /// Starts etcd and kube-apiserver on free ports of 127.0.0.1, and returns when the API is ready.
+    pub fn start() -> Result<Self> {
+        // Between the choice of a free port and its use another process may take it.
+        let mut attempts = 3;
+        loop {
+            match Self::try_start() {
+                Err(error)
+                    if attempts > 1 && format!("{error:#}").contains("address already in use") =>
+                {
+                    attempts -= 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start() -> Result<Self> {
+        let guardian = Guardian::temp("control-plane")?;
+        let dir = guardian.dir().to_owned();
+        let authority = Authority::new()?;
+        let admin = authority.client("admin", &["system:masters"])?;
+        let [etcd_address, api_address] = free_addresses()?;
+        let mut control_plane = Self {
+            guardian: Some(guardian),
+            authority,
+            admin,
+            api_address,
+            server: format!("https://{api_address}"),
+            etcd: format!("http://{etcd_address}"),
+            kubectl: part("kubectl")?,
+            kubeconfig: PathBuf::new(),
+            kubeconfigs: AtomicU32::new(0),
+            children: Mutex::default(),
+            dir,
+        };
+        control_plane.write_keys()?;
+        control_plane.kubeconfig = control_plane
+            .write_kubeconfig("admin", &clients::client_keys(&control_plane.admin)?)?;
+        let etcd = control_plane.start_etcd()?;
+        control_plane.children().etcd = Some(etcd);
+        control_plane.start_api_server()?;
+        Ok(control_plane)
+    }
+
+    /// The address of the API, as `https://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// A kubeconfig with all rights, complete in itself.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The control plane's directory: logs, keys, kubeconfigs. It goes with the control plane.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Starts the API server, which must not run, and returns when it is ready.
+    pub fn start_api_server(&self) -> Result<()> {
+        let file = |name: &str| self.dir.join(name);
+        let mut command = self.guarded(&part("kube-apiserver")?);
+        option(&mut command, "etcd-servers", &self.etcd);
+        option(&mut command, "secure-port", self.api_address.port());
+        option(&mut command, "cert-dir", file("cert-dir").display());
+        option(&mut command, "tls-cert-file", file("server.crt").display());
+        option(
+            &mut command,
+            "tls-private-key-file",
+            file("server.key").display(),
+        );
+        option(&mut command, "client-ca-file", file("ca.crt").display());
+        option(
+            &mut command,
+            "service-account-key-file",
+            file("service-account.pub").display(),
+        );
+        option(
+            &mut command,
+            "service-account-signing-key-file",
+            file("service-account.key").display(),
+        );
+        command.args([
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--allow-privileged=true",
+            "--authorization-mode=RBAC",
+            // Without a controller there is no account `default`, and pods would be refused.
+            "--disable-admission-plugins=ServiceAccount",
+        ]);
+        let mut children = self.children();
+        ensure!(children.api_server.is_none(), "kube-apiserver runs already");
+        let mut child = self.spawn("kube-apiserver", command)?;
+        let ready = self.wait_until_ready("kube-apiserver", &mut child, || {
+            let ok = |path| {
+                self.authority
+                    .get(self.api_address, path, &self.admin)
+                    .is_ok_and(|status| status == 200)
+            };
+            // The namespace comes a moment after readiness.
+            ok("/readyz") && ok("/api/v1/namespaces/default")
+        });
+        children.api_server = Some(child);
+        ready
+    }
+
+    /// Ends the API server at once, as a crash would.
+    pub fn stop_api_server(&self) -> Result<()> {
+        self.children()
+            .api_server
+            .take()
+            .as_mut()
+            .map_or(Ok(()), Guardian::stop)
+    }
+
+    /// Ends the API server and starts it again at the same address.
+    pub fn restart_api_server(&self) -> Result<()> {
+        self.stop_api_server()?;
+        self.start_api_server()
+    }
+
+    /// Starts kube-controller-manager with the given controllers only, as its `--controllers` takes them, for instance
+    /// `garbage-collector-controller,deployment-controller`. It replaces one that runs.
+    pub fn start_controller_manager(&self, controllers: &str) -> Result<()> {
+        let mut command = self.guarded(&part("kube-controller-manager")?);
+        option(&mut command, "kubeconfig", self.kubeconfig.display());
+        option(&mut command, "controllers", controllers);
+        option(
+            &mut command,
+            "root-ca-file",
+            self.dir.join("ca.crt").display(),
+        );
+        option(
+            &mut command,
+            "service-account-private-key-file",
+            self.dir.join("service-account.key").display(),
+        );
+        let [address] = free_addresses()?;
+        option(&mut command, "secure-port", address.port());
+        option(
+            &mut command,
+            "tls-cert-file",
+            self.dir.join("server.crt").display(),
+        );
+        option(
+            &mut command,
+            "tls-private-key-file",
+            self.dir.join("server.key").display(),
+        );
+        command.args(["--leader-elect=false", "--bind-address=127.0.0.1"]);
+        let mut children = self.children();
+        children
+            .controller_manager
+            .take()
+            .as_mut()
+            .map_or(Ok(()), Guardian::stop)?;
+        let mut child = self.spawn("kube-controller-manager", command)?;
+        let ready = self.wait_until_ready("kube-controller-manager", &mut child, || {
+            self.authority
+                .get(address, "/healthz", &self.admin)
+                .is_ok_and(|status| status == 200)
+        });
+        children.controller_manager = Some(child);
+        ready
+    }
+
+    fn start_etcd(&self) -> Result<Child> {
+        let mut command = self.guarded(&part("etcd")?);
+        option(&mut command, "data-dir", self.dir.join("etcd").display());
+        option(&mut command, "listen-client-urls", &self.etcd);
+        option(&mut command, "advertise-client-urls", &self.etcd);
+        command.args([
+            "--listen-peer-urls=http://127.0.0.1:0",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ]);
+        let mut child = self.spawn("etcd", command)?;
+        let address = self.etcd.trim_start_matches("http://").parse()?;
+        self.wait_until_ready("etcd", &mut child, || {
+            std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+        })?;
+        Ok(child)
+    }
+
+    fn write_keys(&self) -> Result<()> {
+        let service_account = pki::new_key()?;
+        let server = self.authority.server()?;
+        for (name, content) in [
+            ("ca.crt", self.authority.certificate_pem()?),
+            ("server.crt", server.certificate_pem()?),
+            ("server.key", server.key_pem()?),
+            (
+                "service-account.key",
+                service_account.private_key_to_pem_pkcs8()?,
+            ),
+            ("service-account.pub", service_account.public_key_to_pem()?),
+        ] {
+            pki::write_private(&self.dir.join(name), &content)?;
+        }
+        Ok(())
+    }
+
+    fn guarded(&self, program: &Path) -> Command {
+        // Only `drop` takes the guardian, and nothing is started after that.
+        self.guardian.as_ref().map_or_else(
+            || Command::new("false"),
+            |guardian| guardian.command(program),
+        )
+    }
+
+    fn children(&self) -> MutexGuard<'_, Children> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.log"))
+    }
+
+    /// Starts a server with its log in the directory, not on our streams.
+    fn spawn(&self, name: &str, mut command: Command) -> Result<Child> {
+        let log = fs::File::create(self.log(name))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        command.spawn().with_context(|| format!("starting {name}"))
+    }
+
+    fn wait_until_ready(
+        &self,
+        name: &str,
+        child: &mut Child,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                bail!(
+                    "{name} ended with {status}; its last words:\n{}",
+                    self.last_words(name)
+                );
+            }
+            if is_ready() {
+                return Ok(());
+            }
+            if start.elapsed() > START_DEADLINE {
+                let _ = Guardian::stop(child);
+                bail!(
+                    "{name} is not ready after {START_DEADLINE:?}; its last words:\n{}",
+                    self.last_words(name)
+                );
+            }
+            thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    fn last_words(&self, name: &str) -> String {
+        let log = fs::read(self.log(name)).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        drop(self.guardian.take());
+        let Children {
+            etcd,
+            api_server,
+            controller_manager,
+        } = &mut *self.children();
+        for child in [etcd, api_server, controller_manager].into_iter().flatten() {
+            // The guardian has killed it; waiting takes the zombie away.
+            let _ = child.wait();
+        }
+    }
+}
+
+fn option(command: &mut Command, name: &str, value: impl Display) {
+    command.arg(format!("--{name}={value}"));
+}
+
+/// Addresses that nobody listens to.
+fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    // All are held until the last is chosen, so that they differ.
+    let mut listeners = Vec::new();
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address)?;
+        *address = listener.local_addr()?;
+        listeners.push(listener);
+    }
+    Ok(addresses)
+}

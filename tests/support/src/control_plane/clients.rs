@@ -1,0 +1,130 @@
+//! Clients of the control plane: kubeconfigs and kubectl.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use openssl::base64;
+
+use super::ControlPlane;
+use super::pki::{self, Identity};
+use crate::parts::part;
+
+impl ControlPlane {
+    /// A new kubeconfig of a user in groups, known by a client certificate. RBAC says what the user may do.
+    pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
+        self.write_kubeconfig(user, &client_keys(&self.authority.client(user, groups)?)?)
+    }
+
+    /// A new kubeconfig of an existing ServiceAccount, with a token that holds for a day.
+    pub fn kubeconfig_for_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let token = self.kubectl(&[
+            "create",
+            "token",
+            "--duration=24h",
+            "--namespace",
+            namespace,
+            name,
+        ])?;
+        self.write_kubeconfig(name, &format!(r#""token": "{}""#, token.trim()))
+    }
+
+    /// `kubectl` with the admin's kubeconfig, to be spawned with other streams or more environment.
+    #[must_use]
+    pub fn kubectl_command(&self) -> Command {
+        let mut command = self.guarded(&self.kubectl);
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .arg("--cache-dir")
+            .arg(self.dir.join("kubectl-cache"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs kubectl as admin. What it prints; its standard error where it fails.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.kubectl_with_input(args, "")
+    }
+
+    /// Creates or changes objects, given as YAML or JSON.
+    pub fn apply(&self, yaml: &str) -> Result<String> {
+        self.kubectl_with_input(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            yaml,
+        )
+    }
+
+    /// Like [`ControlPlane::kubectl`], with `input` on standard input.
+    pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut kubectl = self.kubectl_command();
+        kubectl
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = kubectl.spawn().context("starting kubectl")?;
+        let output = thread::scope(|scope| {
+            if let Some(mut stdin) = child.stdin.take() {
+                // One that ends without reading its input says why by itself.
+                scope.spawn(move || stdin.write_all(input.as_bytes()));
+            }
+            child.wait_with_output()
+        })?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "kubectl {}: {}: {}",
+            args.join(" "),
+            output.status,
+            errors.trim()
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Makes the type `OperatorCondition` known, as OLM does.
+    pub fn install_operator_condition_crd(&self) -> Result<()> {
+        let crd = part("operatorcondition-crd")?;
+        let crd = crd.to_str().context("the path of the CRD is not UTF-8")?;
+        self.kubectl(&["apply", "--server-side", "-f", crd])?;
+        self.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "-f",
+            crd,
+        ])?;
+        Ok(())
+    }
+
+    /// `credentials` are the members of the JSON object `user`.
+    pub(super) fn write_kubeconfig(&self, user: &str, credentials: &str) -> Result<PathBuf> {
+        let server = &self.server;
+        let ca = base64::encode_block(&self.authority.certificate_pem()?);
+        // JSON is YAML, and the two are quoted alike.
+        let content = format!(
+            r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "testbed",
+"clusters": [{{"name": "testbed", "cluster": {{"server": "{server}", "certificate-authority-data": "{ca}"}}}}],
+"contexts": [{{"name": "testbed", "context": {{"cluster": "testbed", "user": "testbed"}}}}],
+"users": [{{"name": "testbed", "user": {{{credentials}}}}}]}}
+"#
+        );
+        let number = self.kubeconfigs.fetch_add(1, Ordering::Relaxed);
+        let user = user.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let path = self.dir.join(format!("{number}-{user}.kubeconfig"));
+        pki::write_private(&path, content.as_bytes())?;
+        Ok(path)
+    }
+}
+
+/// The certificate and key of a kubeconfig's user.
+pub(super) fn client_keys(identity: &Identity) -> Result<String> {
+    let certificate = base64::encode_block(&identity.certificate_pem()?);
+    let key = base64::encode_block(&identity.key_pem()?);
+    Ok(format!(
+        r#""client-certificate-data": "{certificate}", "client-key-data": "{key}""#
+    ))
+}

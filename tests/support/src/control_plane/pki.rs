@@ -1,0 +1,175 @@
+//! A certificate authority for one control plane.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use openssl::asn1::Asn1Time;
+use openssl::bn::{BigNum, MsbOption};
+use openssl::ec::{EcGroup, EcKey};
+use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
+use openssl::pkey::{PKey, Private};
+use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use openssl::x509::extension::{
+    BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
+};
+use openssl::x509::{X509, X509Builder, X509NameBuilder};
+
+/// A certificate and its private key.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub certificate: X509,
+    pub key: PKey<Private>,
+}
+
+impl Identity {
+    /// The certificate as PEM.
+    pub fn certificate_pem(&self) -> Result<Vec<u8>> {
+        Ok(self.certificate.to_pem()?)
+    }
+
+    /// The private key as PEM.
+    pub fn key_pem(&self) -> Result<Vec<u8>> {
+        Ok(self.key.private_key_to_pem_pkcs8()?)
+    }
+}
+
+/// Signs the certificates of servers and users.
+#[derive(Debug)]
+pub struct Authority(Identity);
+
+impl Authority {
+    pub fn new() -> Result<Self> {
+        let key = new_key()?;
+        let mut builder = certificate("testbed", &[], &key)?;
+        builder.set_issuer_name(&*name("testbed", &[])?)?;
+        builder.append_extension(BasicConstraints::new().critical().ca().build()?)?;
+        builder.append_extension(
+            KeyUsage::new()
+                .critical()
+                .key_cert_sign()
+                .digital_signature()
+                .build()?,
+        )?;
+        builder.sign(&key, MessageDigest::sha256())?;
+        Ok(Self(Identity {
+            certificate: builder.build(),
+            key,
+        }))
+    }
+
+    /// The certificate that everything signed here is verified against.
+    pub fn certificate_pem(&self) -> Result<Vec<u8>> {
+        self.0.certificate_pem()
+    }
+
+    /// An API server on 127.0.0.1.
+    pub fn server(&self) -> Result<Identity> {
+        let names = |builder: &X509Builder| {
+            SubjectAlternativeName::new()
+                .ip("127.0.0.1")
+                .dns("localhost")
+                .dns("kubernetes.default.svc")
+                .build(&builder.x509v3_context(Some(&self.0.certificate), None))
+        };
+        let key = new_key()?;
+        let mut builder = certificate("kube-apiserver", &[], &key)?;
+        builder.append_extension(names(&builder)?)?;
+        builder.append_extension(ExtendedKeyUsage::new().server_auth().build()?)?;
+        self.sign(builder, key)
+    }
+
+    /// A user of the API, known by the certificate's names.
+    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity> {
+        let key = new_key()?;
+        let mut builder = certificate(user, groups, &key)?;
+        builder.append_extension(ExtendedKeyUsage::new().client_auth().build()?)?;
+        self.sign(builder, key)
+    }
+
+    fn sign(&self, mut builder: X509Builder, key: PKey<Private>) -> Result<Identity> {
+        builder.set_issuer_name(self.0.certificate.subject_name())?;
+        builder.sign(&self.0.key, MessageDigest::sha256())?;
+        Ok(Identity {
+            certificate: builder.build(),
+            key,
+        })
+    }
+
+    /// The status code of a GET as `client`; an error where there is no answer.
+    pub fn get(&self, address: SocketAddr, path: &str, client: &Identity) -> Result<u16> {
+        const DEADLINE: Duration = Duration::from_secs(5);
+        let mut connector = SslConnector::builder(SslMethod::tls_client())?;
+        connector
+            .cert_store_mut()
+            .add_cert(self.0.certificate.clone())?;
+        connector.set_verify(SslVerifyMode::PEER);
+        connector.set_certificate(&client.certificate)?;
+        connector.set_private_key(&client.key)?;
+        let tcp = TcpStream::connect_timeout(&address, DEADLINE)?;
+        tcp.set_read_timeout(Some(DEADLINE))?;
+        tcp.set_write_timeout(Some(DEADLINE))?;
+        let mut tls = connector.build().connect(&address.ip().to_string(), tcp)?;
+        write!(tls, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+        let mut answer = [0; 12];
+        tls.read_exact(&mut answer)?;
+        let answer = String::from_utf8_lossy(&answer);
+        let Some(status) = answer
+            .rsplit(' ')
+            .next()
+            .and_then(|status| status.parse().ok())
+        else {
+            bail!("{address} does not speak HTTP: {answer:?}");
+        };
+        Ok(status)
+    }
+}
+
+/// A new private key on the curve P-256.
+pub fn new_key() -> Result<PKey<Private>> {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
+    Ok(PKey::from_ec_key(EcKey::generate(&group)?)?)
+}
+
+/// Writes a file that others may not read.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(content))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+fn name(common_name: &str, organizations: &[&str]) -> Result<openssl::x509::X509Name> {
+    let mut name = X509NameBuilder::new()?;
+    for organization in organizations {
+        name.append_entry_by_nid(Nid::ORGANIZATIONNAME, organization)?;
+    }
+    name.append_entry_by_nid(Nid::COMMONNAME, common_name)?;
+    Ok(name.build())
+}
+
+/// All that certificates have in common; issuer and signature are still missing.
+fn certificate(
+    common_name: &str,
+    organizations: &[&str],
+    key: &PKey<Private>,
+) -> Result<X509Builder> {
+    let mut serial = BigNum::new()?;
+    serial.rand(127, MsbOption::MAYBE_ZERO, false)?;
+    let mut builder = X509::builder()?;
+    builder.set_version(2)?;
+    builder.set_serial_number(&*serial.to_asn1_integer()?)?;
+    builder.set_subject_name(&*name(common_name, organizations)?)?;
+    builder.set_pubkey(key)?;
+    builder.set_not_before(&*Asn1Time::days_from_now(0)?)?;
+    builder.set_not_after(&*Asn1Time::days_from_now(365)?)?;
+    Ok(builder)
+}
