@@ -3,3 +3,5 @@
 pub mod cleanup;
 pub mod control_plane;
 pub mod parts;
+pub mod relay;
+pub mod windows_host;

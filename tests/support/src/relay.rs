@@ -1,0 +1,323 @@
+//! A TCP relay in front of a server, that can be slow, far away, or cut.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use socket2::{Domain, Socket, Type};
+
+/// As much as one read takes. Small, so that a slow link flows and does not jump.
+const CHUNK: usize = 16 * 1024;
+/// Chunks on the way in one direction of a connection; bounds how much a far link holds.
+const IN_FLIGHT: usize = 256;
+/// The kernel's buffer towards the client. Left alone it grows to megabytes, and a slow link would look fast.
+const RECEIVE_BUFFER: usize = 64 * 1024;
+
+/// Takes connections at one address and passes them to another. Stops and cuts all connections on drop.
+#[derive(Debug)]
+pub struct Relay {
+    shared: Arc<Shared>,
+    accepting: Mutex<Option<Accepting>>,
+}
+
+#[derive(Debug)]
+struct Accepting {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    listen: SocketAddr,
+    target: SocketAddr,
+    /// Bytes per second for each direction of the whole relay; 0 is no limit.
+    rate: AtomicU64,
+    delay_nanos: AtomicU64,
+    passed: AtomicU64,
+    /// When the link is free again, for each direction.
+    free_at: [Mutex<Instant>; 2],
+    connections: Mutex<Vec<(TcpStream, TcpStream)>>,
+}
+
+impl Relay {
+    /// Listens at `listen` and passes connections to `target`.
+    pub fn start(listen: SocketAddr, target: SocketAddr) -> Result<Self> {
+        let now = Instant::now();
+        let relay = Self {
+            shared: Arc::new(Shared {
+                listen,
+                target,
+                rate: AtomicU64::new(0),
+                delay_nanos: AtomicU64::new(0),
+                passed: AtomicU64::new(0),
+                free_at: [Mutex::new(now), Mutex::new(now)],
+                connections: Mutex::default(),
+            }),
+            accepting: Mutex::new(None),
+        };
+        relay.open()?;
+        Ok(relay)
+    }
+
+    /// Listens again after [`Relay::close`].
+    pub fn open(&self) -> Result<()> {
+        let mut accepting = self
+            .accepting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if accepting.is_some() {
+            return Ok(());
+        }
+        let listener = listen(self.shared.listen)
+            .with_context(|| format!("listening at {}", self.shared.listen))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (shared, stopped) = (Arc::clone(&self.shared), Arc::clone(&stop));
+        let thread = thread::spawn(move || shared.accept(&listener, &stopped));
+        *accepting = Some(Accepting { stop, thread });
+        Ok(())
+    }
+
+    /// Refuses new connections and cuts those that are there.
+    pub fn close(&self) {
+        let accepting = self
+            .accepting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Accepting { stop, thread }) = accepting {
+            stop.store(true, Ordering::SeqCst);
+            // Wakes the thread from accept.
+            drop(TcpStream::connect(self.shared.listen));
+            drop(thread.join());
+        }
+        self.cut_connections();
+    }
+
+    /// Ends every connection now; new ones are taken.
+    pub fn cut_connections(&self) {
+        let connections = std::mem::take(
+            &mut *self
+                .shared
+                .connections
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        for (client, server) in connections {
+            // Either may be closed already.
+            drop(client.shutdown(Shutdown::Both));
+            drop(server.shutdown(Shutdown::Both));
+        }
+    }
+
+    /// At most so many bytes a second in each direction, over all connections, also those that are there.
+    pub fn limit_rate(&self, bytes_per_second: Option<u64>) {
+        let rate = bytes_per_second.map_or(0, |rate| rate.max(1));
+        self.shared.rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// Every byte arrives so much later, in each direction: a round trip takes twice this.
+    pub fn delay(&self, one_way: Duration) {
+        let nanos = u64::try_from(one_way.as_nanos()).unwrap_or(u64::MAX);
+        self.shared.delay_nanos.store(nanos, Ordering::Relaxed);
+    }
+
+    /// The bytes that clients have sent through the relay so far. Tells a test that a copy is in the middle.
+    #[must_use]
+    pub fn bytes_to_server(&self) -> u64 {
+        self.shared.passed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    Ok(socket.into())
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &TcpListener, stop: &AtomicBool) {
+        for client in listener.incoming() {
+            if stop.load(Ordering::SeqCst) {
+                return;
+            }
+            // A connection that was given up while it waited is no concern of the others.
+            let Ok(client) = client else { continue };
+            let shared = Arc::clone(self);
+            thread::spawn(move || {
+                // An error here is an end of the connection, which both sides see.
+                drop(shared.connect(client));
+            });
+        }
+    }
+
+    fn connect(self: &Arc<Self>, client: TcpStream) -> io::Result<()> {
+        let server = TcpStream::connect(self.target)?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        {
+            let mut connections = self
+                .connections
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            // Those of which the client's side is closed need no cut any more.
+            connections.retain(|(client, _)| client.peer_addr().is_ok());
+            connections.push((client.try_clone()?, server.try_clone()?));
+        }
+        let (shared, from, to) = (Arc::clone(self), server.try_clone()?, client.try_clone()?);
+        let down = thread::spawn(move || shared.pass(from, to, 1));
+        self.pass(client, server, 0);
+        drop(down.join());
+        Ok(())
+    }
+
+    /// Passes one direction: this thread reads and another writes, so that a delay does not cost throughput.
+    fn pass(self: &Arc<Self>, mut from: TcpStream, to: TcpStream, direction: usize) {
+        let (sender, receiver) = sync_channel(IN_FLIGHT);
+        let writer = thread::spawn(move || write_when_due(&receiver, to));
+        drop(self.read(&mut from, &sender, direction));
+        drop(sender);
+        drop(writer.join());
+        drop(from.shutdown(Shutdown::Read));
+    }
+
+    fn read(
+        &self,
+        from: &mut TcpStream,
+        sender: &SyncSender<(Instant, Vec<u8>)>,
+        direction: usize,
+    ) -> io::Result<()> {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let rate = self.rate.load(Ordering::Relaxed);
+            // A tenth of a second's worth at most.
+            let most = match usize::try_from(rate / 10) {
+                Ok(0) if rate == 0 => CHUNK,
+                Ok(share) => share.clamp(1, CHUNK),
+                Err(_) => CHUNK,
+            };
+            let length = match from.read(&mut buffer[..most]) {
+                Ok(0) => return Ok(()),
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if rate > 0 {
+                thread::sleep(self.wait_for_link(direction, length as u64, rate));
+            }
+            if direction == 0 {
+                self.passed.fetch_add(length as u64, Ordering::Relaxed);
+            }
+            let due =
+                Instant::now() + Duration::from_nanos(self.delay_nanos.load(Ordering::Relaxed));
+            if sender.send((due, buffer[..length].to_vec())).is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the link for `length` bytes, and says how long it takes until they are through.
+    fn wait_for_link(&self, direction: usize, length: u64, rate: u64) -> Duration {
+        let nanos = length.saturating_mul(1_000_000_000) / rate;
+        let now = Instant::now();
+        let mut free_at = self.free_at[direction]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *free_at = (*free_at).max(now) + Duration::from_nanos(nanos);
+        free_at.duration_since(now)
+    }
+}
+
+fn write_when_due(receiver: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
+    for (due, bytes) in receiver {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if to.write_all(&bytes).is_err() {
+            break;
+        }
+    }
+    // What is on its way arrives, then the other side sees the end.
+    drop(to.shutdown(Shutdown::Write));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A relay in front of a server that sends everything back.
+    fn echo() -> (Relay, SocketAddr) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in server.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || io::copy(&mut stream.try_clone().unwrap(), &mut stream));
+            }
+        });
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        (Relay::start(free, target).unwrap(), free)
+    }
+
+    fn round_trip(address: SocketAddr, length: usize) -> Duration {
+        let start = Instant::now();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let sending = thread::spawn(move || {
+            writer.write_all(&vec![7; length]).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        sending.join().unwrap();
+        assert_eq!(received, vec![7; length]);
+        start.elapsed()
+    }
+
+    #[test]
+    fn everything_passes_and_a_limit_and_a_delay_are_kept() {
+        let (relay, address) = echo();
+        assert!(round_trip(address, 4_000_000) < Duration::from_secs(3));
+        assert_eq!(relay.bytes_to_server(), 4_000_000);
+
+        relay.limit_rate(Some(400_000));
+        let limited = round_trip(address, 200_000);
+        assert!(limited > Duration::from_millis(400), "{limited:?}");
+        relay.limit_rate(None);
+
+        relay.delay(Duration::from_millis(60));
+        let delayed = round_trip(address, 100_000);
+        assert!(delayed > Duration::from_millis(120), "{delayed:?}");
+        assert!(delayed < Duration::from_secs(2), "{delayed:?}");
+    }
+
+    #[test]
+    fn cut_ends_connections_and_close_refuses_new_ones() {
+        let (relay, address) = echo();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"x").unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        relay.cut_connections();
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
+        round_trip(address, 10);
+
+        relay.close();
+        TcpStream::connect(address).unwrap_err();
+        relay.open().unwrap();
+        round_trip(address, 10);
+    }
+}

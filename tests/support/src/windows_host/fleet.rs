@@ -1,0 +1,141 @@
+//! Hosts that share a port and a login, as the nodes of a cluster do.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+use super::WindowsHost;
+use super::sshd::{OpenSsh, USER, is_free, make_key};
+use super::template::Template;
+use crate::cleanup::Guardian;
+
+/// What the hosts of a fleet have in common. It lives as long as the last of its hosts.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub template: Template,
+    pub open_ssh: OpenSsh,
+    pub port: u16,
+    /// Where sshd itself listens, behind the relay.
+    pub inner_port: u16,
+    pub authorized_keys: String,
+    guardian: Guardian,
+    network: [u8; 3],
+    hosts: AtomicU8,
+    /// Keeps other fleets away from these ports in this network.
+    _claim: [TcpListener; 2],
+}
+
+/// Windows hosts with addresses of their own, one SSH port, and one login.
+#[derive(Debug)]
+pub struct Fleet {
+    shared: Arc<Shared>,
+    private_key_pem: String,
+    private_key_openssh: String,
+}
+
+impl Fleet {
+    /// A fleet without hosts. Several at once, of one process or many, do not meet.
+    pub fn new() -> Result<Self> {
+        let template = Template::get()?;
+        let open_ssh = OpenSsh::find()?;
+        let (network, claim) = claim_network()?;
+        let guardian = Guardian::temp("fleet")?;
+        let (rsa, ed25519) = (guardian.dir().join("rsa"), guardian.dir().join("ed25519"));
+        make_key(&rsa, &["-t", "rsa", "-b", "2048", "-m", "PEM"])?;
+        make_key(&ed25519, &["-t", "ed25519"])?;
+        let read = |path: &Path| {
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+        };
+        Ok(Self {
+            private_key_pem: read(&rsa)?,
+            private_key_openssh: read(&ed25519)?,
+            shared: Arc::new(Shared {
+                template,
+                open_ssh,
+                port: claim[0].local_addr()?.port(),
+                inner_port: claim[1].local_addr()?.port(),
+                authorized_keys: read(&rsa.with_extension("pub"))?
+                    + &read(&ed25519.with_extension("pub"))?,
+                guardian,
+                network,
+                hosts: AtomicU8::new(0),
+                _claim: claim,
+            }),
+        })
+    }
+
+    /// The SSH port of every host.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.shared.port
+    }
+
+    /// The login name.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        USER
+    }
+
+    /// A private key that opens every host: RSA, in PEM.
+    #[must_use]
+    pub fn private_key_pem(&self) -> &str {
+        &self.private_key_pem
+    }
+
+    /// Another: Ed25519, in the format of OpenSSH.
+    #[must_use]
+    pub fn private_key_openssh(&self) -> &str {
+        &self.private_key_openssh
+    }
+
+    /// The file with [`Fleet::private_key_openssh`], for `ssh -i`.
+    #[must_use]
+    pub fn private_key_file(&self) -> PathBuf {
+        self.shared.guardian.dir().join("ed25519")
+    }
+
+    /// Boots one more host. Its name is not resolvable: use its address.
+    pub fn add_host(&self, name: &str) -> Result<WindowsHost> {
+        let number = self.shared.hosts.fetch_add(1, Ordering::Relaxed) + 1;
+        if number >= CLAIM_ADDRESS {
+            bail!("a fleet has at most {} hosts", CLAIM_ADDRESS - 1);
+        }
+        let [a, b, c] = self.shared.network;
+        let address = IpAddr::V4(Ipv4Addr::new(a, b, c, number));
+        WindowsHost::boot(Arc::clone(&self.shared), name, address)
+            .with_context(|| format!("booting Windows host {name}"))
+    }
+}
+
+/// The last number of the address that stands for the whole network.
+const CLAIM_ADDRESS: u8 = 254;
+
+/// A network 127.x.y.0 and two ports in it that are free on its first and last addresses.
+fn claim_network() -> Result<([u8; 3], [TcpListener; 2])> {
+    for attempt in 0..100_u8 {
+        // Each RandomState has other keys: random numbers without a crate.
+        let random = RandomState::new().hash_one(attempt).to_be_bytes();
+        // 127.0 is where everybody else is.
+        let network = [127, random[0].max(1), random[1]];
+        let [a, b, c] = network;
+        let last = IpAddr::V4(Ipv4Addr::new(a, b, c, CLAIM_ADDRESS));
+        let first = IpAddr::V4(Ipv4Addr::new(a, b, c, 1));
+        let claim = [
+            TcpListener::bind((last, 0)).with_context(|| format!("listening at {last}"))?,
+            TcpListener::bind((last, 0))?,
+        ];
+        let mut free = true;
+        for listener in &claim {
+            free &= is_free(first, listener.local_addr()?.port());
+        }
+        if free {
+            return Ok((network, claim));
+        }
+    }
+    bail!("no free loopback network")
+}

@@ -1,0 +1,320 @@
+//! Windows hosts in a box: OpenSSH in front of Wine, each with its own service database, disk and address.
+
+mod fleet;
+mod sshd;
+mod template;
+mod wine;
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+
+pub use fleet::Fleet;
+pub use template::Template;
+
+use crate::cleanup::Guardian;
+use crate::relay::Relay;
+use fleet::Shared;
+use wine::Layout;
+
+/// How long a command of [`WindowsHost::run`] may take.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// How long Windows may take to boot or to shut down on a busy machine.
+const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// One Windows host. Dropped, it is gone with its processes and files.
+#[derive(Debug)]
+pub struct WindowsHost {
+    name: String,
+    address: IpAddr,
+    drive_c: PathBuf,
+    layout: Layout,
+    commands: AtomicU32,
+    sshd: Mutex<Option<Child>>,
+    // Dropped in this order: connections, then processes and files, then what they came from.
+    relay: Relay,
+    guardian: Guardian,
+    fleet: Arc<Shared>,
+}
+
+impl WindowsHost {
+    fn boot(fleet: Arc<Shared>, name: &str, address: IpAddr) -> Result<Self> {
+        let guardian = Guardian::new(&new_host_dir()?)?;
+        let layout = Layout {
+            root: guardian.dir().join("host"),
+        };
+        layout.create()?;
+        fleet.template.copy_to(&layout.prefix())?;
+        // For SFTP without a leading slash; `wine/login.c` does the paths with one.
+        std::os::unix::fs::symlink(layout.drive_c(), layout.home().join("C:"))?;
+        guardian.on_exit_run(&layout.end_command()?)?;
+        let inner = SocketAddr::new(address, fleet.inner_port);
+        fleet
+            .open_ssh
+            .configure(&layout, &guardian, inner, &fleet.template.login_library())?;
+        let host = Self {
+            name: name.to_owned(),
+            address,
+            drive_c: layout.drive_c(),
+            layout,
+            commands: AtomicU32::new(0),
+            sshd: Mutex::new(None),
+            relay: Relay::start(SocketAddr::new(address, fleet.port), inner)?,
+            guardian,
+            fleet,
+        };
+        host.refuse_logins(false)?;
+        host.make_host_key()?;
+        host.boot_windows()?;
+        host.start_sshd()?;
+        Ok(host)
+    }
+
+    /// The name it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The loopback address of its SSH server.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The port of its SSH server, the same for the whole fleet.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.fleet.port
+    }
+
+    /// The public host key as OpenSSH writes it: type and base64, no comment.
+    pub fn host_key(&self) -> Result<String> {
+        let file = self.layout.ssh().join("host_key.pub");
+        let line =
+            fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        let key: Vec<_> = line.split_whitespace().take(2).collect();
+        Ok(key.join(" "))
+    }
+
+    /// The folder that is `C:\` on the host.
+    #[must_use]
+    pub fn drive_c(&self) -> &Path {
+        &self.drive_c
+    }
+
+    /// Runs `command` in Windows' cmd, not over SSH; its exit status is that of the command.
+    pub fn run(&self, command: &str) -> Result<Output> {
+        // Into files: a pipe would stay open as long as anything that the command has started.
+        let number = self.commands.fetch_add(1, Ordering::Relaxed);
+        let file = |stream: &str| self.layout.root.join(format!("command-{number}.{stream}"));
+        let (out, err) = (file("out"), file("err"));
+        let mut child = self
+            .layout
+            .command(&self.guardian, "wine", &["cmd", "/c", command])
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()?;
+        let waited = wait(&mut child, RUN_LIMIT)
+            .with_context(|| format!("running {command} on {}", self.name));
+        let output = (fs::read(&out)?, fs::read(&err)?);
+        fs::remove_file(out)?;
+        fs::remove_file(err)?;
+        Ok(Output {
+            status: waited?,
+            stdout: output.0,
+            stderr: output.1,
+        })
+    }
+
+    /// Makes the host unreachable: connections end, new ones are refused. What runs in Windows runs on, but not the
+    /// commands of SSH sessions.
+    pub fn stop_sshd(&self) -> Result<()> {
+        self.relay.close();
+        if let Some(mut child) = self.lock_sshd().take() {
+            sshd::stop(&mut child)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the host reachable again.
+    pub fn start_sshd(&self) -> Result<()> {
+        let mut running = self.lock_sshd();
+        if running.is_none() {
+            *running = Some(self.fleet.open_ssh.start(
+                &self.layout,
+                &self.guardian,
+                SocketAddr::new(self.address, self.fleet.inner_port),
+                &self.fleet.template.login_library(),
+            )?);
+        }
+        self.relay.open()
+    }
+
+    /// Gives the host another host key, as a new installation would have. Connections end.
+    pub fn change_host_key(&self) -> Result<()> {
+        self.stop_sshd()?;
+        self.make_host_key()?;
+        self.start_sshd()
+    }
+
+    /// Refuses the fleet's key, or takes it again. Connections that are there stay.
+    pub fn refuse_logins(&self, refuse: bool) -> Result<()> {
+        let keys = if refuse {
+            ""
+        } else {
+            &self.fleet.authorized_keys
+        };
+        fs::write(self.layout.ssh().join("authorized_keys"), keys)?;
+        Ok(())
+    }
+
+    /// Cuts the power, and boots again: every process of the host ends at once, connections break, and the services
+    /// that start automatically start.
+    pub fn reboot(&self) -> Result<()> {
+        self.stop_sshd()?;
+        // First the server, then what it has not ended itself.
+        let mut end = self.layout.end_command()?;
+        let mut ending = end.process_group(0).spawn()?;
+        wait(&mut ending, BOOT_LIMIT).context("ending wineserver")?;
+        let start = Instant::now();
+        loop {
+            let left: Vec<_> = self.layout.processes()?.iter().map(|left| left.0).collect();
+            if left.is_empty() {
+                break;
+            }
+            if start.elapsed() > BOOT_LIMIT {
+                bail!("processes of {} do not end: {left:?}", self.name);
+            }
+            sshd::kill(&left)?;
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.boot_windows()?;
+        self.start_sshd()
+    }
+
+    /// Fills the disk: from now on no file can grow beyond `left` bytes, for SFTP and for the programs of the host, until
+    /// [`WindowsHost::free_disk`].
+    ///
+    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs no root and leaves no mount: SFTP answers "Failure" as
+    /// it does on a full disk; a Windows program gets an error of its write, but not `ERROR_DISK_FULL`, and the free
+    /// space that Windows reports stays as it is.
+    pub fn fill_disk(&self, left: u64) -> Result<()> {
+        fs::write(self.disk_free_file(), left.to_string())?;
+        self.limit_files(&left.to_string())
+    }
+
+    /// Ends what [`WindowsHost::fill_disk`] began.
+    pub fn free_disk(&self) -> Result<()> {
+        match fs::remove_file(self.disk_free_file()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        self.limit_files("unlimited")
+    }
+
+    /// Lets at most so many bytes a second through to the host, and as many back.
+    pub fn limit_rate(&self, bytes_per_second: Option<u64>) {
+        self.relay.limit_rate(bytes_per_second);
+    }
+
+    /// Breaks all connections; new ones can be made at once.
+    pub fn cut_connections(&self) {
+        self.relay.cut_connections();
+    }
+
+    /// What stands between clients and the host, for more than the methods above.
+    #[must_use]
+    pub fn relay(&self) -> &Relay {
+        &self.relay
+    }
+
+    /// What sshd has written so far.
+    pub fn sshd_log(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.layout.ssh().join("sshd.log"))?)
+    }
+
+    fn disk_free_file(&self) -> PathBuf {
+        self.layout.root.join("disk-free")
+    }
+
+    /// Applies to what runs now, and by inheritance to what it starts; `login.sh` does the same for new sessions.
+    fn limit_files(&self, soft: &str) -> Result<()> {
+        for (process, name) in self.layout.processes()? {
+            // wineserver grows files that stand for memory; without them no process can start.
+            if name.starts_with("wineserver") {
+                continue;
+            }
+            // It may be gone by now.
+            Command::new("prlimit")
+                .args(["--pid", &process.to_string(), &format!("--fsize={soft}:")])
+                .output()
+                .context("running prlimit")?;
+        }
+        Ok(())
+    }
+
+    fn make_host_key(&self) -> Result<()> {
+        sshd::make_key(&self.layout.ssh().join("host_key"), &["-t", "ed25519"])
+    }
+
+    fn boot_windows(&self) -> Result<()> {
+        // Persistent: without -p it ends after the last command, and each command would boot Windows.
+        for arguments in [&["wineserver", "-p"][..], &["wine", "wineboot"]] {
+            let mut child = self
+                .layout
+                .command(&self.guardian, arguments[0], &arguments[1..])
+                .spawn()?;
+            let status = wait(&mut child, BOOT_LIMIT).with_context(|| arguments.join(" "))?;
+            if !status.success() {
+                bail!("{}: {status}", arguments.join(" "));
+            }
+        }
+        Ok(())
+    }
+
+    fn lock_sshd(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+        self.sshd.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for WindowsHost {
+    fn drop(&mut self) {
+        // The guardian would end it as well, but only we can take the zombie away.
+        if let Err(error) = self.stop_sshd() {
+            eprintln!("testbed: stopping sshd of {}: {error:#}", self.name);
+        }
+    }
+}
+
+/// Beside the templates, because hard links stay on one file system.
+fn new_host_dir() -> Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("host-{}-{count}-{nanos:x}", std::process::id());
+    Ok(template::cache_dir()?.join(name))
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if start.elapsed() > limit {
+            Guardian::stop(child)?;
+            bail!("no end after {limit:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}

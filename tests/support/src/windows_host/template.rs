@@ -1,0 +1,230 @@
+//! A Wine prefix that is prepared once and then copied for each host.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, io};
+
+use anyhow::{Context, Result, bail};
+
+use super::wine::Layout;
+use crate::cleanup::Guardian;
+
+const PRNG_SOURCE: &str = include_str!("../../wine/bcryptprimitives.c");
+const LOGIN_SOURCE: &str = include_str!("../../wine/login.c");
+/// To be raised when this file makes something else of the same sources.
+const RECIPE: u32 = 1;
+
+/// A Windows installation on disk that no process runs in.
+#[derive(Debug)]
+pub struct Template {
+    dir: PathBuf,
+}
+
+impl Template {
+    /// The template from the cache; the first call on a machine takes some seconds to make it.
+    pub fn get() -> Result<Self> {
+        let version = Command::new("wine")
+            .arg("--version")
+            .env("WINEDEBUG", "-all")
+            .output()
+            .context("running wine: is it installed (Debian: wine and wine64)?")?;
+        if !version.status.success() {
+            bail!("wine --version: {}", version.status);
+        }
+        let mut hasher = DefaultHasher::new();
+        (RECIPE, &version.stdout, PRNG_SOURCE, LOGIN_SOURCE).hash(&mut hasher);
+        let cache = cache_dir()?;
+        let dir = cache.join(format!("template-{:016x}", hasher.finish()));
+        if dir.is_dir() {
+            return Ok(Self { dir });
+        }
+        fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
+        // Of two processes that build at once, one waits; a process that dies lets go of the lock.
+        let lock = File::create(cache.join("template.lock"))?;
+        lock.lock()?;
+        if !dir.is_dir() {
+            eprintln!(
+                "testbed: preparing Windows under {} (once, about 10 s)",
+                String::from_utf8_lossy(&version.stdout).trim()
+            );
+            let start = Instant::now();
+            build(&cache, &dir)?;
+            eprintln!(
+                "testbed: prepared Windows in {:.1} s",
+                start.elapsed().as_secs_f32()
+            );
+        }
+        Ok(Self { dir })
+    }
+
+    /// The library that sshd and sftp-server are started with; see `wine/login.c`.
+    #[must_use]
+    pub fn login_library(&self) -> PathBuf {
+        self.dir.join("login.so")
+    }
+
+    /// Copies the installation to `prefix`. What nothing writes to in place is linked, so that this takes milliseconds.
+    pub(super) fn copy_to(&self, prefix: &Path) -> Result<()> {
+        copy(&self.dir.join("prefix"), prefix)
+            .with_context(|| format!("copying the template to {}", prefix.display()))
+    }
+}
+
+/// Where templates are, and hosts: hard links do not go from one file system to another.
+pub(super) fn cache_dir() -> Result<PathBuf> {
+    let base = match env::var_os("WINDOWS_STORAGE_CACHE") {
+        Some(dir) => PathBuf::from(dir),
+        None => match env::var_os("XDG_CACHE_HOME") {
+            Some(dir) => PathBuf::from(dir),
+            None => PathBuf::from(env::var_os("HOME").context("HOME is not set")?).join(".cache"),
+        }
+        .join("windows-storage-operator"),
+    };
+    Ok(std::path::absolute(base)?.join("wine"))
+}
+
+fn build(cache: &Path, target: &Path) -> Result<()> {
+    // The guardian removes what a build leaves that does not come to its end.
+    let guardian = Guardian::new(&cache.join(format!("building-{}", std::process::id())))?;
+    let layout = Layout {
+        root: guardian.dir().join("out"),
+    };
+    layout.create()?;
+    let mut boot = layout
+        .command(
+            &guardian,
+            "sh",
+            &["-c", "wine wineboot -i && wineserver -w"],
+        )
+        .spawn()?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = boot.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(300) {
+            bail!("wineboot did not end in 5 minutes");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    if !status.success() {
+        bail!("wineboot: {status}");
+    }
+
+    let prefix = layout.prefix();
+    // Never "update" the copies.
+    fs::write(prefix.join(".update-timestamp"), "disable")?;
+    // Debian's Wine keeps the path of the server's socket here: copies would share it.
+    remove_if_there(&prefix.join("wineserver"))?;
+    // No way from a host into the files and devices of this machine.
+    for entry in fs::read_dir(prefix.join("dosdevices"))? {
+        let entry = entry?;
+        if entry.file_name() != "c:" {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    let drive_c = layout.drive_c();
+    unlink_home(&drive_c.join("users"))?;
+    fs::create_dir_all(drive_c.join("k"))?;
+
+    compile(
+        "x86_64-w64-mingw32-gcc",
+        PRNG_SOURCE,
+        &drive_c.join("windows/system32/bcryptprimitives.dll"),
+        &["-s", "-shared"],
+        &["-ladvapi32"],
+    )
+    .context("building bcryptprimitives.dll (Debian: gcc-mingw-w64-x86-64)")?;
+    compile(
+        "cc",
+        LOGIN_SOURCE,
+        &layout.root.join("login.so"),
+        &["-shared", "-fPIC"],
+        &["-ldl"],
+    )
+    .context("building login.so")?;
+    fs::rename(&layout.root, target)?;
+    Ok(())
+}
+
+fn compile(
+    compiler: &str,
+    source: &str,
+    output: &Path,
+    flags: &[&str],
+    libraries: &[&str],
+) -> Result<()> {
+    let file = output.with_extension("c");
+    fs::write(&file, source)?;
+    let built = Command::new(compiler)
+        .arg("-O2")
+        .args(flags)
+        .arg("-o")
+        .arg(output)
+        .arg(&file)
+        .args(libraries)
+        .output()
+        .with_context(|| format!("running {compiler}"))?;
+    if !built.status.success() {
+        bail!("{compiler}: {}", String::from_utf8_lossy(&built.stderr));
+    }
+    fs::remove_file(file)?;
+    Ok(())
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Wine links Desktop, Documents and the like to the user's own; here they are folders.
+fn unlink_home(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_symlink() {
+            fs::remove_file(&path)?;
+            fs::create_dir(&path)?;
+        } else if path.is_dir() {
+            unlink_home(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(entry.path())?, &target)?;
+        } else if is_never_written(&entry.path()) {
+            fs::hard_link(entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Programs, libraries and tables of Windows. Anything else (the registry, `*.ini`, `etc\hosts`) may be written in place,
+/// and a link would carry that into the template and all other hosts.
+fn is_never_written(path: &Path) -> bool {
+    const KINDS: [&str; 16] = [
+        "acm", "ax", "com", "cpl", "dll", "drv", "ds", "exe", "icm", "manifest", "msstyles", "nls",
+        "ocx", "sys", "tlb", "ttf",
+    ];
+    path.extension()
+        .and_then(OsStr::to_str)
+        .is_some_and(|extension| KINDS.contains(&extension))
+}

@@ -1,0 +1,137 @@
+//! How Wine is called, so that it touches nothing of the user's own and leaves nothing behind.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+
+use crate::cleanup::Guardian;
+
+/// The folders of one Windows host.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    /// All that is there of the host; what marks its processes.
+    pub root: PathBuf,
+}
+
+/// The variable that marks the processes of a host; its value is [`Layout::root`].
+pub(super) const HOST_MARK: &str = "TESTBED_HOST";
+
+impl Layout {
+    pub fn prefix(&self) -> PathBuf {
+        self.root.join("prefix")
+    }
+
+    pub fn drive_c(&self) -> PathBuf {
+        self.root.join("prefix/drive_c")
+    }
+
+    /// Where SFTP starts.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    pub fn ssh(&self) -> PathBuf {
+        self.root.join("ssh")
+    }
+
+    fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    pub fn create(&self) -> Result<()> {
+        for dir in [self.home(), self.ssh(), self.tmp()] {
+            fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+        }
+        Ok(())
+    }
+
+    /// What a process of this host has in its environment.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        vec![
+            (HOST_MARK, text(self.root.clone())),
+            ("WINEPREFIX", text(self.prefix())),
+            ("WINEARCH", "win64".into()),
+            ("WINEDEBUG", "-all".into()),
+            // No entries in the user's desktop menus, no questions about Mono and Gecko.
+            (
+                "WINEDLLOVERRIDES",
+                "winemenubuilder.exe=d;mscoree=;mshtml=".into(),
+            ),
+            ("HOME", text(self.home())),
+            ("TMPDIR", text(self.tmp())),
+            ("PATH", env::var("PATH").unwrap_or_default()),
+        ]
+    }
+
+    /// A command of this host that cannot outlive the guardian. Standard streams are null: Windows services are
+    /// descendants of whatever command comes first, and would keep a pipe open for ever.
+    pub fn command(&self, guardian: &Guardian, program: &str, arguments: &[&str]) -> Command {
+        let mut command = guardian.command("sh");
+        // A full disk (see disk.rs) must be an error of the write, not a signal.
+        command
+            .args(["-c", r#"trap '' XFSZ; exec "$@""#, "sh", program])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .envs(self.environment())
+            .env_remove("DISPLAY")
+            .env_remove("WAYLAND_DISPLAY");
+        if self.drive_c().is_dir() {
+            command.current_dir(self.drive_c());
+        }
+        command
+    }
+
+    /// Ends wineserver in its own way, and removes the directory of its socket where that is outside of ours.
+    ///
+    /// Debian's Wine prefers `/run/user/UID/wine` to TMPDIR, others have `/tmp/.wine-UID`.
+    pub fn end_command(&self) -> Result<Command> {
+        let prefix = fs::metadata(self.prefix()).context("looking at the Wine prefix")?;
+        let server = format!("server-{:x}-{:x}", prefix.dev(), prefix.ino());
+        let user = fs::metadata("/proc/self")?.uid();
+        let mut command = Command::new("sh");
+        command
+            .args([
+                "-c",
+                r#"wineserver -k; rm -rf "/run/user/$1/wine/$0" "/tmp/.wine-$1/$0""#,
+                &server,
+                &user.to_string(),
+            ])
+            .envs(self.environment());
+        Ok(command)
+    }
+
+    /// The live processes of this host, by number, with the name of each.
+    pub fn processes(&self) -> Result<Vec<(u32, String)>> {
+        processes_marked(&self.root)
+    }
+}
+
+/// The live processes that belong to the host in `root`.
+pub(super) fn processes_marked(root: &Path) -> Result<Vec<(u32, String)>> {
+    let mark = format!("{HOST_MARK}={}", root.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let number = path
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok());
+        // Processes come and go while we look.
+        if let (Some(number), Ok(environment), Ok(name)) = (
+            number,
+            fs::read(path.join("environ")),
+            fs::read_to_string(path.join("comm")),
+        ) && environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == mark.as_bytes())
+        {
+            found.push((number, name.trim_end().to_owned()));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# What sshd runs for every login: SFTP natively, any other command under Wine. Its environment comes from sshd_config.
+
+# A full disk (see disk.rs) must be an error of the write, not a signal.
+trap '' XFSZ
+if [ -f "$TESTBED_HOST/disk-free" ]; then
+    prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):"
+fi
+
+case $SSH_ORIGINAL_COMMAND in
+testbed-sftp)
+    export LD_PRELOAD="$TESTBED_LOGIN_SO"
+    exec "$TESTBED_SFTP_SERVER"
+    ;;
+'')
+    cd "$TESTBED_DRIVE_C" && exec wine cmd
+    ;;
+*)
+    cd "$TESTBED_DRIVE_C" && exec wine cmd /c "$SSH_ORIGINAL_COMMAND"
+    ;;
+esac
