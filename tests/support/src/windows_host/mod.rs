@@ -8,7 +8,6 @@ mod wine;
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,7 +55,7 @@ impl WindowsHost {
         fleet.template.copy_to(&layout.prefix())?;
         // For SFTP without a leading slash; `wine/login.c` does the paths with one.
         std::os::unix::fs::symlink(layout.drive_c(), layout.home().join("C:"))?;
-        guardian.on_exit_run(&layout.end_command()?)?;
+        guardian.on_exit_run(&layout.remove_socket_command()?)?;
         let inner = SocketAddr::new(address, fleet.inner_port);
         fleet
             .open_ssh
@@ -112,7 +111,8 @@ impl WindowsHost {
         &self.drive_c
     }
 
-    /// Runs `command` in Windows' cmd, not over SSH; its exit status is that of the command.
+    /// Runs `command` in Windows' cmd, not over SSH; its exit status is that of the command. No quotes: Wine escapes them
+    /// in a way that cmd does not understand, here and over SSH. Write a `.cmd` file and run that.
     pub fn run(&self, command: &str) -> Result<Output> {
         // Into files: a pipe would stay open as long as anything that the command has started.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
@@ -182,22 +182,20 @@ impl WindowsHost {
     /// that start automatically start.
     pub fn reboot(&self) -> Result<()> {
         self.stop_sshd()?;
-        // First the server, then what it has not ended itself.
-        let mut end = self.layout.end_command()?;
-        let mut ending = end.process_group(0).spawn()?;
-        wait(&mut ending, BOOT_LIMIT).context("ending wineserver")?;
-        let start = Instant::now();
-        loop {
-            let left: Vec<_> = self.layout.processes()?.iter().map(|left| left.0).collect();
-            if left.is_empty() {
-                break;
-            }
-            if start.elapsed() > BOOT_LIMIT {
-                bail!("processes of {} do not end: {left:?}", self.name);
-            }
-            sshd::kill(&left)?;
-            thread::sleep(Duration::from_millis(10));
-        }
+        // wineserver saves the registry on SIGTERM, and takes whole seconds when asked by `wineserver -k`.
+        let servers = || -> Result<Vec<u32>> {
+            let mut processes = self.layout.processes()?;
+            processes.retain(|(_, name)| name.starts_with("wineserver"));
+            Ok(processes.iter().map(|(process, _)| *process).collect())
+        };
+        sshd::signal("TERM", &servers()?)?;
+        until("wineserver ends", || Ok(servers()?.is_empty()))?;
+        until("all processes end", || {
+            let left = self.layout.processes()?;
+            let numbers: Vec<u32> = left.iter().map(|(process, _)| *process).collect();
+            sshd::signal("KILL", &numbers)?;
+            Ok(left.is_empty())
+        })?;
         self.boot_windows()?;
         self.start_sshd()
     }
@@ -205,9 +203,9 @@ impl WindowsHost {
     /// Fills the disk: from now on no file can grow beyond `left` bytes, for SFTP and for the programs of the host, until
     /// [`WindowsHost::free_disk`].
     ///
-    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs no root and leaves no mount: SFTP answers "Failure" as
-    /// it does on a full disk; a Windows program gets an error of its write, but not `ERROR_DISK_FULL`, and the free
-    /// space that Windows reports stays as it is.
+    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs no root and leaves no mount. SFTP answers "Failure" as
+    /// it does on a full disk. A Windows program first gets a short write, then an error, but not `ERROR_DISK_FULL`; and
+    /// the free space that Windows reports stays as it is.
     pub fn fill_disk(&self, left: u64) -> Result<()> {
         fs::write(self.disk_free_file(), left.to_string())?;
         self.limit_files(&left.to_string())
@@ -303,6 +301,17 @@ fn new_host_dir() -> Result<PathBuf> {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("host-{}-{count}-{nanos:x}", std::process::id());
     Ok(template::cache_dir()?.join(name))
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !holds()? {
+        if start.elapsed() > BOOT_LIMIT {
+            bail!("not within {BOOT_LIMIT:?}: {what}");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> {

@@ -151,14 +151,14 @@ impl OpenSsh {
 pub(super) fn stop(child: &mut Child) -> Result<()> {
     let sessions = descendants(child.id())?;
     Guardian::stop(child)?;
-    kill(&sessions)
+    signal("KILL", &sessions)
 }
 
-/// SIGKILL to processes, of which any may be gone.
-pub(super) fn kill(processes: &[u32]) -> Result<()> {
+/// Sends a signal to processes, of which any may be gone.
+pub(super) fn signal(name: &str, processes: &[u32]) -> Result<()> {
     if !processes.is_empty() {
         Command::new("sh")
-            .args(["-c", "kill -s KILL \"$@\" 2>/dev/null", "sh"])
+            .args(["-c", r#"kill -s "$0" "$@" 2>/dev/null"#, name])
             .args(processes.iter().map(u32::to_string))
             .status()?;
     }

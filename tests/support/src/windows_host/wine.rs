@@ -87,22 +87,19 @@ impl Layout {
         command
     }
 
-    /// Ends wineserver in its own way, and removes the directory of its socket where that is outside of ours.
+    /// Removes the directory of wineserver's socket where that is outside of ours. Only wineserver itself would, and it is
+    /// killed.
     ///
     /// Debian's Wine prefers `/run/user/UID/wine` to TMPDIR, others have `/tmp/.wine-UID`.
-    pub fn end_command(&self) -> Result<Command> {
+    pub fn remove_socket_command(&self) -> Result<Command> {
         let prefix = fs::metadata(self.prefix()).context("looking at the Wine prefix")?;
         let server = format!("server-{:x}-{:x}", prefix.dev(), prefix.ino());
         let user = fs::metadata("/proc/self")?.uid();
-        let mut command = Command::new("sh");
+        let mut command = Command::new("rm");
         command
-            .args([
-                "-c",
-                r#"wineserver -k; rm -rf "/run/user/$1/wine/$0" "/tmp/.wine-$1/$0""#,
-                &server,
-                &user.to_string(),
-            ])
-            .envs(self.environment());
+            .arg("-rf")
+            .arg(format!("/run/user/{user}/wine/{server}"))
+            .arg(format!("/tmp/.wine-{user}/{server}"));
         Ok(command)
     }
 
