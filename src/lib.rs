@@ -5,8 +5,14 @@
 //! [`gate`] and [`status`] act on the judgement, and what they observe goes back into the judgement.
 
 pub mod api;
-pub mod index;
 pub mod assess;
-pub mod watch;
+pub mod deadline;
+pub mod gate;
+pub mod index;
+pub mod node;
 pub mod payload;
+pub mod run;
+pub mod serve;
 pub mod services;
+pub mod status;
+pub mod watch;

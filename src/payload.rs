@@ -76,14 +76,20 @@ impl Payload {
     pub fn load(folder: &Path) -> Result<Self, PayloadError> {
         let path = folder.join("payload.json");
         let text = read(&path)?;
-        let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|source| PayloadError::Manifest { path, source })?;
-        Ok(Self { csi_proxy: program(folder, manifest.csi_proxy)?, agent: program(folder, manifest.agent)? })
+        let manifest: Manifest = serde_json::from_slice(&text)
+            .map_err(|source| PayloadError::Manifest { path, source })?;
+        Ok(Self {
+            csi_proxy: program(folder, manifest.csi_proxy)?,
+            agent: program(folder, manifest.agent)?,
+        })
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
-    std::fs::read(path).map_err(|source| PayloadError::Read { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|source| PayloadError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
@@ -91,20 +97,30 @@ fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError>
     let content = read(&path)?;
     let found = sha256_hex(&content);
     if found != entry.sha256 {
-        return Err(PayloadError::Changed { path, found, pinned: entry.sha256 });
+        return Err(PayloadError::Changed {
+            path,
+            found,
+            pinned: entry.sha256,
+        });
     }
-    Ok(Program { version: entry.version, sha256: found, content: content.into() })
+    Ok(Program {
+        version: entry.version,
+        sha256: found,
+        content: content.into(),
+    })
 }
 
 /// SHA-256 in lower-case hexadecimal.
 #[must_use]
 pub fn sha256_hex(content: &[u8]) -> String {
-    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut text, byte| {
-        use std::fmt::Write;
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Sha256::digest(content)
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            use std::fmt::Write;
+            // Writing to a String does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 #[cfg(test)]
@@ -133,12 +149,17 @@ mod tests {
     #[test]
     fn a_file_that_differs_from_its_pinned_hash_is_refused() {
         let folder = folder(&sha256_hex(b"another"));
-        assert!(matches!(Payload::load(folder.path()), Err(PayloadError::Changed { .. })));
+        assert!(matches!(
+            Payload::load(folder.path()),
+            Err(PayloadError::Changed { .. })
+        ));
     }
 
     #[test]
     fn a_missing_folder_says_how_to_get_one() {
-        let Err(error) = Payload::load(Path::new("/nonexistent")) else { panic!("there is no such folder") };
+        let Err(error) = Payload::load(Path::new("/nonexistent")) else {
+            panic!("there is no such folder")
+        };
         assert!(error.to_string().contains("make payload"), "{error}");
     }
 }

@@ -6,11 +6,15 @@ mod windows_storage;
 
 use kube::CustomResourceExt;
 
-pub use operator_condition::{Condition as GateCondition, OperatorCondition, Overrides, UPGRADEABLE};
-pub use windows_node_storage::{CsiProxyStatus, WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
+pub use operator_condition::{
+    Condition as GateCondition, OperatorCondition, Overrides, UPGRADEABLE,
+};
+pub use windows_node_storage::{
+    CsiProxyStatus, WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus,
+};
 pub use windows_storage::{
-    Counts, CsiProxySpec, Management, SshSpec, UpgradeGate, Verdict, WindowsStorage, WindowsStorageSpec,
-    WindowsStorageStatus,
+    Counts, CsiProxySpec, Management, SshSpec, UpgradeGate, Verdict, WindowsStorage,
+    WindowsStorageSpec, WindowsStorageStatus,
 };
 
 /// The name of the one `WindowsStorage` object.
@@ -27,7 +31,10 @@ pub fn custom_resource_definitions() -> Vec<(String, String)> {
         .map(|crd| {
             let name = crd.metadata.name.clone().unwrap_or_default();
             let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
-            #[expect(clippy::expect_used, reason = "a definition made by the derive macro always serializes")]
+            #[expect(
+                clippy::expect_used,
+                reason = "a definition made by the derive macro always serializes"
+            )]
             let text = serde_yaml::to_string(&crd).expect("a CRD serializes");
             (format!("{group}_{plural}.yaml"), text)
         })

@@ -10,7 +10,13 @@ pub const UPGRADEABLE: &str = "Upgradeable";
 
 /// What operators write. The conditions of others are kept as they are, so this holds plain JSON.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[kube(group = "operators.coreos.com", version = "v2", kind = "OperatorCondition", namespaced, schema = "disabled")]
+#[kube(
+    group = "operators.coreos.com",
+    version = "v2",
+    kind = "OperatorCondition",
+    namespaced,
+    schema = "disabled"
+)]
 pub struct OperatorConditionSpec {
     /// All operators' conditions; an atomic list for the API server.
     #[serde(default)]

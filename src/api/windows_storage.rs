@@ -51,7 +51,13 @@ pub struct CsiProxySpec {
     pub management: Management,
     /// Further flags for csi-proxy, each one flag such as -kubelet-path=D:\kubelet. No spaces and no quotes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), inner(length(max = 512), regex(pattern = r#"^--?[A-Za-z][A-Za-z0-9_-]*(=[^\s"]*)?$"#)))]
+    #[schemars(
+        length(max = 32),
+        inner(
+            length(max = 512),
+            regex(pattern = r#"^--?[A-Za-z][A-Za-z0-9_-]*(=[^\s"]*)?$"#)
+        )
+    )]
     pub extra_args: Vec<String>,
 }
 
@@ -83,7 +89,10 @@ pub struct SshSpec {
 
 impl Default for SshSpec {
     fn default() -> Self {
-        Self { user: default_user(), port: default_port() }
+        Self {
+            user: default_user(),
+            port: default_port(),
+        }
     }
 }
 

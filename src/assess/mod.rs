@@ -15,7 +15,10 @@ use volumes::Resolved;
 /// Judges the cluster. What has not been read completely makes the verdict `ReadinessUnknown`.
 #[must_use]
 pub fn assess(cluster: &Cluster, gate: UpgradeGate) -> ReadinessReport {
-    let windows: BTreeSet<&str> = cluster.windows_nodes().map(|(name, _)| name.as_str()).collect();
+    let windows: BTreeSet<&str> = cluster
+        .windows_nodes()
+        .map(|(name, _)| name.as_str())
+        .collect();
     let mut findings = Vec::new();
     let mut uses = Vec::new();
     let mut csi_proxy_users = BTreeSet::new();
@@ -41,7 +44,9 @@ pub fn assess(cluster: &Cluster, gate: UpgradeGate) -> ReadinessReport {
             NodeReadiness {
                 name: name.to_owned(),
                 csi_node: csi_node.is_some(),
-                drivers: csi_node.map(|csi_node| csi_node.drivers.iter().cloned().collect()).unwrap_or_default(),
+                drivers: csi_node
+                    .map(|csi_node| csi_node.drivers.iter().cloned().collect())
+                    .unwrap_or_default(),
                 missing_drivers: missing
                     .iter()
                     .filter(|(_, nodes)| nodes.contains(name))
@@ -51,8 +56,10 @@ pub fn assess(cluster: &Cluster, gate: UpgradeGate) -> ReadinessReport {
             }
         })
         .collect();
-    let mut volumes: Vec<VolumeUse> =
-        uses.into_iter().map(|(key, _, volume)| volume_use(key, volume, &missing)).collect();
+    let mut volumes: Vec<VolumeUse> = uses
+        .into_iter()
+        .map(|(key, _, volume)| volume_use(key, volume, &missing))
+        .collect();
     volumes.sort_by(|left, right| order(left).cmp(&order(right)));
 
     let unread = cluster.unread();
@@ -61,7 +68,12 @@ pub fn assess(cluster: &Cluster, gate: UpgradeGate) -> ReadinessReport {
     } else {
         verdict::unknown(&unread)
     };
-    ReadinessReport { verdict, nodes, volumes, findings }
+    ReadinessReport {
+        verdict,
+        nodes,
+        volumes,
+        findings,
+    }
 }
 
 fn is_windows_workload(pod: &Pod, windows: &BTreeSet<&str>) -> bool {
@@ -79,29 +91,52 @@ fn missing_drivers(
     uses: &[(&ObjectKey, &Pod, Resolved)],
 ) -> BTreeMap<String, BTreeSet<String>> {
     let lacks = |node: &str, driver: &str| {
-        !cluster.csi_nodes.get(node).is_some_and(|csi_node| csi_node.drivers.contains(driver))
+        !cluster
+            .csi_nodes
+            .get(node)
+            .is_some_and(|csi_node| csi_node.drivers.contains(driver))
     };
     let mut missing: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, pod, volume) in uses {
-        let Some(driver) = volume.driver() else { continue };
+        let Some(driver) = volume.driver() else {
+            continue;
+        };
         let nodes = missing.entry(driver.to_owned()).or_default();
         let concerned: Vec<&str> = if volume.plugin().is_some() {
             windows.iter().copied().collect()
         } else {
             pod.node_name.as_deref().into_iter().collect()
         };
-        nodes.extend(concerned.into_iter().filter(|node| lacks(node, driver)).map(str::to_owned));
+        nodes.extend(
+            concerned
+                .into_iter()
+                .filter(|node| lacks(node, driver))
+                .map(str::to_owned),
+        );
     }
     missing
 }
 
-fn volume_use(key: &ObjectKey, volume: Resolved, missing: &BTreeMap<String, BTreeSet<String>>) -> VolumeUse {
+fn volume_use(
+    key: &ObjectKey,
+    volume: Resolved,
+    missing: &BTreeMap<String, BTreeSet<String>>,
+) -> VolumeUse {
     let driver = volume.driver().map(str::to_owned);
     let plugin = volume.plugin();
-    let missing_on: Vec<String> =
-        driver.as_ref().and_then(|driver| missing.get(driver)).into_iter().flatten().cloned().collect();
+    let missing_on: Vec<String> = driver
+        .as_ref()
+        .and_then(|driver| missing.get(driver))
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
     VolumeUse {
-        workload: Workload { kind: "Pod".to_owned(), namespace: key.namespace.clone(), name: key.name.clone() },
+        workload: Workload {
+            kind: "Pod".to_owned(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        },
         volume: volume.volume,
         source: volume.source,
         persistent_volume_claim: volume.claim,
@@ -127,4 +162,3 @@ fn order(volume: &VolumeUse) -> VolumeOrder<'_> {
         volume.persistent_volume_claim.as_deref(),
     )
 }
-

@@ -14,22 +14,54 @@ pub struct Plugin {
 }
 
 const fn redirected(name: &'static str, field: &'static str, driver: &'static str) -> Plugin {
-    Plugin { name, field, driver: Some(driver) }
+    Plugin {
+        name,
+        field,
+        driver: Some(driver),
+    }
 }
 
 const fn abandoned(name: &'static str, field: &'static str) -> Plugin {
-    Plugin { name, field, driver: None }
+    Plugin {
+        name,
+        field,
+        driver: None,
+    }
 }
 
 /// All in-tree plugins that can hold an upgrade. Types such as nfs, iscsi, fc and hostPath stay in Kubernetes.
 pub static PLUGINS: [Plugin; 14] = [
-    redirected("kubernetes.io/aws-ebs", "awsElasticBlockStore", "ebs.csi.aws.com"),
-    redirected("kubernetes.io/azure-disk", "azureDisk", "disk.csi.azure.com"),
-    redirected("kubernetes.io/azure-file", "azureFile", "file.csi.azure.com"),
-    redirected("kubernetes.io/gce-pd", "gcePersistentDisk", "pd.csi.storage.gke.io"),
+    redirected(
+        "kubernetes.io/aws-ebs",
+        "awsElasticBlockStore",
+        "ebs.csi.aws.com",
+    ),
+    redirected(
+        "kubernetes.io/azure-disk",
+        "azureDisk",
+        "disk.csi.azure.com",
+    ),
+    redirected(
+        "kubernetes.io/azure-file",
+        "azureFile",
+        "file.csi.azure.com",
+    ),
+    redirected(
+        "kubernetes.io/gce-pd",
+        "gcePersistentDisk",
+        "pd.csi.storage.gke.io",
+    ),
     redirected("kubernetes.io/cinder", "cinder", "cinder.csi.openstack.org"),
-    redirected("kubernetes.io/vsphere-volume", "vsphereVolume", "csi.vsphere.vmware.com"),
-    redirected("kubernetes.io/portworx-volume", "portworxVolume", "pxd.portworx.com"),
+    redirected(
+        "kubernetes.io/vsphere-volume",
+        "vsphereVolume",
+        "csi.vsphere.vmware.com",
+    ),
+    redirected(
+        "kubernetes.io/portworx-volume",
+        "portworxVolume",
+        "pxd.portworx.com",
+    ),
     abandoned("kubernetes.io/rbd", "rbd"),
     abandoned("kubernetes.io/cephfs", "cephfs"),
     abandoned("kubernetes.io/glusterfs", "glusterfs"),
@@ -81,7 +113,16 @@ mod tests {
 
     #[test]
     fn types_that_stay_in_kubernetes_are_not_plugins() {
-        for field in ["nfs", "iscsi", "fc", "hostPath", "local", "emptyDir", "flexVolume", "csi"] {
+        for field in [
+            "nfs",
+            "iscsi",
+            "fc",
+            "hostPath",
+            "local",
+            "emptyDir",
+            "flexVolume",
+            "csi",
+        ] {
             assert_eq!(by_field(field), None, "{field}");
         }
     }

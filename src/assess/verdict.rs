@@ -17,13 +17,22 @@ const MESSAGE_LIMIT: usize = 32_768;
 pub fn verdict(nodes: &[NodeReadiness], volumes: &[VolumeUse], gate: UpgradeGate) -> Verdict {
     let in_tree = volumes.iter().filter(|volume| volume.in_tree).count();
     if nodes.is_empty() {
-        return go(Reason::NoWindowsNodes, "the cluster has no Windows nodes".to_owned());
+        return go(
+            Reason::NoWindowsNodes,
+            "the cluster has no Windows nodes".to_owned(),
+        );
     }
     if in_tree == 0 {
-        return go(Reason::NoInTreeVolumes, "no Windows workload uses an in-tree volume".to_owned());
+        return go(
+            Reason::NoInTreeVolumes,
+            "no Windows workload uses an in-tree volume".to_owned(),
+        );
     }
-    let without_csi_node: Vec<&str> =
-        nodes.iter().filter(|node| !node.csi_node).map(|node| node.name.as_str()).collect();
+    let without_csi_node: Vec<&str> = nodes
+        .iter()
+        .filter(|node| !node.csi_node)
+        .map(|node| node.name.as_str())
+        .collect();
     let blocking: Vec<&VolumeUse> = volumes.iter().filter(|volume| volume.blocking).collect();
     if blocking.iter().any(|volume| volume.csi_driver.is_none()) {
         return hold(Reason::NoCSIMigration, name_volumes(&blocking), gate);
@@ -52,22 +61,45 @@ pub fn verdict(nodes: &[NodeReadiness], volumes: &[VolumeUse], gate: UpgradeGate
 pub fn unknown(unread: &[(&'static str, Option<&str>)]) -> Verdict {
     let kinds: Vec<String> = unread
         .iter()
-        .map(|(kind, problem)| problem.map_or_else(|| (*kind).to_owned(), |problem| format!("{kind} ({problem})")))
+        .map(|(kind, problem)| {
+            problem.map_or_else(
+                || (*kind).to_owned(),
+                |problem| format!("{kind} ({problem})"),
+            )
+        })
         .collect();
-    let message = format!("not all of the cluster has been read yet; still missing: {}", kinds.join(", "));
-    Verdict { upgradeable: Upgradeable::False, reason: Reason::ReadinessUnknown, message: limited(message) }
+    let message = format!(
+        "not all of the cluster has been read yet; still missing: {}",
+        kinds.join(", ")
+    );
+    Verdict {
+        upgradeable: Upgradeable::False,
+        reason: Reason::ReadinessUnknown,
+        message: limited(message),
+    }
 }
 
 fn go(reason: Reason, message: String) -> Verdict {
-    Verdict { upgradeable: Upgradeable::True, reason, message: limited(message) }
+    Verdict {
+        upgradeable: Upgradeable::True,
+        reason,
+        message: limited(message),
+    }
 }
 
 fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
     match gate {
-        UpgradeGate::Enforce => Verdict { upgradeable: Upgradeable::False, reason, message: limited(message) },
+        UpgradeGate::Enforce => Verdict {
+            upgradeable: Upgradeable::False,
+            reason,
+            message: limited(message),
+        },
         UpgradeGate::Ignore => go(
             Reason::Override,
-            format!("the administrator accepts the risk (upgradeGate: Ignore), else {}: {message}", reason.as_str()),
+            format!(
+                "the administrator accepts the risk (upgradeGate: Ignore), else {}: {message}",
+                reason.as_str()
+            ),
         ),
     }
 }
@@ -101,14 +133,25 @@ fn name_volume(volume: &VolumeUse) -> String {
     match &volume.csi_driver {
         Some(driver) => {
             let missing: Vec<&str> = volume.missing_on.iter().map(String::as_str).collect();
-            format!("{subject}: {what} ({plugin}) needs {driver}, missing on {}", list(&missing, NAMED_NODES))
+            format!(
+                "{subject}: {what} ({plugin}) needs {driver}, missing on {}",
+                list(&missing, NAMED_NODES)
+            )
         }
-        None => format!("{subject}: volume {} ({plugin}) has no CSI driver that takes over", volume.volume),
+        None => format!(
+            "{subject}: volume {} ({plugin}) has no CSI driver that takes over",
+            volume.volume
+        ),
     }
 }
 
 fn list(names: &[&str], most: usize) -> String {
-    let mut text = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    let mut text = names
+        .iter()
+        .take(most)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > most {
         let _ = write!(text, " and {} more", names.len() - most);
     }
@@ -119,5 +162,9 @@ fn limited(message: String) -> String {
     if message.chars().count() <= MESSAGE_LIMIT {
         return message;
     }
-    message.chars().take(MESSAGE_LIMIT - 1).chain(['…']).collect()
+    message
+        .chars()
+        .take(MESSAGE_LIMIT - 1)
+        .chain(['…'])
+        .collect()
 }

@@ -2,7 +2,9 @@
 
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
-use crate::index::{Claim, Cluster, ObjectKey, Pod, PodVolume, PodVolumeSource, StorageClass, VolumeType};
+use crate::index::{
+    Claim, Cluster, ObjectKey, Pod, PodVolume, PodVolumeSource, StorageClass, VolumeType,
+};
 
 /// A volume and what serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +47,20 @@ impl Resolved {
 #[must_use]
 pub fn resolve_pod(cluster: &Cluster, key: &ObjectKey, pod: &Pod) -> (Vec<Resolved>, Vec<Finding>) {
     let mut findings = Vec::new();
-    let resolved =
-        pod.volumes.iter().filter_map(|volume| resolve(cluster, key, volume, &mut findings)).collect::<Vec<_>>();
+    let resolved = pod
+        .volumes
+        .iter()
+        .filter_map(|volume| resolve(cluster, key, volume, &mut findings))
+        .collect::<Vec<_>>();
     (resolved, findings)
 }
 
-fn resolve(cluster: &Cluster, pod: &ObjectKey, volume: &PodVolume, findings: &mut Vec<Finding>) -> Option<Resolved> {
+fn resolve(
+    cluster: &Cluster,
+    pod: &ObjectKey,
+    volume: &PodVolume,
+    findings: &mut Vec<Finding>,
+) -> Option<Resolved> {
     match &volume.source {
         PodVolumeSource::Inline(served_by) => Some(Resolved {
             volume: volume.name.clone(),
@@ -78,7 +88,10 @@ fn resolve(cluster: &Cluster, pod: &ObjectKey, volume: &PodVolume, findings: &mu
         }
         PodVolumeSource::Ephemeral { storage_class } => {
             let key = ObjectKey::new(&pod.namespace, format!("{}-{}", pod.name, volume.name));
-            let from_template = Claim { storage_class: storage_class.clone(), ..Claim::default() };
+            let from_template = Claim {
+                storage_class: storage_class.clone(),
+                ..Claim::default()
+            };
             let claim = cluster.claims.get(&key).unwrap_or(&from_template);
             resolve_claim(cluster, &key, claim, volume, findings)
         }
@@ -92,14 +105,15 @@ fn resolve_claim(
     volume: &PodVolume,
     findings: &mut Vec<Finding>,
 ) -> Option<Resolved> {
-    let found = |source, persistent_volume: Option<&String>, class: Option<&str>, served_by| Resolved {
-        volume: volume.name.clone(),
-        source,
-        claim: Some(key.name.clone()),
-        persistent_volume: persistent_volume.cloned(),
-        storage_class: class.filter(|name| !name.is_empty()).map(str::to_owned),
-        served_by,
-    };
+    let found =
+        |source, persistent_volume: Option<&String>, class: Option<&str>, served_by| Resolved {
+            volume: volume.name.clone(),
+            source,
+            claim: Some(key.name.clone()),
+            persistent_volume: persistent_volume.cloned(),
+            storage_class: class.filter(|name| !name.is_empty()).map(str::to_owned),
+            served_by,
+        };
     if let Some(name) = &claim.volume_name {
         let Some(persistent_volume) = cluster.volumes.get(name) else {
             findings.push(Finding {
@@ -113,7 +127,12 @@ fn resolve_claim(
             return None;
         };
         let served_by = persistent_volume.source.clone()?;
-        return Some(found(Source::PersistentVolume, Some(name), claim.storage_class.as_deref(), served_by));
+        return Some(found(
+            Source::PersistentVolume,
+            Some(name),
+            claim.storage_class.as_deref(),
+            served_by,
+        ));
     }
     let (class_name, provisioner) = match &claim.storage_class {
         Some(name) if name.is_empty() => return None,
@@ -138,7 +157,12 @@ fn resolve_claim(
         }
     };
     let served_by = provisioned_type(cluster, provisioner)?;
-    Some(found(Source::StorageClass, None, Some(class_name), served_by))
+    Some(found(
+        Source::StorageClass,
+        None,
+        Some(class_name),
+        served_by,
+    ))
 }
 
 /// The default class: of several the newest, then the first by name, as Kubernetes chooses.
@@ -148,7 +172,10 @@ fn default_class(cluster: &Cluster) -> Option<(&String, &StorageClass)> {
         .iter()
         .filter(|(_, class)| class.is_default)
         .min_by(|(left_name, left), (right_name, right)| {
-            right.created.cmp(&left.created).then_with(|| left_name.cmp(right_name))
+            right
+                .created
+                .cmp(&left.created)
+                .then_with(|| left_name.cmp(right_name))
         })
 }
 
@@ -158,6 +185,9 @@ fn provisioned_type(cluster: &Cluster, provisioner: &str) -> Option<VolumeType> 
     }
     let is_driver = plugins::is_known_driver(provisioner)
         || cluster.csi_drivers.get(provisioner).is_some()
-        || cluster.csi_nodes.iter().any(|(_, csi_node)| csi_node.drivers.contains(provisioner));
+        || cluster
+            .csi_nodes
+            .iter()
+            .any(|(_, csi_node)| csi_node.drivers.contains(provisioner));
     is_driver.then(|| VolumeType::Csi(provisioner.to_owned()))
 }

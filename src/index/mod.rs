@@ -4,8 +4,8 @@ mod objects;
 mod table;
 
 pub use objects::{
-    Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume, PodVolumeSource, Secret,
-    StorageClass, VolumeType,
+    Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume,
+    PodVolumeSource, Secret, StorageClass, VolumeType,
 };
 pub use table::Table;
 
@@ -44,15 +44,43 @@ impl Cluster {
     pub fn unread(&self) -> Vec<(&'static str, Option<&str>)> {
         let tables = [
             ("Node", self.nodes.is_complete(), self.nodes.problem()),
-            ("CSINode", self.csi_nodes.is_complete(), self.csi_nodes.problem()),
-            ("CSIDriver", self.csi_drivers.is_complete(), self.csi_drivers.problem()),
+            (
+                "CSINode",
+                self.csi_nodes.is_complete(),
+                self.csi_nodes.problem(),
+            ),
+            (
+                "CSIDriver",
+                self.csi_drivers.is_complete(),
+                self.csi_drivers.problem(),
+            ),
             ("Pod", self.pods.is_complete(), self.pods.problem()),
-            ("PersistentVolumeClaim", self.claims.is_complete(), self.claims.problem()),
-            ("PersistentVolume", self.volumes.is_complete(), self.volumes.problem()),
-            ("StorageClass", self.classes.is_complete(), self.classes.problem()),
-            ("WindowsStorage", self.settings.is_complete(), self.settings.problem()),
+            (
+                "PersistentVolumeClaim",
+                self.claims.is_complete(),
+                self.claims.problem(),
+            ),
+            (
+                "PersistentVolume",
+                self.volumes.is_complete(),
+                self.volumes.problem(),
+            ),
+            (
+                "StorageClass",
+                self.classes.is_complete(),
+                self.classes.problem(),
+            ),
+            (
+                "WindowsStorage",
+                self.settings.is_complete(),
+                self.settings.problem(),
+            ),
         ];
-        tables.into_iter().filter(|(_, complete, _)| !complete).map(|(kind, _, problem)| (kind, problem)).collect()
+        tables
+            .into_iter()
+            .filter(|(_, complete, _)| !complete)
+            .map(|(kind, _, problem)| (kind, problem))
+            .collect()
     }
 
     /// Whether everything that work on nodes depends on has been read.
@@ -73,6 +101,9 @@ impl Cluster {
     /// What the administrator wants, by default everything at its default.
     #[must_use]
     pub fn wanted(&self) -> crate::api::WindowsStorageSpec {
-        self.settings.get(crate::api::SETTINGS_NAME).map(|object| object.spec.clone()).unwrap_or_default()
+        self.settings
+            .get(crate::api::SETTINGS_NAME)
+            .map(|object| object.spec.clone())
+            .unwrap_or_default()
     }
 }

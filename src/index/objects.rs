@@ -20,7 +20,10 @@ impl ObjectKey {
     /// The key of an object in a namespace.
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -167,7 +170,9 @@ pub struct Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("keys", &self.data.keys().collect::<Vec<_>>()).finish_non_exhaustive()
+        f.debug_struct("Secret")
+            .field("keys", &self.data.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }
 
@@ -177,7 +182,12 @@ mod tests {
 
     #[test]
     fn a_secret_does_not_show_its_content() {
-        let secret = Secret { data: BTreeMap::from([("private-key.pem".to_owned(), Zeroizing::new(b"canary".to_vec()))]) };
+        let secret = Secret {
+            data: BTreeMap::from([(
+                "private-key.pem".to_owned(),
+                Zeroizing::new(b"canary".to_vec()),
+            )]),
+        };
         let shown = format!("{secret:?}");
         assert!(shown.contains("private-key.pem"));
         assert!(!shown.contains("canary") && !shown.contains("99, 97"));

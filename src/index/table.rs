@@ -16,7 +16,12 @@ pub struct Table<K, V> {
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
-        Self { rows: BTreeMap::new(), listing: None, complete: false, problem: None }
+        Self {
+            rows: BTreeMap::new(),
+            listing: None,
+            complete: false,
+            problem: None,
+        }
     }
 }
 
@@ -105,7 +110,10 @@ mod tests {
         assert!(table.finish());
         assert!(table.is_complete());
         table.begin();
-        assert!(!table.finish(), "a second list without a difference changes nothing");
+        assert!(
+            !table.finish(),
+            "a second list without a difference changes nothing"
+        );
     }
 
     #[test]
@@ -117,7 +125,11 @@ mod tests {
         table.finish();
         table.begin();
         assert!(!table.apply("b", 2));
-        assert_eq!(table.get(&"a"), Some(&1), "a list that is cut off removes nothing");
+        assert_eq!(
+            table.get(&"a"),
+            Some(&1),
+            "a list that is cut off removes nothing"
+        );
         assert!(table.finish());
         assert_eq!(table.get(&"a"), None);
         assert_eq!(table.get(&"b"), Some(&2));

@@ -14,7 +14,9 @@ const FILES: &str = "files";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServicesError {
     /// A key does not hold the JSON that it must.
-    #[error("key {key} of ConfigMap windows-services is not as expected: {problem}; correct it, or delete the ConfigMap to have it made anew")]
+    #[error(
+        "key {key} of ConfigMap windows-services is not as expected: {problem}; correct it, or delete the ConfigMap to have it made anew"
+    )]
     NotJson {
         /// The key.
         key: &'static str,
@@ -22,10 +24,14 @@ pub enum ServicesError {
         problem: String,
     },
     /// Two services share a name.
-    #[error("ConfigMap windows-services lists the service {0} twice; remove one of the two entries")]
+    #[error(
+        "ConfigMap windows-services lists the service {0} twice; remove one of the two entries"
+    )]
     Duplicate(String),
     /// A dependency is not listed.
-    #[error("service {service} in ConfigMap windows-services depends on {dependency}, which is not listed; add it or remove the dependency")]
+    #[error(
+        "service {service} in ConfigMap windows-services depends on {dependency}, which is not listed; add it or remove the dependency"
+    )]
     UnknownDependency {
         /// The service.
         service: String,
@@ -33,7 +39,9 @@ pub enum ServicesError {
         dependency: String,
     },
     /// A service uses what this version does not carry out.
-    #[error("service {service} in ConfigMap windows-services uses {feature}, which this version does not carry out; remove the entry or write the command in full")]
+    #[error(
+        "service {service} in ConfigMap windows-services uses {feature}, which this version does not carry out; remove the entry or write the command in full"
+    )]
     Unsupported {
         /// The service.
         service: String,
@@ -41,7 +49,9 @@ pub enum ServicesError {
         feature: &'static str,
     },
     /// The ConfigMap cannot be written and does not say what it should.
-    #[error("ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have it made anew, or set spec.csiProxy of WindowsStorage to fit")]
+    #[error(
+        "ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have it made anew, or set spec.csiProxy of WindowsStorage to fit"
+    )]
     Immutable,
 }
 
@@ -72,7 +82,10 @@ pub enum Step {
 pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, ServicesError> {
     let Some(existing) = existing else {
         let services = with_entry("[]", entry)?.unwrap_or_default();
-        return Ok(Step::Create(BTreeMap::from([(SERVICES.to_owned(), services), (FILES.to_owned(), "[]".to_owned())])));
+        return Ok(Step::Create(BTreeMap::from([
+            (SERVICES.to_owned(), services),
+            (FILES.to_owned(), "[]".to_owned()),
+        ])));
     };
     let mut data = BTreeMap::new();
     let services = existing.data.get(SERVICES).map_or("[]", String::as_str);
@@ -91,13 +104,17 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, Servi
     if existing.immutable {
         return Err(ServicesError::Immutable);
     }
-    Ok(Step::Update { data, resource_version: existing.resource_version.clone() })
+    Ok(Step::Update {
+        data,
+        resource_version: existing.resource_version.clone(),
+    })
 }
 
 /// Reads and checks the document.
 pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError> {
     let services: Vec<Service> =
-        serde_json::from_str(data.get(SERVICES).map_or("[]", String::as_str)).map_err(|error| not_json(SERVICES, &error))?;
+        serde_json::from_str(data.get(SERVICES).map_or("[]", String::as_str))
+            .map_err(|error| not_json(SERVICES, &error))?;
     let mut names = BTreeSet::new();
     for service in &services {
         if !names.insert(service.name.as_str()) {
@@ -105,7 +122,11 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         }
     }
     for service in &services {
-        if let Some(dependency) = service.dependencies.iter().find(|name| !names.contains(name.as_str())) {
+        if let Some(dependency) = service
+            .dependencies
+            .iter()
+            .find(|name| !names.contains(name.as_str()))
+        {
             return Err(ServicesError::UnknownDependency {
                 service: service.name.clone(),
                 dependency: dependency.clone(),
@@ -118,17 +139,25 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         } else {
             continue;
         };
-        return Err(ServicesError::Unsupported { service: service.name.clone(), feature });
+        return Err(ServicesError::Unsupported {
+            service: service.name.clone(),
+            feature,
+        });
     }
     Ok(Document { services })
 }
 
 fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
-    ServicesError::NotJson { key, problem: error.to_string() }
+    ServicesError::NotJson {
+        key,
+        problem: error.to_string(),
+    }
 }
 
 fn check_list(key: &'static str, text: &str) -> Result<(), ServicesError> {
-    serde_json::from_str::<Vec<serde::de::IgnoredAny>>(text).map(drop).map_err(|error| not_json(key, &error))
+    serde_json::from_str::<Vec<serde::de::IgnoredAny>>(text)
+        .map(drop)
+        .map_err(|error| not_json(key, &error))
 }
 
 /// The text with our entry in it; `None` where it says so already.
@@ -182,9 +211,16 @@ mod tests {
 
     fn updated(existing: &ConfigMap, entry: &Service) -> String {
         match plan(Some(existing), entry).unwrap() {
-            Step::Update { data, resource_version } => {
+            Step::Update {
+                data,
+                resource_version,
+            } => {
                 assert_eq!(resource_version, "7");
-                assert_eq!(data.keys().collect::<Vec<_>>(), ["services"], "other keys are not written");
+                assert_eq!(
+                    data.keys().collect::<Vec<_>>(),
+                    ["services"],
+                    "other keys are not written"
+                );
                 data["services"].clone()
             }
             other => panic!("expected an update, got {other:?}"),
@@ -196,7 +232,9 @@ mod tests {
     #[test]
     fn a_missing_config_map_is_made_with_our_entry_alone() {
         let entry = csi_proxy_service(&[]);
-        let Step::Create(data) = plan(None, &entry).unwrap() else { panic!("expected a creation") };
+        let Step::Create(data) = plan(None, &entry).unwrap() else {
+            panic!("expected a creation")
+        };
         assert_eq!(parse(&data).unwrap().services, [entry]);
         assert_eq!(data["files"], "[]");
     }
@@ -219,12 +257,17 @@ mod tests {
     #[test]
     fn replacing_our_entry_leaves_every_other_byte() {
         let tail = ",  {\"name\":\"after\",\"path\":\"a\",\"bootstrap\":false,\"priority\":3}  ]";
-        let text = format!("{OTHERS} , {{\"name\":\"csi-proxy\",\"path\":\"old\",\"bootstrap\":false,\"priority\":2}}{tail}");
+        let text = format!(
+            "{OTHERS} , {{\"name\":\"csi-proxy\",\"path\":\"old\",\"bootstrap\":false,\"priority\":2}}{tail}"
+        );
         let entry = csi_proxy_service(&["-require-privacy=false".to_owned()]);
         let changed = updated(&config_map(&text), &entry);
         let wanted = serde_json::to_string(&entry).unwrap();
         assert_eq!(changed, format!("{OTHERS} , {wanted}{tail}"));
-        assert_eq!(plan(Some(&config_map(&changed)), &entry).map(|step| matches!(step, Step::Keep(_))), Ok(true));
+        assert_eq!(
+            plan(Some(&config_map(&changed)), &entry).map(|step| matches!(step, Step::Keep(_))),
+            Ok(true)
+        );
     }
 
     #[test]
@@ -232,7 +275,16 @@ mod tests {
         let entry = csi_proxy_service(&[]);
         for text in ["", "{", "{}", "null", "[1]", "[{\"path\":\"x\"}]"] {
             let error = plan(Some(&config_map(text)), &entry).unwrap_err();
-            assert!(matches!(error, ServicesError::NotJson { key: "services", .. }), "{text}: {error}");
+            assert!(
+                matches!(
+                    error,
+                    ServicesError::NotJson {
+                        key: "services",
+                        ..
+                    }
+                ),
+                "{text}: {error}"
+            );
             assert!(error.to_string().contains("windows-services"));
         }
     }
@@ -243,9 +295,13 @@ mod tests {
         let mine = serde_json::to_string(&entry).unwrap();
         let error = plan(Some(&config_map(&format!("[{mine},{mine}]"))), &entry).unwrap_err();
         assert_eq!(error, ServicesError::Duplicate("csi-proxy".to_owned()));
-        let dangling = r#"{"name":"a","path":"a","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
+        let dangling =
+            r#"{"name":"a","path":"a","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
         let error = plan(Some(&config_map(&format!("[{mine},{dangling}]"))), &entry).unwrap_err();
-        assert!(matches!(error, ServicesError::UnknownDependency { .. }), "{error}");
+        assert!(
+            matches!(error, ServicesError::UnknownDependency { .. }),
+            "{error}"
+        );
     }
 
     #[test]
@@ -254,7 +310,10 @@ mod tests {
         let mut existing = config_map("[]");
         existing.immutable = true;
         assert_eq!(plan(Some(&existing), &entry), Err(ServicesError::Immutable));
-        existing.data.insert("services".to_owned(), format!("[{}]", serde_json::to_string(&entry).unwrap()));
+        existing.data.insert(
+            "services".to_owned(),
+            format!("[{}]", serde_json::to_string(&entry).unwrap()),
+        );
         assert!(matches!(plan(Some(&existing), &entry), Ok(Step::Keep(_))));
     }
 }

@@ -4,7 +4,7 @@ mod config_map;
 mod entry;
 
 pub use config_map::{Document, ServicesError, Step, parse, plan};
-pub use entry::csi_proxy_service;
+pub use entry::{CSI_PROXY_PIPES, csi_proxy_service};
 
 /// The ConfigMap's name.
 pub const CONFIG_MAP: &str = "windows-services";

@@ -14,7 +14,9 @@ use tokio::task::JoinSet;
 use crate::api::{WindowsNodeStorage, WindowsStorage};
 use crate::index::{Cluster, Table};
 pub use objects::Watched;
-use objects::{ClaimObject, ClassObject, CsiDriverObject, CsiNodeObject, NodeObject, PodObject, VolumeObject};
+use objects::{
+    ClaimObject, ClassObject, CsiDriverObject, CsiNodeObject, NodeObject, PodObject, VolumeObject,
+};
 
 /// The index, shared between the watches that fill it and those who read it.
 #[derive(Clone)]
@@ -25,7 +27,10 @@ pub struct SharedCluster {
 
 impl Default for SharedCluster {
     fn default() -> Self {
-        Self { cluster: Arc::default(), revision: watch::Sender::new(0) }
+        Self {
+            cluster: Arc::default(),
+            revision: watch::Sender::new(0),
+        }
     }
 }
 
@@ -42,7 +47,8 @@ impl SharedCluster {
         self.revision.subscribe()
     }
 
-    fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
+    /// Changes the index and wakes those who wait for changes if `change` says that there was one.
+    pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
         if change(&mut self.read()) {
             self.revision.send_modify(|revision| *revision += 1);
         }
@@ -71,7 +77,9 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
             watch!($kind, $table, Api::all(client.clone()), all.clone())
         };
         ($kind:ty, $table:ident, $api:expr, $config:expr) => {
-            tasks.spawn(feed::<$kind>($api, $config, shared.clone(), |cluster| &mut cluster.$table));
+            tasks.spawn(feed::<$kind>($api, $config, shared.clone(), |cluster| {
+                &mut cluster.$table
+            }));
         };
     }
     watch!(NodeObject, nodes);
@@ -153,7 +161,9 @@ fn is_not_found(error: &watcher::Error) -> bool {
 
 fn explain(error: &watcher::Error) -> String {
     match status_of(error) {
-        Some(status) if status.code == 403 => format!("reading it is forbidden: {}", status.message),
+        Some(status) if status.code == 403 => {
+            format!("reading it is forbidden: {}", status.message)
+        }
         Some(status) => status.message.clone(),
         None => error.to_string(),
     }

@@ -15,12 +15,14 @@ use zeroize::Zeroizing;
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageStatus, WindowsStorage};
 use crate::assess::plugins;
 use crate::index::{
-    Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume, PodVolumeSource, Secret,
-    StorageClass, VolumeType,
+    Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume,
+    PodVolumeSource, Secret, StorageClass, VolumeType,
 };
 
 /// An object as the watch decodes it, and how it becomes a row of the index.
-pub trait Watched: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static {
+pub trait Watched:
+    Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static
+{
     /// The row's key.
     type Key: Ord + Clone + Send;
     /// The row.
@@ -122,14 +124,23 @@ impl Watched for NodeObject {
             .map(str::to_owned)
             .or_else(|| text(status, "/nodeInfo/operatingSystem"))
             .unwrap_or_default();
-        let addresses = status.get("addresses").and_then(Value::as_array).into_iter().flatten();
+        let addresses = status
+            .get("addresses")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         Some(Node {
             uid: self.metadata.uid.clone().unwrap_or_default(),
             ignored: label(&self.metadata, IGNORE_LABEL) == Some("true"),
             deleting: self.metadata.deletion_timestamp.is_some(),
             managed_by_wmco: annotation(&self.metadata, WMCO_VERSION).is_some(),
             addresses: addresses
-                .filter_map(|entry| Some(NodeAddress { kind: text(entry, "/type")?, address: text(entry, "/address")? }))
+                .filter_map(|entry| {
+                    Some(NodeAddress {
+                        kind: text(entry, "/type")?,
+                        address: text(entry, "/address")?,
+                    })
+                })
                 .collect(),
             operating_system,
         })
@@ -145,8 +156,15 @@ impl Watched for CsiNodeObject {
     }
 
     fn row(self) -> Option<CsiNode> {
-        let drivers = self.at("spec").get("drivers").and_then(Value::as_array).into_iter().flatten();
-        Some(CsiNode { drivers: drivers.filter_map(|driver| text(driver, "/name")).collect() })
+        let drivers = self
+            .at("spec")
+            .get("drivers")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        Some(CsiNode {
+            drivers: drivers.filter_map(|driver| text(driver, "/name")).collect(),
+        })
     }
 }
 
@@ -172,7 +190,8 @@ impl Watched for PodObject {
     }
 
     fn row(self) -> Option<Pod> {
-        if let Some("Succeeded" | "Failed") = self.at("status").get("phase").and_then(Value::as_str) {
+        if let Some("Succeeded" | "Failed") = self.at("status").get("phase").and_then(Value::as_str)
+        {
             return None;
         }
         let spec = self.at("spec");
@@ -182,10 +201,17 @@ impl Watched for PodObject {
             uid: self.metadata.uid.clone().unwrap_or_default(),
             node_name: text(spec, "/nodeName").filter(|name| !name.is_empty()),
             asks_for_windows: text(spec, "/os/name").as_deref() == Some("windows")
-                || [OS_LABEL, BETA_OS_LABEL].into_iter().any(|key| selects(key) == Some("windows")),
+                || [OS_LABEL, BETA_OS_LABEL]
+                    .into_iter()
+                    .any(|key| selects(key) == Some("windows")),
             ..Pod::default()
         };
-        for volume in spec.get("volumes").and_then(Value::as_array).into_iter().flatten() {
+        for volume in spec
+            .get("volumes")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             if let Some(pipe) = csi_proxy_pipe(volume) {
                 pod.csi_proxy_pipes.push(pipe);
             }
@@ -199,7 +225,9 @@ impl Watched for PodObject {
 
 fn csi_proxy_pipe(volume: &Value) -> Option<String> {
     let path = volume.pointer("/hostPath/path")?.as_str()?;
-    let pipe = path.strip_prefix(r"\\.\pipe\").or_else(|| path.strip_prefix("//./pipe/"))?;
+    let pipe = path
+        .strip_prefix(r"\\.\pipe\")
+        .or_else(|| path.strip_prefix("//./pipe/"))?;
     pipe.starts_with("csi-proxy-").then(|| pipe.to_owned())
 }
 
@@ -218,7 +246,11 @@ fn volume_type(source: &Value) -> Option<VolumeType> {
     if let Some(driver) = text(source, "/csi/driver") {
         return Some(VolumeType::Csi(driver));
     }
-    source.as_object()?.keys().find_map(|field| plugins::by_field(field)).map(VolumeType::InTree)
+    source
+        .as_object()?
+        .keys()
+        .find_map(|field| plugins::by_field(field))
+        .map(VolumeType::InTree)
 }
 
 impl Watched for ClaimObject {
@@ -234,7 +266,8 @@ impl Watched for ClaimObject {
         let noted = |key| annotation(&self.metadata, key).map(str::to_owned);
         Some(Claim {
             volume_name: text(spec, "/volumeName").filter(|name| !name.is_empty()),
-            storage_class: noted("volume.beta.kubernetes.io/storage-class").or_else(|| text(spec, "/storageClassName")),
+            storage_class: noted("volume.beta.kubernetes.io/storage-class")
+                .or_else(|| text(spec, "/storageClassName")),
             provisioner: noted("volume.kubernetes.io/storage-provisioner")
                 .or_else(|| noted("volume.beta.kubernetes.io/storage-provisioner")),
         })
@@ -250,7 +283,9 @@ impl Watched for VolumeObject {
     }
 
     fn row(self) -> Option<PersistentVolume> {
-        Some(PersistentVolume { source: volume_type(self.at("spec")) })
+        Some(PersistentVolume {
+            source: volume_type(self.at("spec")),
+        })
     }
 }
 
@@ -265,10 +300,18 @@ impl Watched for ClassObject {
     fn row(self) -> Option<StorageClass> {
         let marked = |key| annotation(&self.metadata, key) == Some("true");
         Some(StorageClass {
-            provisioner: self.at("provisioner").as_str().unwrap_or_default().to_owned(),
+            provisioner: self
+                .at("provisioner")
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
             is_default: marked("storageclass.kubernetes.io/is-default-class")
                 || marked("storageclass.beta.kubernetes.io/is-default-class"),
-            created: self.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
+            created: self
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map_or(0, |time| time.0.as_second()),
         })
     }
 }
@@ -327,6 +370,11 @@ impl Watched for core::Secret {
 
     fn row(self) -> Option<Secret> {
         let data = self.data.unwrap_or_default();
-        Some(Secret { data: data.into_iter().map(|(key, value)| (key, Zeroizing::new(value.0))).collect() })
+        Some(Secret {
+            data: data
+                .into_iter()
+                .map(|(key, value)| (key, Zeroizing::new(value.0)))
+                .collect(),
+        })
     }
 }

@@ -1,0 +1,117 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
+/// workloads lack their CSI drivers.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run the controller
+    ///
+    /// Needs a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account) on which the custom
+    /// resource definitions are installed (kubectl apply -f crds/), and the programs for Windows nodes (make payload).
+    ///
+    /// With --once the exit status is 0 if upgrades may go on, 3 if they are held, 1 if the cluster could not be read.
+    Run(RunArgs),
+    /// Print the custom resource definitions as YAML
+    Crds(CrdsArgs),
+}
+
+/// Arguments of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// Path of the kubeconfig
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The operator's own namespace: its ConfigMaps, the Secret with the SSH key and the OperatorCondition are there
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        env = "POD_NAMESPACE",
+        default_value = "windows-storage-operator"
+    )]
+    pub namespace: String,
+    /// The OperatorCondition to write; OLM sets the variable. Without it the verdict is in WindowsStorage only
+    #[arg(long, value_name = "NAME", env = "OPERATOR_CONDITION_NAME")]
+    pub operator_condition: Option<String>,
+    /// Folder with csi-proxy.exe, windows-storage-agent.exe and payload.json
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "PAYLOAD_DIR",
+        default_value = "/payload"
+    )]
+    pub payload_dir: PathBuf,
+    /// Where /healthz, /readyz and /metrics are served; "none" for nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    pub serve_address: ServeAddress,
+    /// One full pass: judge, visit every node once, write, and end
+    #[arg(long)]
+    pub once: bool,
+    /// What to log: error, warn, info, debug, trace, or a list such as info,kube=debug
+    #[arg(long, value_name = "LEVEL", env = "RUST_LOG", default_value = "info")]
+    pub log_level: String,
+    /// How to log
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// Arguments of `crds`.
+#[derive(Args)]
+pub struct CrdsArgs {
+    /// Write one file each into this folder instead
+    #[arg(long, value_name = "DIR")]
+    pub dest_dir: Option<PathBuf>,
+}
+
+/// How to log.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// An address, or nowhere.
+#[derive(Clone, Copy)]
+pub struct ServeAddress(Option<SocketAddr>);
+
+impl ServeAddress {
+    /// The address.
+    pub fn address(self) -> Option<SocketAddr> {
+        self.0
+    }
+}
+
+impl FromStr for ServeAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        text.parse()
+            .map(|address| Self(Some(address)))
+            .map_err(|_| {
+                "not an address such as 127.0.0.1:8081 or [::]:8081, and not \"none\"".to_owned()
+            })
+    }
+}

@@ -1,0 +1,67 @@
+//! Calls to the API server that end in time.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// How long a call other than a watch may take.
+pub const CALL: Duration = Duration::from_secs(15);
+
+/// A call that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// No answer in time.
+    #[error("{what}: no answer from the API server within {} s", CALL.as_secs())]
+    TimedOut {
+        /// What was to be done.
+        what: &'static str,
+    },
+    /// The server refused, or could not be reached.
+    #[error("{what}: {source}")]
+    Refused {
+        /// What was to be done.
+        what: &'static str,
+        /// The answer.
+        source: Box<kube::Error>,
+    },
+}
+
+impl CallError {
+    /// The HTTP status of the answer, where there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            Self::TimedOut { .. } => None,
+        }
+    }
+
+    /// Whether the object was changed or made by somebody else meanwhile.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status() == Some(409)
+    }
+
+    /// Whether the object, its namespace or its kind is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.status() == Some(404)
+    }
+}
+
+/// Makes a call and gives it up after [`CALL`].
+pub async fn call<T>(
+    what: &'static str,
+    work: impl Future<Output = kube::Result<T>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(CALL, work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(source)) => Err(CallError::Refused {
+            what,
+            source: Box::new(source),
+        }),
+        Err(_) => Err(CallError::TimedOut { what }),
+    }
+}

@@ -1,0 +1,278 @@
+//! What each Windows node shall look like and how to get there, from the index alone.
+
+use std::collections::BTreeMap;
+
+use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
+use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
+
+use crate::api::{Management, WindowsStorageSpec};
+use crate::index::{Cluster, Node};
+use crate::node::{
+    HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Instances, NodeError, PrivateKey, Reason,
+    SSH_SECRET, check_private_key, parse_instances,
+};
+use crate::payload::{Payload, sha256_hex};
+use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, Step};
+
+/// Seconds that a service's process may take to end.
+const STOP_TIMEOUT_SECONDS: u32 = 30;
+/// Seconds from a service's start to its pipes.
+const START_TIMEOUT_SECONDS: u32 = 60;
+
+/// What to do with one Windows node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodePlan {
+    /// Somebody else looks after csi-proxy there.
+    External,
+    /// Something that the work rests on is being written at this moment.
+    Waiting,
+    /// It cannot be gone to.
+    Blocked(Blocked),
+    /// Go there.
+    Visit(Box<Target>),
+}
+
+/// Why a node cannot be gone to.
+pub type Blocked = NodeError;
+
+/// A node to go to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// The Node's name.
+    pub node: String,
+    /// Where its SSH server is.
+    pub address: String,
+    /// The server's port.
+    pub port: u16,
+    /// Who logs in.
+    pub user: String,
+    /// The key to log in with.
+    pub key: PrivateKey,
+    /// The host key that it must show, once one is pinned.
+    pub pin: Option<HostKey>,
+    /// What it shall look like; where that is not known it is only looked at.
+    pub desired: Result<Desired, NodeError>,
+}
+
+/// What a node shall look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Desired {
+    /// The hash of the agent that belongs there.
+    pub agent_sha256: String,
+    /// What the agent shall keep the node to.
+    pub request: Request,
+}
+
+/// The plan for every Windows node.
+#[must_use]
+pub fn node_plans(
+    cluster: &Cluster,
+    spec: &WindowsStorageSpec,
+    payload: &Payload,
+    services: &Result<Step, ServicesError>,
+) -> BTreeMap<String, NodePlan> {
+    let instances = cluster
+        .config_maps
+        .get(INSTANCES_CONFIG_MAP)
+        .map(|map| parse_instances(&map.data))
+        .unwrap_or_default();
+    let key = check_private_key(cluster.secrets.get(SSH_SECRET));
+    let desired = match services {
+        Ok(Step::Keep(document)) => Some(Ok(desired(payload, document))),
+        Ok(Step::Create(_) | Step::Update { .. }) => None,
+        Err(error) => Some(Err(NodeError::new(
+            Reason::InvalidServices,
+            error.to_string(),
+        ))),
+    };
+    let pin = |name: &str| {
+        cluster
+            .config_maps
+            .get(HOST_KEYS_CONFIG_MAP)
+            .and_then(|map| map.data.get(name))
+            .map(|text| HostKey::parse(text))
+    };
+    cluster
+        .windows_nodes()
+        .map(|(name, node)| {
+            let plan = if is_external(node, spec.csi_proxy.management) {
+                NodePlan::External
+            } else {
+                match (&desired, reach(node, spec, &instances), &key) {
+                    (_, Err(error), _) => NodePlan::Blocked(error),
+                    (_, _, Err(error)) => NodePlan::Blocked(error.clone()),
+                    (None, _, _) => NodePlan::Waiting,
+                    (Some(desired), Ok((address, user)), Ok(key)) => {
+                        NodePlan::Visit(Box::new(Target {
+                            node: name.clone(),
+                            address,
+                            port: spec.ssh.port,
+                            user,
+                            key: key.clone(),
+                            pin: pin(name),
+                            desired: desired.clone(),
+                        }))
+                    }
+                }
+            };
+            (name.clone(), plan)
+        })
+        .collect()
+}
+
+fn is_external(node: &Node, management: Management) -> bool {
+    match management {
+        Management::Auto => node.managed_by_wmco,
+        Management::Managed => false,
+        Management::External => true,
+    }
+}
+
+/// The address and the user: those of a line in `windows-instances` that names one of the node's addresses, else the
+/// most internal address and the default user.
+fn reach(
+    node: &Node,
+    spec: &WindowsStorageSpec,
+    instances: &Instances,
+) -> Result<(String, String), NodeError> {
+    const PREFERRED: [&str; 5] = [
+        "InternalIP",
+        "InternalDNS",
+        "ExternalIP",
+        "ExternalDNS",
+        "Hostname",
+    ];
+    let addresses: Vec<&str> = PREFERRED
+        .iter()
+        .flat_map(|kind| {
+            node.addresses
+                .iter()
+                .filter(move |address| address.kind == *kind)
+        })
+        .map(|address| address.address.as_str())
+        .collect();
+    for &address in &addresses {
+        match instances.by_address.get(address) {
+            Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
+            Some(Err(problem)) => return Err(NodeError::new(Reason::InvalidInstance, problem)),
+            None => {}
+        }
+    }
+    let address = addresses.first().ok_or_else(|| {
+        NodeError::new(
+            Reason::NoAddress,
+            "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
+        )
+    })?;
+    Ok(((*address).to_owned(), spec.ssh.user.clone()))
+}
+
+fn desired(payload: &Payload, document: &Document) -> Desired {
+    let mut request = Request {
+        id: String::new(),
+        files: vec![DesiredFile {
+            path: CSI_PROXY_EXE.to_owned(),
+            sha256: payload.csi_proxy.sha256.clone(),
+            upload: None,
+        }],
+        services: document.services.clone(),
+        pipes: vec![ServicePipes {
+            service: CSI_PROXY_SERVICE.to_owned(),
+            pipes: CSI_PROXY_PIPES.map(str::to_owned).to_vec(),
+        }],
+        stop_timeout_seconds: STOP_TIMEOUT_SECONDS,
+        start_timeout_seconds: START_TIMEOUT_SECONDS,
+    };
+    // Plain data always serializes; an empty text would only make every such request look the same.
+    request.id = sha256_hex(
+        serde_json::to_string(&request)
+            .unwrap_or_default()
+            .as_bytes(),
+    );
+    Desired {
+        agent_sha256: payload.agent.sha256.clone(),
+        request,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::NodeAddress;
+
+    fn node(addresses: &[(&str, &str)]) -> Node {
+        Node {
+            operating_system: "windows".to_owned(),
+            addresses: addresses
+                .iter()
+                .map(|(kind, address)| NodeAddress {
+                    kind: (*kind).to_owned(),
+                    address: (*address).to_owned(),
+                })
+                .collect(),
+            ..Node::default()
+        }
+    }
+
+    fn instances(lines: &[(&str, &str)]) -> Instances {
+        parse_instances(
+            &lines
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn the_internal_address_and_the_default_user_are_taken() {
+        let node = node(&[
+            ("Hostname", "win-1"),
+            ("ExternalIP", "1.2.3.4"),
+            ("InternalIP", "10.0.0.1"),
+        ]);
+        let found = reach(&node, &WindowsStorageSpec::default(), &Instances::default()).unwrap();
+        assert_eq!(found, ("10.0.0.1".to_owned(), "Administrator".to_owned()));
+    }
+
+    #[test]
+    fn a_line_for_any_of_its_addresses_decides() {
+        let node = node(&[("InternalIP", "10.0.0.1"), ("Hostname", "win-1")]);
+        let found = reach(
+            &node,
+            &WindowsStorageSpec::default(),
+            &instances(&[("win-1", "username=capi")]),
+        )
+        .unwrap();
+        assert_eq!(found, ("win-1".to_owned(), "capi".to_owned()));
+        let error = reach(
+            &node,
+            &WindowsStorageSpec::default(),
+            &instances(&[("10.0.0.1", "?")]),
+        )
+        .unwrap_err();
+        assert_eq!(error.reason, Reason::InvalidInstance);
+    }
+
+    #[test]
+    fn a_node_without_address_is_told_apart() {
+        let error = reach(
+            &node(&[]),
+            &WindowsStorageSpec::default(),
+            &Instances::default(),
+        )
+        .unwrap_err();
+        assert_eq!(error.reason, Reason::NoAddress);
+    }
+
+    #[test]
+    fn auto_leaves_wmco_nodes_alone() {
+        let wmco = Node {
+            managed_by_wmco: true,
+            ..node(&[])
+        };
+        assert!(is_external(&wmco, Management::Auto));
+        assert!(!is_external(&wmco, Management::Managed));
+        assert!(!is_external(&node(&[]), Management::Auto));
+        assert!(is_external(&node(&[]), Management::External));
+    }
+}

@@ -1,0 +1,179 @@
+//! What can go wrong with a node, in words that say what to do.
+
+use windows_storage_agent::protocol::{Failure, FailureCategory};
+
+/// A bounded word for metrics, conditions and events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The Secret with the SSH key is not there, or lacks its key.
+    CredentialsMissing,
+    /// The Secret does not hold a usable private key.
+    InvalidPrivateKey,
+    /// The node's line in `windows-instances` makes no sense.
+    InvalidInstance,
+    /// The `windows-services` ConfigMap is wrong.
+    InvalidServices,
+    /// The Node object has no address.
+    NoAddress,
+    /// No connection.
+    Unreachable,
+    /// Another host key than the pinned one.
+    HostKeyChanged,
+    /// A new host key could not be stored.
+    HostKeyNotStored,
+    /// The server refused the login.
+    LoginRefused,
+    /// The connection was lost, or files could not be sent.
+    TransferFailed,
+    /// No space is left on the node.
+    DiskFull,
+    /// The agent could not be installed or does not answer.
+    AgentFailed,
+    /// The agent could not bring csi-proxy up.
+    CSIProxyFailed,
+    /// The new csi-proxy did not work; the old one is back.
+    RolledBack,
+    /// Work took longer than its deadline.
+    TimedOut,
+}
+
+impl Reason {
+    /// As conditions, events and metrics write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CredentialsMissing => "CredentialsMissing",
+            Self::InvalidPrivateKey => "InvalidPrivateKey",
+            Self::InvalidInstance => "InvalidInstance",
+            Self::InvalidServices => "InvalidServices",
+            Self::NoAddress => "NoAddress",
+            Self::Unreachable => "Unreachable",
+            Self::HostKeyChanged => "HostKeyChanged",
+            Self::HostKeyNotStored => "HostKeyNotStored",
+            Self::LoginRefused => "LoginRefused",
+            Self::TransferFailed => "TransferFailed",
+            Self::DiskFull => "DiskFull",
+            Self::AgentFailed => "AgentFailed",
+            Self::CSIProxyFailed => "CSIProxyFailed",
+            Self::RolledBack => "RolledBack",
+            Self::TimedOut => "TimedOut",
+        }
+    }
+}
+
+/// A failure of work on a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NodeError {
+    /// The bounded word.
+    pub reason: Reason,
+    /// What happened and what to do, without control characters.
+    pub message: String,
+}
+
+impl NodeError {
+    /// A failure; text from the node is cleaned, so that it can be shown anywhere.
+    #[must_use]
+    pub fn new(reason: Reason, message: impl AsRef<str>) -> Self {
+        Self {
+            reason,
+            message: printable(message.as_ref()),
+        }
+    }
+
+    /// What the agent reported.
+    #[must_use]
+    pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
+        let told = &failure.message;
+        let (reason, message) = match failure.category {
+            _ if rolled_back => (
+                Reason::RolledBack,
+                format!("the new csi-proxy did not work and the previous one runs again: {told}"),
+            ),
+            FailureCategory::DiskFull => (
+                Reason::DiskFull,
+                format!("no space is left on the node: {told}; free some space on drive C:"),
+            ),
+            FailureCategory::HashMismatch | FailureCategory::UploadMissing => (
+                Reason::TransferFailed,
+                format!("a file did not arrive whole and was not used: {told}"),
+            ),
+            FailureCategory::InvalidRequest | FailureCategory::Unsupported => (
+                Reason::InvalidServices,
+                format!("the agent refused the services document: {told}"),
+            ),
+            FailureCategory::AgentUnavailable => (
+                Reason::AgentFailed,
+                format!("the agent's service does not answer: {told}"),
+            ),
+            FailureCategory::AccessDenied => (
+                Reason::AgentFailed,
+                format!(
+                    "Windows refused access: {told}; the SSH user must be an administrator of the node"
+                ),
+            ),
+            FailureCategory::ServiceStart
+            | FailureCategory::ServiceStop
+            | FailureCategory::FileInUse
+            | FailureCategory::PipesMissing
+            | FailureCategory::Internal
+            | FailureCategory::Unknown => (
+                Reason::CSIProxyFailed,
+                format!(
+                    "{told}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+                ),
+            ),
+        };
+        Self::new(reason, message)
+    }
+}
+
+/// The text without control characters and without invisible ones that change how a terminal shows it, cut to a
+/// length that conditions and events can carry.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    const MOST: usize = 900;
+    let clean = |c: char| {
+        if c.is_control()
+            || ('\u{200b}'..='\u{202e}').contains(&c)
+            || ('\u{2060}'..='\u{206f}').contains(&c)
+        {
+            ' '
+        } else {
+            c
+        }
+    };
+    let mut short: String = text.trim().chars().map(clean).take(MOST).collect();
+    if text.trim().chars().count() > MOST {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_says_cannot_steer_a_terminal() {
+        let error = NodeError::new(Reason::AgentFailed, "a\u{1b}[2Jb\r\nc\u{202e}d");
+        assert_eq!(error.message, "a [2Jb  c d");
+        assert!(printable(&"x".repeat(5000)).chars().count() <= 901);
+    }
+
+    #[test]
+    fn a_rollback_is_named_as_one_whatever_its_cause() {
+        let failure = Failure {
+            category: FailureCategory::PipesMissing,
+            message: "pipe x".to_owned(),
+        };
+        assert_eq!(
+            NodeError::from_agent(&failure, true).reason,
+            Reason::RolledBack
+        );
+        assert_eq!(
+            NodeError::from_agent(&failure, false).reason,
+            Reason::CSIProxyFailed
+        );
+    }
+}

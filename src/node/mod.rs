@@ -1,0 +1,18 @@
+//! One Windows node over SSH: who it is, how to get there, what to do next, and doing it.
+
+mod desired;
+mod error;
+mod host_key;
+mod instances;
+mod plan;
+mod private_key;
+mod session;
+mod visit;
+mod worker;
+
+pub use desired::{Blocked, Desired, NodePlan, Target, node_plans};
+pub use error::{NodeError, Reason, printable};
+pub use host_key::{HOST_KEYS_CONFIG_MAP, HostKey, Pins};
+pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
+pub use private_key::{PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key};
+pub use worker::{Observation, Observations, Workers};

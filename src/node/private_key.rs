@@ -1,0 +1,184 @@
+//! The SSH key of the Secret.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::index::Secret;
+use crate::node::{NodeError, Reason};
+use crate::payload::sha256_hex;
+
+/// The Secret's name, as WMCO's users know it.
+pub const SSH_SECRET: &str = "cloud-private-key";
+/// The key in the Secret's data.
+pub const PRIVATE_KEY: &str = "private-key.pem";
+
+/// A private key that can be used. Its text never appears in `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PrivateKey {
+    pem: Zeroizing<String>,
+    fingerprint: String,
+}
+
+impl PrivateKey {
+    /// The key's text.
+    #[must_use]
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrivateKey({})", &self.fingerprint[..12])
+    }
+}
+
+/// Finds the key in the Secret and says what is wrong where it cannot be used.
+pub fn check(secret: Option<&Secret>) -> Result<PrivateKey, NodeError> {
+    let missing = |what: &str| {
+        NodeError::new(
+            Reason::CredentialsMissing,
+            format!(
+                "{what}; create it with: kubectl create secret generic {SSH_SECRET} --from-file={PRIVATE_KEY}=<path of \
+                 the private key>"
+            ),
+        )
+    };
+    let invalid = |what: &str| {
+        NodeError::new(
+            Reason::InvalidPrivateKey,
+            format!(
+                "key {PRIVATE_KEY} of Secret {SSH_SECRET} {what}; store a private key in PEM or OpenSSH format without a passphrase"
+            ),
+        )
+    };
+    let secret = secret.ok_or_else(|| missing(&format!("there is no Secret {SSH_SECRET}")))?;
+    let bytes = secret
+        .data
+        .get(PRIVATE_KEY)
+        .ok_or_else(|| missing(&format!("Secret {SSH_SECRET} has no key {PRIVATE_KEY}")))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| invalid("is not text"))?;
+    let text = text.trim();
+    if text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----") {
+        check_openssh(text).map_err(invalid)?;
+    } else if text.starts_with("-----BEGIN ") && text.contains("PRIVATE KEY-----") {
+        // The empty passphrase keeps OpenSSL from asking a terminal for one.
+        openssl::pkey::PKey::private_key_from_pem_passphrase(text.as_bytes(), b"")
+            .map_err(|_| invalid("does not parse, or is protected by a passphrase"))?;
+    } else {
+        return Err(invalid("is not a private key"));
+    }
+    Ok(PrivateKey {
+        fingerprint: sha256_hex(text.as_bytes()),
+        pem: Zeroizing::new(format!("{text}\n")),
+    })
+}
+
+/// Source: OpenSSH, `PROTOCOL.key`.
+fn check_openssh(text: &str) -> Result<(), &'static str> {
+    const MAGIC: &[u8] = b"openssh-key-v1\0";
+    let body: String = text
+        .lines()
+        .filter(|line| !line.starts_with("-----"))
+        .map(str::trim)
+        .collect();
+    let decoded =
+        Zeroizing::new(openssl::base64::decode_block(&body).map_err(|_| "does not parse")?);
+    let rest = decoded.strip_prefix(MAGIC).ok_or("does not parse")?;
+    let length = rest.get(..4).ok_or("is cut off")?;
+    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+    match rest.get(4..4 + length) {
+        Some(b"none") => Ok(()),
+        Some(_) => Err("is protected by a passphrase"),
+        None => Err("is cut off"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn secret(text: &[u8]) -> Secret {
+        Secret {
+            data: BTreeMap::from([(PRIVATE_KEY.to_owned(), Zeroizing::new(text.to_vec()))]),
+        }
+    }
+
+    fn reason(text: &[u8]) -> Reason {
+        check(Some(&secret(text))).unwrap_err().reason
+    }
+
+    fn rsa() -> openssl::pkey::PKey<openssl::pkey::Private> {
+        openssl::pkey::PKey::from_rsa(openssl::rsa::Rsa::generate(2048).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_missing_secret_says_how_to_create_it() {
+        for secret in [None, Some(Secret::default())] {
+            let error = check(secret.as_ref()).unwrap_err();
+            assert_eq!(error.reason, Reason::CredentialsMissing);
+            assert!(
+                error
+                    .message
+                    .contains("kubectl create secret generic cloud-private-key"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_key_is_refused() {
+        for text in [
+            &b""[..],
+            b"hello",
+            b"\xff\xfe",
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+            b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----",
+            b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----",
+            b"-----BEGIN OPENSSH PRIVATE KEY-----\n!!\n-----END OPENSSH PRIVATE KEY-----",
+        ] {
+            assert_eq!(
+                reason(text),
+                Reason::InvalidPrivateKey,
+                "{}",
+                String::from_utf8_lossy(text)
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_is_taken_and_never_shown() {
+        let pem = rsa().private_key_to_pem_pkcs8().unwrap();
+        let key = check(Some(&secret(&pem))).unwrap();
+        assert!(key.pem().contains("PRIVATE KEY"));
+        assert!(!format!("{key:?}").contains("PRIVATE"));
+    }
+
+    #[test]
+    fn a_passphrase_is_refused_without_asking_for_it() {
+        let pem = rsa()
+            .private_key_to_pem_pkcs8_passphrase(openssl::symm::Cipher::aes_256_cbc(), b"secret")
+            .unwrap();
+        assert_eq!(reason(&pem), Reason::InvalidPrivateKey);
+    }
+
+    #[test]
+    fn an_openssh_key_with_a_passphrase_is_refused() {
+        let mut body = b"openssh-key-v1\0".to_vec();
+        body.extend(10u32.to_be_bytes());
+        body.extend(b"aes256-ctr");
+        let text = format!(
+            "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END OPENSSH PRIVATE KEY-----\n",
+            openssl::base64::encode_block(&body)
+        );
+        assert!(
+            check(Some(&secret(text.as_bytes())))
+                .unwrap_err()
+                .message
+                .contains("passphrase")
+        );
+    }
+}

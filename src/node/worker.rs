@@ -1,0 +1,318 @@
+//! One task for each Windows node: goes there when something changed, when the interval is over, or when the last
+//! visit failed and its pause is over.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rand::Rng;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tracing::Instrument;
+use windows_storage_agent::protocol::NodeState;
+
+use crate::node::visit::{Refused, Visited, visit};
+use crate::node::{NodeError, NodePlan, Pins, Reason, Target};
+use crate::payload::Payload;
+use crate::serve::Metrics;
+
+/// Visits at one time.
+const CONCURRENT_VISITS: usize = 10;
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What is known of a node since this process started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// What the agent last said.
+    pub state: Option<NodeState>,
+    /// When the operator was last logged in there.
+    pub last_contact: Option<Timestamp>,
+    /// What went wrong the last time.
+    pub problem: Option<NodeError>,
+    /// Visits that ended, well or not.
+    pub visits: u64,
+}
+
+/// The observations of all nodes, and a wake-up when one changes.
+#[derive(Clone)]
+pub struct Observations {
+    by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
+    revision: watch::Sender<u64>,
+}
+
+impl Default for Observations {
+    fn default() -> Self {
+        Self {
+            by_node: Arc::default(),
+            revision: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Observations {
+    /// The observations, for a moment: never hold this over an await.
+    pub fn read(&self) -> MutexGuard<'_, BTreeMap<String, Observation>> {
+        self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whenever an observation has changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    fn record(&self, node: &str, result: &Result<Visited, NodeError>) {
+        {
+            let mut all = self.read();
+            let observation = all.entry(node.to_owned()).or_default();
+            observation.visits += 1;
+            match result {
+                Ok(visited) => {
+                    observation.last_contact = Some(Timestamp::now());
+                    observation.state = visited.state.clone().or_else(|| observation.state.take());
+                    observation.problem.clone_from(&visited.problem);
+                }
+                Err(error) => observation.problem = Some(error.clone()),
+            }
+        }
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    fn forget(&self, node: &str) {
+        self.read().remove(node);
+    }
+}
+
+/// The tasks of all nodes.
+pub struct Workers {
+    workers: BTreeMap<String, watch::Sender<Option<Assignment>>>,
+    tasks: JoinSet<()>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Clone, PartialEq)]
+struct Assignment {
+    target: Target,
+    interval: Duration,
+}
+
+struct Shared {
+    payload: Payload,
+    pins: Pins,
+    observations: Observations,
+    permits: Semaphore,
+    metrics: Metrics,
+}
+
+impl Workers {
+    /// No tasks yet.
+    #[must_use]
+    pub fn new(payload: Payload, pins: Pins, observations: Observations, metrics: Metrics) -> Self {
+        let permits = Semaphore::new(CONCURRENT_VISITS);
+        Self {
+            workers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            shared: Arc::new(Shared {
+                payload,
+                pins,
+                observations,
+                permits,
+                metrics,
+            }),
+        }
+    }
+
+    /// Gives every node its plan. Tasks of nodes that are gone, or that somebody else looks after, end; a visit in
+    /// progress is cut then, which the agent on the node survives.
+    pub fn assign(&mut self, plans: &BTreeMap<String, NodePlan>, interval: Duration) {
+        self.workers.retain(|node, sender| {
+            let keep = plans.contains_key(node);
+            if !keep {
+                self.shared.observations.forget(node);
+            }
+            keep && !sender.is_closed()
+        });
+        for (node, plan) in plans {
+            let assignment = match plan {
+                NodePlan::Visit(target) => Some(Assignment {
+                    target: (**target).clone(),
+                    interval,
+                }),
+                // The task stays, so that a node that can be gone to again continues with what it knew.
+                NodePlan::Blocked(_) | NodePlan::External => None,
+                NodePlan::Waiting => continue,
+            };
+            if let Some(sender) = self.workers.get(node) {
+                sender.send_if_modified(|current| {
+                    let differs = *current != assignment;
+                    if differs {
+                        *current = assignment;
+                    }
+                    differs
+                });
+            } else if assignment.is_some() {
+                let (sender, receiver) = watch::channel(assignment);
+                let span = tracing::info_span!("node", node = %node);
+                self.tasks
+                    .spawn(work(receiver, Arc::clone(&self.shared)).instrument(span));
+                self.workers.insert(node.clone(), sender);
+            }
+        }
+    }
+
+    /// Waits until a task ends by a panic, and hands it on: no task may die unseen.
+    pub async fn watch_for_panics(&mut self) {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Err(error)) if error.is_panic() => {
+                    std::panic::resume_unwind(error.into_panic())
+                }
+                Some(_) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {
+    let mut failures = 0;
+    let mut undone: Option<(String, NodeError)> = None;
+    loop {
+        let Some(Assignment { target, interval }) = assignments.borrow_and_update().clone() else {
+            if assignments.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        let refused = undone
+            .as_ref()
+            .map(|(request_id, error)| Refused { request_id, error });
+        let outcome = tokio::select! {
+            outcome = visit_in_turn(&target, &shared, refused) => outcome,
+            () = revoked(&mut assignments, &target) => continue,
+        };
+        shared.observations.record(&target.node, &outcome);
+        let problem = match outcome {
+            Ok(Visited {
+                problem,
+                rolled_back,
+                ..
+            }) => {
+                if let (Some(request), Some(error)) = (rolled_back, &problem) {
+                    undone = Some((request, error.clone()));
+                }
+                problem
+            }
+            Err(error) => Some(error),
+        };
+        shared.metrics.count_visit(
+            problem
+                .as_ref()
+                .map_or("Success", |error| error.reason.as_str()),
+        );
+        failures = if problem.is_some() { failures + 1 } else { 0 };
+        let pause = match &problem {
+            None => interval,
+            // Only an administrator can mend these, and a change of what the work rests on wakes this task.
+            Some(error) if matches!(error.reason, Reason::HostKeyChanged | Reason::RolledBack) => {
+                interval
+            }
+            Some(_) => back_off(failures, rand::rng().random()),
+        };
+        match &problem {
+            Some(error) => tracing::warn!(
+                reason = error.reason.as_str(),
+                retry_seconds = pause.as_secs(),
+                "{error}"
+            ),
+            None => tracing::debug!(
+                next_seconds = pause.as_secs(),
+                "the node is as it should be"
+            ),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            changed = assignments.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Waits until the node is no longer to be visited in this way. A pin that the visit itself has made does not count.
+async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
+    loop {
+        if assignments.changed().await.is_err() {
+            return;
+        }
+        let same = assignments.borrow().as_ref().is_some_and(|new| {
+            let first_pin = target.pin.is_none() && new.target.pin.is_some();
+            let comparable = Target {
+                pin: target.pin.clone(),
+                ..new.target.clone()
+            };
+            comparable == *target && (first_pin || new.target.pin == target.pin)
+        });
+        if !same {
+            // Leave the news unseen for the caller, who starts over with it.
+            assignments.mark_changed();
+            return;
+        }
+    }
+}
+
+async fn visit_in_turn(
+    target: &Target,
+    shared: &Shared,
+    refused: Option<Refused<'_>>,
+) -> Result<Visited, NodeError> {
+    // The semaphore is never closed; without a permit the visit only is not bounded.
+    let _permit = shared.permits.acquire().await.ok();
+    visit(target, &shared.payload, &shared.pins, refused).await
+}
+
+/// Twice as long after each failure, up to a limit, plus or minus a fifth so that nodes do not come in step.
+fn back_off(failures: u32, random: f64) -> Duration {
+    let doubled = FIRST_PAUSE
+        .saturating_mul(1 << failures.saturating_sub(1).min(16))
+        .min(LONGEST_PAUSE);
+    doubled.mul_f64(0.8 + 0.4 * random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_never_vanish() {
+        assert_eq!(back_off(1, 0.5), FIRST_PAUSE);
+        assert_eq!(back_off(2, 0.5), FIRST_PAUSE * 2);
+        assert_eq!(back_off(30, 0.5), LONGEST_PAUSE);
+        assert!(back_off(u32::MAX, 1.0) <= LONGEST_PAUSE.mul_f64(1.2));
+        assert!(back_off(1, 0.0) >= FIRST_PAUSE.mul_f64(0.8));
+    }
+
+    #[test]
+    fn a_failed_visit_keeps_what_was_known() {
+        let observations = Observations::default();
+        let state = NodeState {
+            agent_version: "1".to_owned(),
+            ..NodeState::default()
+        };
+        observations.record(
+            "win-1",
+            &Ok(Visited {
+                state: Some(state.clone()),
+                ..Visited::default()
+            }),
+        );
+        observations.record("win-1", &Err(NodeError::new(Reason::Unreachable, "gone")));
+        let all = observations.read();
+        assert_eq!(all["win-1"].state, Some(state));
+        assert!(all["win-1"].last_contact.is_some());
+        assert_eq!(
+            all["win-1"].problem.as_ref().unwrap().reason,
+            Reason::Unreachable
+        );
+    }
+}

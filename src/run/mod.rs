@@ -1,0 +1,245 @@
+//! The controller: waits for changes, judges, and lets each actor do its part.
+
+mod pass;
+mod services;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use tokio::sync::watch::Receiver;
+
+use crate::assess::report::{ReadinessReport, Upgradeable};
+use crate::gate::{Gate, REASSERT};
+use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Workers};
+use crate::payload::{Payload, PayloadError};
+use crate::serve::{Shown, serve};
+use crate::status::{EventSink, StatusWriter};
+use crate::watch::{self, OwnNamespace, SharedCluster};
+use services::ServicesWriter;
+
+/// Events that come together are judged together.
+const GATHER: Duration = Duration::from_millis(50);
+/// After a failed write the next attempt, the first of them.
+const RETRY: Duration = Duration::from_secs(2);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// How long a single pass waits for the cluster to be read.
+const ONCE_READ_LIMIT: Duration = Duration::from_secs(60);
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// The `OperatorCondition` to write, where OLM is there.
+    pub operator_condition: Option<String>,
+    /// Where the programs for Windows nodes are.
+    pub payload_dir: PathBuf,
+    /// Where health and metrics are served; nowhere if absent.
+    pub serve_address: Option<SocketAddr>,
+    /// One full pass, then the end.
+    pub once: bool,
+}
+
+/// Why the controller ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The programs for Windows nodes cannot be used.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// The address for health and metrics cannot be used.
+    #[error(
+        "cannot serve health and metrics on {address}: {source}; choose another with --serve-address"
+    )]
+    Serve {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A watch ended, which none does by itself.
+    #[error("a watch of the cluster ended unexpectedly: {0}")]
+    Watch(String),
+    /// A single pass could not read the cluster.
+    #[error("the cluster could not be read within {} s: {what}", ONCE_READ_LIMIT.as_secs())]
+    Unread {
+        /// The kinds that are missing, and why.
+        what: String,
+    },
+}
+
+/// Everything that acts.
+struct Controller {
+    shared: SharedCluster,
+    observations: Observations,
+    payload: Payload,
+    gate: Option<Gate>,
+    services: ServicesWriter,
+    status: StatusWriter,
+    workers: Workers,
+    shown: Shown,
+    last: Option<(ReadinessReport, BTreeMap<String, NodePlan>)>,
+}
+
+/// Runs until `stop` completes, or for one full pass. Returns the last verdict.
+pub async fn run(
+    client: Client,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) -> Result<Option<Upgradeable>, RunError> {
+    let payload = Payload::load(&options.payload_dir)?;
+    let shown = Shown::default();
+    let shared = SharedCluster::default();
+    let observations = Observations::default();
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
+    let events = EventSink::new(client.clone(), std::env::var("POD_NAME").ok());
+    let gate = options.operator_condition.as_ref().map(|name| {
+        Gate::new(
+            Api::namespaced(client.clone(), &options.namespace),
+            name.clone(),
+        )
+    });
+    tracing::info!(
+        namespace = options.namespace,
+        operator_condition = options
+            .operator_condition
+            .as_deref()
+            .unwrap_or("none: the verdict is in WindowsStorage only"),
+        csi_proxy = payload.csi_proxy.version,
+        agent = payload.agent.version,
+        "windows-storage-operator {} starts",
+        env!("CARGO_PKG_VERSION")
+    );
+    let mut controller = Controller {
+        gate,
+        services: ServicesWriter::new(config_maps.clone(), shared.clone()),
+        status: StatusWriter::new(&client, events, shared.clone()),
+        workers: Workers::new(
+            payload.clone(),
+            Pins::new(config_maps),
+            observations.clone(),
+            shown.metrics.clone(),
+        ),
+        shared: shared.clone(),
+        observations,
+        payload,
+        shown: shown.clone(),
+        last: None,
+    };
+    let own = OwnNamespace {
+        namespace: options.namespace.clone(),
+        secret: SSH_SECRET.to_owned(),
+    };
+    let mut watches = watch::start(&client, &shared, &own);
+    let mut server = tokio::spawn(async move {
+        match options.serve_address {
+            Some(address) => serve(address, shown)
+                .await
+                .map_err(|source| RunError::Serve { address, source }),
+            None => std::future::pending().await,
+        }
+    });
+    let outcome = tokio::select! {
+        outcome = controller.drive(options.once) => outcome,
+        ended = watches.join_next() => Err(RunError::Watch(format!("{ended:?}"))),
+        ended = &mut server => match ended {
+            Ok(Ok(())) => Err(RunError::Watch("the server for health and metrics ended".to_owned())),
+            Ok(Err(error)) => Err(error),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        },
+        () = stop => {
+            tracing::info!("asked to stop; nodes go on by themselves");
+            Ok(controller.last.as_ref().map(|(report, _)| report.verdict.upgradeable))
+        }
+    };
+    server.abort();
+    outcome
+}
+
+impl Controller {
+    async fn drive(&mut self, once: bool) -> Result<Option<Upgradeable>, RunError> {
+        let mut cluster = self.shared.changes();
+        let mut observed = self.observations.changes();
+        let started = tokio::time::Instant::now();
+        let mut retry = RETRY;
+        loop {
+            cluster.mark_unchanged();
+            observed.mark_unchanged();
+            let clean = self.pass().await;
+            let ready = clean
+                && self.gate.as_ref().is_none_or(Gate::is_set)
+                && self.shared.read().unread().is_empty();
+            self.shown.ready.store(ready, Ordering::Relaxed);
+            if once {
+                if clean && self.is_settled() {
+                    return Ok(self
+                        .last
+                        .as_ref()
+                        .map(|(report, _)| report.verdict.upgradeable));
+                }
+                let unread = self.unread();
+                if started.elapsed() > ONCE_READ_LIMIT && !unread.is_empty() {
+                    return Err(RunError::Unread { what: unread });
+                }
+            }
+            let pause = if clean {
+                retry = RETRY;
+                if once { RETRY } else { REASSERT }
+            } else {
+                let now = retry;
+                retry = (retry * 2).min(LONGEST_RETRY);
+                now.mul_f64(0.8 + 0.4 * rand::random::<f64>())
+            };
+            tokio::select! {
+                () = gathered(&mut cluster, &mut observed) => {}
+                () = tokio::time::sleep(pause) => {}
+                () = self.workers.watch_for_panics() => {}
+            }
+        }
+    }
+
+    /// Whether a single pass has done all that there is to do: every node to visit has been visited.
+    fn is_settled(&self) -> bool {
+        let Some((_, plans)) = &self.last else {
+            return false;
+        };
+        let observations = self.observations.read();
+        self.unread().is_empty()
+            && plans.iter().all(|(node, plan)| match plan {
+                NodePlan::External | NodePlan::Blocked(_) => true,
+                NodePlan::Waiting => false,
+                NodePlan::Visit(_) => observations
+                    .get(node)
+                    .is_some_and(|observation| observation.visits > 0),
+            })
+    }
+
+    fn unread(&self) -> String {
+        let cluster = self.shared.read();
+        let mut unread: Vec<String> = cluster
+            .unread()
+            .into_iter()
+            .map(|(kind, problem)| {
+                problem.map_or_else(|| kind.to_owned(), |problem| format!("{kind} ({problem})"))
+            })
+            .collect();
+        if !cluster.knows_configuration() {
+            unread.push("the operator's namespace".to_owned());
+        }
+        unread.join(", ")
+    }
+}
+
+/// Waits for a change, then a moment longer for those that come with it.
+async fn gathered(cluster: &mut Receiver<u64>, observed: &mut Receiver<u64>) {
+    // The senders live as long as the controller, so waiting does not fail.
+    tokio::select! {
+        _ = cluster.changed() => {}
+        _ = observed.changed() => {}
+    }
+    tokio::time::sleep(GATHER).await;
+}

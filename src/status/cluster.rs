@@ -1,0 +1,152 @@
+//! The status of `WindowsStorage`: the verdict, numbers, and what is wrong with the inputs.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::api::{Counts, Verdict, WindowsNodeStorageStatus, WindowsStorageStatus};
+use crate::assess::report::{ReadinessReport, Upgradeable};
+use crate::index::{Cluster, Secret};
+use crate::node::{INSTANCES_CONFIG_MAP, NodePlan, SSH_SECRET, check_private_key, parse_instances};
+use crate::services::{ServicesError, Step};
+use crate::status::conditions::{Said, find, settle};
+
+/// The status that follows from all that is known.
+#[must_use]
+pub fn cluster_status(
+    previous: &WindowsStorageStatus,
+    cluster: &Cluster,
+    report: &ReadinessReport,
+    plans: &BTreeMap<String, NodePlan>,
+    services: &Result<Step, ServicesError>,
+    nodes: &BTreeMap<String, WindowsNodeStorageStatus>,
+    (generation, now): (Option<i64>, Timestamp),
+) -> WindowsStorageStatus {
+    let managed = plans
+        .values()
+        .any(|plan| !matches!(plan, NodePlan::External));
+    let is_ready = |status: &&WindowsNodeStorageStatus| {
+        find(&status.conditions, "Ready").is_some_and(|condition| condition.status == "True")
+    };
+    let ready = nodes.values().filter(is_ready).count();
+    let upgradeable = match report.verdict.upgradeable {
+        Upgradeable::True => Said::yes(
+            "Upgradeable",
+            report.verdict.reason.as_str(),
+            &report.verdict.message,
+        ),
+        Upgradeable::False => Said::no(
+            "Upgradeable",
+            report.verdict.reason.as_str(),
+            &report.verdict.message,
+        ),
+    };
+    let said = [
+        upgradeable,
+        credentials(cluster.secrets.get(SSH_SECRET), managed),
+        instances(cluster),
+        services_condition(services),
+        nodes_ready(nodes.len(), ready),
+    ];
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    WindowsStorageStatus {
+        verdict: Some(Verdict {
+            upgradeable: report.verdict.upgradeable.as_str().to_owned(),
+            reason: report.verdict.reason.as_str().to_owned(),
+            message: report.verdict.message.clone(),
+        }),
+        counts: Some(Counts {
+            windows_nodes: count(report.nodes.len()),
+            ready_nodes: count(ready),
+            blocking_volumes: count(report.blocking().count()),
+        }),
+        conditions: said
+            .into_iter()
+            .map(|said| settle(&previous.conditions, said, generation, now))
+            .collect(),
+    }
+}
+
+fn credentials(secret: Option<&Secret>, managed: bool) -> Said {
+    const TYPE: &str = "CredentialsValid";
+    match check_private_key(secret) {
+        Ok(_) => Said::yes(
+            TYPE,
+            "Valid",
+            format!("Secret {SSH_SECRET} holds a private key"),
+        ),
+        Err(_) if !managed => Said::yes(
+            TYPE,
+            "NotNeeded",
+            "no node is managed, so no SSH key is needed",
+        ),
+        Err(error) => Said::no(TYPE, error.reason.as_str(), error.message),
+    }
+}
+
+fn instances(cluster: &Cluster) -> Said {
+    const TYPE: &str = "InstancesValid";
+    let instances = cluster
+        .config_maps
+        .get(INSTANCES_CONFIG_MAP)
+        .map(|map| parse_instances(&map.data))
+        .unwrap_or_default();
+    let problems: Vec<&str> = instances
+        .by_address
+        .values()
+        .filter_map(|user| user.as_ref().err().map(String::as_str))
+        .collect();
+    match problems.first() {
+        None => Said::yes(
+            TYPE,
+            "Valid",
+            format!(
+                "{} address(es) have a user of their own",
+                instances.by_address.len()
+            ),
+        ),
+        Some(first) => Said::no(
+            TYPE,
+            "InvalidInstance",
+            crate::node::printable(&format!("{first} ({} entries like this)", problems.len())),
+        ),
+    }
+}
+
+fn services_condition(services: &Result<Step, ServicesError>) -> Said {
+    const TYPE: &str = "ServicesValid";
+    match services {
+        Ok(Step::Keep(document)) => Said::yes(
+            TYPE,
+            "Valid",
+            format!(
+                "ConfigMap windows-services lists {} service(s)",
+                document.services.len()
+            ),
+        ),
+        Ok(Step::Create(_) | Step::Update { .. }) => Said::unknown(
+            TYPE,
+            "Writing",
+            "the csi-proxy entry is being written to ConfigMap windows-services",
+        ),
+        Err(error) => Said::no(
+            TYPE,
+            "InvalidServices",
+            crate::node::printable(&error.to_string()),
+        ),
+    }
+}
+
+fn nodes_ready(nodes: usize, ready: usize) -> Said {
+    const TYPE: &str = "NodesReady";
+    let message = format!("storage is ready on {ready} of {nodes} Windows node(s)");
+    if ready == nodes {
+        Said::yes(TYPE, "AllReady", message)
+    } else {
+        Said::no(
+            TYPE,
+            "NodesNotReady",
+            format!("{message}; see kubectl get windowsnodestorages"),
+        )
+    }
+}

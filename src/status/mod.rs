@@ -1,0 +1,12 @@
+//! The status of our custom resources, and the events that tell of its changes.
+
+mod cluster;
+mod conditions;
+mod events;
+mod node;
+mod writer;
+
+pub use cluster::cluster_status;
+pub use events::EventSink;
+pub use node::{NodeInputs, node_status};
+pub use writer::StatusWriter;
