@@ -1,7 +1,7 @@
 #!/bin/sh
 # What sshd runs for every login: SFTP natively, any other command under Wine. Its environment comes from sshd_config.
 
-# A full disk (see disk.rs) must be an error of the write, not a signal.
+# As START in wine.rs does for what is not started over SSH.
 trap '' XFSZ
 if [ -f "$TESTBED_HOST/disk-free" ]; then
     prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):"
@@ -9,7 +9,7 @@ fi
 
 case $SSH_ORIGINAL_COMMAND in
 testbed-sftp)
-    export LD_PRELOAD="$TESTBED_LOGIN_SO"
+    export LD_PRELOAD="$TESTBED_LOGIN_SO:$LD_PRELOAD"
     exec "$TESTBED_SFTP_SERVER"
     ;;
 '')

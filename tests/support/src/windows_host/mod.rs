@@ -50,6 +50,7 @@ impl WindowsHost {
         let guardian = Guardian::new(&new_host_dir()?)?;
         let layout = Layout {
             root: guardian.dir().join("host"),
+            libraries: fleet.template.libraries(),
         };
         layout.create()?;
         fleet.template.copy_to(&layout.prefix())?;
@@ -57,9 +58,7 @@ impl WindowsHost {
         std::os::unix::fs::symlink(layout.drive_c(), layout.home().join("C:"))?;
         guardian.on_exit_run(&layout.remove_socket_command()?)?;
         let inner = SocketAddr::new(address, fleet.inner_port);
-        fleet
-            .open_ssh
-            .configure(&layout, &guardian, inner, &fleet.template.login_library())?;
+        fleet.open_ssh.configure(&layout, &guardian, inner)?;
         let host = Self {
             name: name.to_owned(),
             address,
@@ -154,7 +153,6 @@ impl WindowsHost {
                 &self.layout,
                 &self.guardian,
                 SocketAddr::new(self.address, self.fleet.inner_port),
-                &self.fleet.template.login_library(),
             )?);
         }
         self.relay.open()
@@ -203,9 +201,9 @@ impl WindowsHost {
     /// Fills the disk: from now on no file can grow beyond `left` bytes, for SFTP and for the programs of the host, until
     /// [`WindowsHost::free_disk`].
     ///
-    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs no root and leaves no mount. SFTP answers "Failure" as
-    /// it does on a full disk. A Windows program first gets a short write, then an error, but not `ERROR_DISK_FULL`; and
-    /// the free space that Windows reports stays as it is.
+    /// This is a limit on file sizes (`RLIMIT_FSIZE`), which needs no root and leaves no mount; `wine/disk.c` makes its
+    /// error that of a full disk: SFTP answers "Failure", a Windows program gets a short write and then
+    /// `ERROR_DISK_FULL`. The free space that Windows reports stays as it is.
     pub fn fill_disk(&self, left: u64) -> Result<()> {
         fs::write(self.disk_free_file(), left.to_string())?;
         self.limit_files(&left.to_string())
@@ -245,10 +243,10 @@ impl WindowsHost {
         self.layout.root.join("disk-free")
     }
 
-    /// Applies to what runs now, and by inheritance to what it starts; `login.sh` does the same for new sessions.
+    /// Applies to what runs now, and by inheritance to what it starts.
     fn limit_files(&self, soft: &str) -> Result<()> {
         for (process, name) in self.layout.processes()? {
-            // wineserver grows files that stand for memory; without them no process can start.
+            // It grows files that stand for memory; without them no process can start.
             if name.starts_with("wineserver") {
                 continue;
             }

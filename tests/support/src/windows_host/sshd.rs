@@ -65,7 +65,6 @@ impl OpenSsh {
         layout: &Layout,
         guardian: &Guardian,
         listen: SocketAddr,
-        login_library: &Path,
     ) -> Result<()> {
         let ssh = layout.ssh();
         let script = ssh.join("login.sh");
@@ -74,7 +73,7 @@ impl OpenSsh {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         environment.push((MARK, text(guardian.dir())));
         environment.push(("TESTBED_DRIVE_C", text(&layout.drive_c())));
-        environment.push(("TESTBED_LOGIN_SO", text(login_library)));
+        environment.push(("TESTBED_LOGIN_SO", text(&layout.libraries.login)));
         environment.push(("TESTBED_SFTP_SERVER", text(&self.sftp_server)));
         // sshd passes none of its own environment on.
         let environment: Vec<String> = environment
@@ -113,20 +112,14 @@ impl OpenSsh {
         Ok(())
     }
 
-    pub fn start(
-        &self,
-        layout: &Layout,
-        guardian: &Guardian,
-        listen: SocketAddr,
-        login_library: &Path,
-    ) -> Result<Child> {
+    pub fn start(&self, layout: &Layout, guardian: &Guardian, listen: SocketAddr) -> Result<Child> {
         let ssh = layout.ssh();
         let log = ssh.join("sshd.log");
         let mut child = guardian
             .command(&self.sshd)
             .args(["-D", "-e", "-f"])
             .arg(ssh.join("sshd_config"))
-            .env("LD_PRELOAD", login_library)
+            .env("LD_PRELOAD", &layout.libraries.login)
             .env("TESTBED_HOME", layout.home())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

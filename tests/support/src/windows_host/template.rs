@@ -11,11 +11,12 @@ use std::{env, io};
 
 use anyhow::{Context, Result, bail};
 
-use super::wine::Layout;
+use super::wine::{Layout, Libraries};
 use crate::cleanup::Guardian;
 
 const PRNG_SOURCE: &str = include_str!("../../wine/bcryptprimitives.c");
 const LOGIN_SOURCE: &str = include_str!("../../wine/login.c");
+const DISK_SOURCE: &str = include_str!("../../wine/disk.c");
 /// To be raised when this file makes something else of the same sources.
 const RECIPE: u32 = 1;
 
@@ -37,7 +38,8 @@ impl Template {
             bail!("wine --version: {}", version.status);
         }
         let mut hasher = DefaultHasher::new();
-        (RECIPE, &version.stdout, PRNG_SOURCE, LOGIN_SOURCE).hash(&mut hasher);
+        let sources = [PRNG_SOURCE, LOGIN_SOURCE, DISK_SOURCE];
+        (RECIPE, &version.stdout, sources).hash(&mut hasher);
         let cache = cache_dir()?;
         let dir = cache.join(format!("template-{:016x}", hasher.finish()));
         if dir.is_dir() {
@@ -62,10 +64,8 @@ impl Template {
         Ok(Self { dir })
     }
 
-    /// The library that sshd and sftp-server are started with; see `wine/login.c`.
-    #[must_use]
-    pub fn login_library(&self) -> PathBuf {
-        self.dir.join("login.so")
+    pub(super) fn libraries(&self) -> Libraries {
+        Libraries::of(&self.dir)
     }
 
     /// Copies the installation to `prefix`. What nothing writes to in place is linked, so that this takes milliseconds.
@@ -91,10 +91,17 @@ pub(super) fn cache_dir() -> Result<PathBuf> {
 fn build(cache: &Path, target: &Path) -> Result<()> {
     // The guardian removes what a build leaves that does not come to its end.
     let guardian = Guardian::new(&cache.join(format!("building-{}", std::process::id())))?;
-    let layout = Layout {
-        root: guardian.dir().join("out"),
-    };
+    let root = guardian.dir().join("out");
+    let libraries = Libraries::of(&root);
+    let layout = Layout { root, libraries };
     layout.create()?;
+    let native = [
+        (LOGIN_SOURCE, &layout.libraries.login),
+        (DISK_SOURCE, &layout.libraries.disk),
+    ];
+    for (source, library) in native {
+        compile("cc", source, library, &["-shared", "-fPIC"], &["-ldl"])?;
+    }
     let mut boot = layout
         .command(
             &guardian,
@@ -140,14 +147,6 @@ fn build(cache: &Path, target: &Path) -> Result<()> {
         &["-ladvapi32"],
     )
     .context("building bcryptprimitives.dll (Debian: gcc-mingw-w64-x86-64)")?;
-    compile(
-        "cc",
-        LOGIN_SOURCE,
-        &layout.root.join("login.so"),
-        &["-shared", "-fPIC"],
-        &["-ldl"],
-    )
-    .context("building login.so")?;
     fs::rename(&layout.root, target)?;
     Ok(())
 }

@@ -14,7 +14,36 @@ use crate::cleanup::Guardian;
 pub(super) struct Layout {
     /// All that is there of the host; what marks its processes.
     pub root: PathBuf,
+    /// The libraries of the template.
+    pub libraries: Libraries,
 }
+
+/// Libraries to preload; see their sources in `wine/`.
+#[derive(Debug, Clone)]
+pub(super) struct Libraries {
+    /// For sshd and sftp-server.
+    pub login: PathBuf,
+    /// For all that writes to the disk of a host.
+    pub disk: PathBuf,
+}
+
+impl Libraries {
+    pub fn of(template: &Path) -> Self {
+        Self {
+            login: template.join("login.so"),
+            disk: template.join("disk.so"),
+        }
+    }
+}
+
+/// What every program of a host is started by; `login.sh` does the same in SSH sessions. On a full disk (see
+/// `WindowsHost::fill_disk`) a write has to be an error and not a signal. wineserver is let alone: it grows files that
+/// stand for memory.
+const START: &str = r#"trap '' XFSZ
+if [ -f "$TESTBED_HOST/disk-free" ] && [ "$1" != wineserver ]; then
+    prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):" || exit
+fi
+exec "$@""#;
 
 /// The variable that marks the processes of a host; its value is [`Layout::root`].
 pub(super) const HOST_MARK: &str = "TESTBED_HOST";
@@ -61,6 +90,7 @@ impl Layout {
                 "WINEDLLOVERRIDES",
                 "winemenubuilder.exe=d;mscoree=;mshtml=".into(),
             ),
+            ("LD_PRELOAD", text(self.libraries.disk.clone())),
             ("HOME", text(self.home())),
             ("TMPDIR", text(self.tmp())),
             ("PATH", env::var("PATH").unwrap_or_default()),
@@ -71,9 +101,8 @@ impl Layout {
     /// descendants of whatever command comes first, and would keep a pipe open for ever.
     pub fn command(&self, guardian: &Guardian, program: &str, arguments: &[&str]) -> Command {
         let mut command = guardian.command("sh");
-        // A full disk (see disk.rs) must be an error of the write, not a signal.
         command
-            .args(["-c", r#"trap '' XFSZ; exec "$@""#, "sh", program])
+            .args(["-c", START, "sh", program])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -5,122 +5,20 @@
     reason = "clippy knows only test functions, not their helpers"
 )]
 
+mod client;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testbed::cleanup::Guardian;
 use testbed::parts::part;
-use testbed::windows_host::{Fleet, WindowsHost};
+use testbed::windows_host::WindowsHost;
 
-struct Client {
-    dir: Guardian,
-    fleet: Fleet,
-}
-
-impl Client {
-    fn new() -> Self {
-        Self {
-            dir: Guardian::temp("client").unwrap(),
-            fleet: Fleet::new().unwrap(),
-        }
-    }
-
-    /// `ssh` or `sftp`, which knows the host's key.
-    fn command(&self, program: &str, host: &WindowsHost, key: &Path) -> Command {
-        let known_hosts = self.dir.dir().join(format!("known-{}", host.name()));
-        let (address, port) = (host.address(), host.port());
-        let line = format!("[{address}]:{port} {}\n", host.host_key().unwrap());
-        fs::write(&known_hosts, line).unwrap();
-        let mut command = Command::new(program);
-        command
-            .args([
-                "-F",
-                "/dev/null",
-                "-o",
-                "BatchMode=yes",
-                "-o",
-                "ConnectTimeout=10",
-            ])
-            .args([
-                "-o",
-                "StrictHostKeyChecking=yes",
-                "-o",
-                "IdentitiesOnly=yes",
-            ])
-            .arg(format!("-oUserKnownHostsFile={}", known_hosts.display()))
-            .arg(format!("-oPort={port}"))
-            .arg("-i")
-            .arg(key)
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn ssh(&self, host: &WindowsHost, command: &str) -> Output {
-        self.command("ssh", host, &self.fleet.private_key_file())
-            .arg(self.destination(host))
-            .arg(command)
-            .output()
-            .unwrap()
-    }
-
-    fn sftp_command(&self, host: &WindowsHost, batch: &str) -> Command {
-        let file = self.dir.dir().join(format!("batch-{}", host.name()));
-        fs::write(&file, batch).unwrap();
-        let mut command = self.command("sftp", host, &self.fleet.private_key_file());
-        command.arg("-b").arg(file).arg(self.destination(host));
-        command
-    }
-
-    fn sftp(&self, host: &WindowsHost, batch: &str) -> Output {
-        self.sftp_command(host, batch).output().unwrap()
-    }
-
-    fn destination(&self, host: &WindowsHost) -> String {
-        format!("{}@{}", self.fleet.user(), host.address())
-    }
-
-    fn file(&self, name: &str, length: usize) -> PathBuf {
-        let path = self.dir.dir().join(name);
-        fs::write(&path, vec![7; length]).unwrap();
-        path
-    }
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-        output.status
-    )
-}
-
-fn install_probe(host: &WindowsHost) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("wine/probe.c");
-    let built = Command::new("x86_64-w64-mingw32-gcc")
-        .args(["-O2", "-s", "-o"])
-        .arg(host.drive_c().join("k/probe.exe"))
-        .arg(source)
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{}", text(&built));
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "not within 30 s: {what}"
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
-}
+use client::{Client, eventually, install_probe, text};
 
 #[test]
 fn commands_and_files_go_over_ssh() {
@@ -249,8 +147,17 @@ fn a_full_disk_fails_writes_until_there_is_room() {
     assert!(text(&failed).contains("Failure"), "{}", text(&failed));
     assert!(fs::metadata(host.drive_c().join("k/file")).unwrap().len() <= 65_536);
     let over_ssh = client.ssh(&host, r"C:\k\probe.exe grow C:\k\grown 200000");
-    assert_eq!(over_ssh.status.code(), Some(1), "{}", text(&over_ssh));
-    eprintln!("a full disk under Wine: {}", text(&over_ssh));
+    // ERROR_DISK_FULL
+    for output in [over_ssh, grow()] {
+        assert!(
+            text(&output).starts_with("written 65536 error 112"),
+            "{}",
+            text(&output)
+        );
+        assert_eq!(output.status.code(), Some(1));
+    }
+    host.reboot().unwrap();
+    assert!(!grow().status.success());
     assert!(client.ssh(&host, "ver").status.success());
 
     host.free_disk().unwrap();
