@@ -52,9 +52,8 @@ lint: setup-build ## Check format, clippy, documentation, dependencies
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
 .PHONY: crds
-crds: setup-build ## Write the CRDs from the code to crds/windowsstorage.dev.yaml
-	@mkdir -p crds
-	@cargo run -q -p windows-storage-operator -- crds >crds/.new && mv crds/.new crds/windowsstorage.dev.yaml
+crds: setup-build ## Write the CRDs from the code to crds/
+	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
 
 # A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane.
 .PHONY: run

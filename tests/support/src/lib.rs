@@ -2,6 +2,8 @@
 
 pub mod cleanup;
 pub mod control_plane;
+pub mod objects;
 pub mod parts;
 pub mod relay;
+pub mod sandbox;
 pub mod windows_host;

@@ -1,0 +1,240 @@
+//! `make demo`: the story, with every step checked.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use testbed::objects;
+use testbed::parts::part;
+use testbed::sandbox::Sandbox;
+use testbed::windows_host::WindowsHost;
+
+use crate::{operator_binary, payload};
+
+const DRIVER: &str = "file.csi.azure.com";
+const CSI_PROXY: &str = "k/csi-proxy.exe";
+/// Slow enough that a kill hits the copy, fast enough to wait for.
+const SLOW: u64 = 3_000_000;
+
+struct Story {
+    started: Instant,
+    step: u32,
+}
+
+impl Story {
+    fn tell(&mut self, what: &str) {
+        self.step += 1;
+        println!(
+            "[{:>5.1} s] {}. {what}",
+            self.started.elapsed().as_secs_f64(),
+            self.step
+        );
+    }
+
+    fn note(&self, what: &str) {
+        println!(
+            "[{:>5.1} s]    {what}",
+            self.started.elapsed().as_secs_f64()
+        );
+    }
+}
+
+/// Tells the story.
+pub fn run() -> Result<()> {
+    let mut story = Story {
+        started: Instant::now(),
+        step: 0,
+    };
+    let (binary, payload) = (operator_binary()?, payload()?);
+
+    story.tell("start a real control plane and two Windows hosts; a pod on win-1 uses an in-tree Azure File volume");
+    let sandbox = Sandbox::start()?;
+    let win_1 = sandbox.add_windows_node("win-1")?;
+    let win_2 = sandbox.add_windows_node("win-2")?;
+    sandbox.give_access()?;
+    sandbox
+        .control_plane
+        .apply(&objects::azure_file_workload("win-1"))?;
+    let command = sandbox.operator(&binary, &payload)?;
+    let log = sandbox.control_plane.dir().join("operator.log");
+    let told = (|| {
+        let operator = command.start(Some(&log), &[], true)?;
+
+        story.tell("the operator brings csi-proxy to both nodes and verifies its named pipes");
+        for node in ["win-1", "win-2"] {
+            sandbox.wait_for(
+                &format!("windowsnodestorage/{node}"),
+                "condition=CSIProxyReady",
+                120,
+            )?;
+            story.note(&format!("{node}: csi-proxy runs, all pipes are open"));
+        }
+        call_csi_proxy(&win_1)?;
+        story.note(
+            "win-1: a call through csi-proxy's own client, as a driver would make it, is answered",
+        );
+
+        story.tell("upgrades are held, and the message says why");
+        sandbox.wait_for_gate("False", 30)?;
+        expect_message(
+            &sandbox,
+            &[
+                "pod shop/web-0",
+                "PersistentVolume pv-orders",
+                DRIVER,
+                "win-1, win-2",
+            ],
+        )?;
+        story.note(&sandbox.gate_message()?);
+
+        story.tell("the driver registers on win-1: still held, for win-2 alone");
+        sandbox.register("win-1", &[DRIVER])?;
+        sandbox.wait_for(
+            "windowsnodestorage/win-1",
+            "condition=DriversRegistered",
+            30,
+        )?;
+        sandbox.wait_for_gate("False", 30)?;
+        wait_until("the message names win-2 alone", || {
+            Ok(sandbox.gate_message()?.ends_with("missing on win-2"))
+        })?;
+        story.note(&sandbox.gate_message()?);
+
+        story.tell("it registers on win-2 as well: upgrades may go on");
+        sandbox.register("win-2", &[DRIVER])?;
+        sandbox.wait_for_gate("True", 30)?;
+        story.note(&sandbox.gate_message()?);
+
+        story.tell("csi-proxy is stopped by hand on win-1: the agent starts it again");
+        let stopped = win_1.run("net stop csi-proxy")?;
+        ensure!(
+            stopped.status.success(),
+            "net stop csi-proxy: {}",
+            String::from_utf8_lossy(&stopped.stdout)
+        );
+        wait_until("csi-proxy answers again", || {
+            Ok(call_csi_proxy(&win_1).is_ok())
+        })?;
+        story.note("win-1: csi-proxy is back and answers");
+
+        story.tell("a third node joins over a slow line, and the operator is killed in the middle of the copy");
+        let win_3 = sandbox.add_windows_node("win-3")?;
+        win_3.limit_rate(Some(SLOW));
+        wait_until("csi-proxy is on its way to win-3", || {
+            Ok(partial_bytes(&win_3, "csi-proxy-")? > 1_000_000)
+        })?;
+        operator.kill()?;
+        ensure!(
+            !win_3.drive_c().join(CSI_PROXY).exists(),
+            "half a csi-proxy.exe stands where a whole one belongs"
+        );
+        story.note(&format!(
+            "killed with {} bytes on win-3, none of them in use",
+            partial_bytes(&win_3, "csi-proxy-")?
+        ));
+
+        story
+            .tell("the operator starts again and brings the whole file; nothing half done is left");
+        win_3.limit_rate(None);
+        let operator = command.start(Some(&log), &[], true)?;
+        sandbox.wait_for("windowsnodestorage/win-3", "condition=CSIProxyReady", 120)?;
+        ensure!(
+            fs::read(win_3.drive_c().join(CSI_PROXY))? == fs::read(payload.join("csi-proxy.exe"))?,
+            "win-3 has another csi-proxy.exe than the payload"
+        );
+        call_csi_proxy(&win_3)?;
+        wait_until("no partial upload is left", || {
+            Ok(partial_bytes(&win_3, "")? == 0)
+        })?;
+        sandbox.wait_for_gate("False", 30)?;
+        expect_message(&sandbox, &["missing on win-3"])?;
+        story.note(&sandbox.gate_message()?);
+        sandbox.register("win-3", &[DRIVER])?;
+        sandbox.wait_for_gate("True", 30)?;
+        println!(
+            "\n{}",
+            sandbox
+                .control_plane
+                .kubectl(&["get", "windowsnodestorages"])?
+        );
+        println!(
+            "{}",
+            sandbox.control_plane.kubectl(&["get", "windowsstorage"])?
+        );
+        let status = operator.terminate()?;
+        ensure!(
+            status.success(),
+            "the operator did not stop in order: {status}"
+        );
+        drop((win_2, win_3));
+        Ok(())
+    })();
+    if told.is_err() {
+        eprintln!("== the operator's log\n{}", tail(&log));
+    }
+    told?;
+    story.tell("done: every step was checked");
+    Ok(())
+}
+
+/// Calls csi-proxy on that host through its pipe, with csi-proxy's own Go client.
+fn call_csi_proxy(host: &WindowsHost) -> Result<()> {
+    let client = host.drive_c().join("csi-client.exe");
+    if !client.exists() {
+        fs::copy(part("csi-client")?, &client)?;
+    }
+    let output = host.run(r"C:\csi-client.exe path-exists C:\var\lib\kubelet\nothing")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success() && text.contains("false"),
+        "csi-proxy on {}: {}",
+        host.name(),
+        text.trim()
+    );
+    Ok(())
+}
+
+fn expect_message(sandbox: &Sandbox, parts: &[&str]) -> Result<()> {
+    wait_until(&format!("the message names {parts:?}"), || {
+        let message = sandbox.gate_message()?;
+        Ok(parts.iter().all(|part| message.contains(part)))
+    })
+}
+
+/// The size of what lies in the folder for uploads under names with that beginning.
+fn partial_bytes(host: &WindowsHost, beginning: &str) -> Result<u64> {
+    let folder = host.drive_c().join("k/windows-storage/incoming");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        return Ok(0);
+    };
+    let mut bytes = 0;
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(beginning) {
+            // It may be gone since it was listed.
+            bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+        }
+    }
+    Ok(bytes)
+}
+
+fn wait_until(what: &str, mut check: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if check().with_context(|| format!("waiting until {what}"))? {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("waited 60 s in vain until {what}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(60)..].join("\n")
+}

@@ -1,0 +1,89 @@
+//! `make run`: everything, in the foreground, until Ctrl-C.
+
+use std::fs;
+use std::sync::mpsc;
+
+use anyhow::{Context, Result, bail};
+use testbed::objects;
+use testbed::parts::part;
+use testbed::sandbox::Sandbox;
+
+use crate::{operator_binary, payload, root};
+
+/// Runs until Ctrl-C, or until the operator ends by itself.
+pub fn run() -> Result<()> {
+    let (sender, stop) = mpsc::channel();
+    ctrlc::set_handler(move || {
+        // The receiver lives as long as this function; a second Ctrl-C changes nothing.
+        let _ = sender.send(());
+    })
+    .context("cannot listen to Ctrl-C")?;
+    let (binary, payload) = (operator_binary()?, payload()?);
+
+    eprintln!("== starting etcd and kube-apiserver");
+    let sandbox = Sandbox::start()?;
+    eprintln!("== starting two Windows hosts (OpenSSH and Wine)");
+    let hosts = [
+        sandbox.add_windows_node("win-1")?,
+        sandbox.add_windows_node("win-2")?,
+    ];
+    sandbox.give_access()?;
+    sandbox
+        .control_plane
+        .apply(&objects::azure_file_workload("win-1"))?;
+
+    let folder = root().join("target/run");
+    fs::create_dir_all(&folder)?;
+    let kubeconfig = folder.join("kubeconfig");
+    fs::copy(sandbox.control_plane.kubeconfig(), &kubeconfig)?;
+    let kubectl = part("kubectl")?;
+    let on_path = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("kubectl").exists()));
+    let alias = if on_path {
+        String::new()
+    } else {
+        format!("  alias kubectl={}\n", kubectl.display())
+    };
+    eprintln!(
+        "== ready: the pod {workloads}/web-0 on win-1 uses an in-tree Azure File volume, and no driver is there yet.
+   Try in another terminal:
+
+  export KUBECONFIG={kubeconfig}
+{alias}  kubectl get windowsnodestorages
+  kubectl get windowsstorage cluster -o wide
+  kubectl get operatorcondition -n {namespace} -o custom-columns='NAME:.metadata.name,UPGRADEABLE:.spec.conditions[*].status,REASON:.spec.conditions[*].reason,MESSAGE:.spec.conditions[*].message'
+  # As if the driver's DaemonSet registered on a node; do it for win-2 as well, and the gate opens:
+  kubectl patch csinode win-1 --type=merge -p '{{\"spec\":{{\"drivers\":[{{\"name\":\"file.csi.azure.com\",\"nodeID\":\"win-1\",\"topologyKeys\":[]}}]}}}}'
+
+== starting the operator; Ctrl-C ends everything",
+        workloads = objects::WORKLOADS,
+        namespace = objects::NAMESPACE,
+        kubeconfig = kubeconfig.canonicalize()?.display(),
+    );
+    let mut operator = sandbox
+        .operator(&binary, &payload)?
+        .start(None, &[], true)?;
+    let ended = loop {
+        if stop
+            .recv_timeout(std::time::Duration::from_millis(300))
+            .is_ok()
+        {
+            break None;
+        }
+        if let Some(status) = operator.ended()? {
+            break Some(status);
+        }
+    };
+    eprintln!("== stopping everything");
+    if ended.is_none() {
+        operator.terminate()?;
+    }
+    drop(hosts);
+    drop(sandbox);
+    // The file is of no use without its cluster.
+    let _ = fs::remove_file(kubeconfig);
+    match ended {
+        Some(status) => bail!("the operator ended by itself: {status}; its last lines say why"),
+        None => Ok(()),
+    }
+}

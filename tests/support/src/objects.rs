@@ -1,0 +1,152 @@
+//! Cluster objects as YAML: what a cluster with Windows nodes and an in-tree workload holds.
+
+use std::fmt::Write;
+
+/// The namespace of the workloads.
+pub const WORKLOADS: &str = "shop";
+/// The operator's own namespace.
+pub const NAMESPACE: &str = "windows-storage-operator";
+/// The `OperatorCondition` that OLM would have made.
+pub const OPERATOR_CONDITION: &str = "windows-storage-operator.v0.1.0";
+
+/// A Windows node; its status comes separately, as a kubelet would write it.
+#[must_use]
+pub fn windows_node(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n    kubernetes.io/os: windows\n    kubernetes.io/arch: amd64\nspec:\n  taints:\n  - {{key: os, value: Windows, effect: NoSchedule}}\n"
+    )
+}
+
+/// The status patch that gives a node its address.
+#[must_use]
+pub fn node_status(address: &str) -> String {
+    format!(
+        r#"{{"status":{{"addresses":[{{"type":"InternalIP","address":"{address}"}}],"nodeInfo":{{"operatingSystem":"windows","architecture":"amd64","bootID":"","containerRuntimeVersion":"","kernelVersion":"","kubeProxyVersion":"","kubeletVersion":"v1.33.0","machineID":"","osImage":"","systemUUID":""}}}}}}"#
+    )
+}
+
+/// A node's CSINode with these drivers.
+#[must_use]
+pub fn csi_node(node: &str, drivers: &[&str]) -> String {
+    let mut text = format!(
+        "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata:\n  name: {node}\nspec:\n  drivers:"
+    );
+    if drivers.is_empty() {
+        text.push_str(" []");
+    }
+    for driver in drivers {
+        // Writing to a String does not fail.
+        let _ = write!(
+            text,
+            "\n  - {{name: {driver}, nodeID: {node}, topologyKeys: []}}"
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// A namespace with a pod on `node` that uses a claim bound to an in-tree Azure File volume.
+#[must_use]
+pub fn azure_file_workload(node: &str) -> String {
+    format!(
+        r"apiVersion: v1
+kind: Namespace
+metadata:
+  name: {WORKLOADS}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: pv-orders
+spec:
+  capacity: {{storage: 5Gi}}
+  accessModes: [ReadWriteMany]
+  storageClassName: azurefile
+  claimRef: {{apiVersion: v1, kind: PersistentVolumeClaim, namespace: {WORKLOADS}, name: orders}}
+  azureFile: {{shareName: orders, secretName: orders-share, secretNamespace: {WORKLOADS}, readOnly: false}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: orders
+  namespace: {WORKLOADS}
+spec:
+  accessModes: [ReadWriteMany]
+  storageClassName: azurefile
+  volumeName: pv-orders
+  resources: {{requests: {{storage: 5Gi}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-0
+  namespace: {WORKLOADS}
+spec:
+  nodeName: {node}
+  os: {{name: windows}}
+  containers:
+  - name: web
+    image: mcr.microsoft.com/windows/servercore/iis
+    volumeMounts: [{{name: data, mountPath: 'C:\data'}}]
+  volumes:
+  - name: data
+    persistentVolumeClaim: {{claimName: orders}}
+  tolerations: [{{operator: Exists}}]
+"
+    )
+}
+
+/// The settings: the hosts' SSH port and user, and a short interval.
+#[must_use]
+pub fn settings(port: u16, user: &str) -> String {
+    format!(
+        "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata:\n  name: cluster\nspec:\n  probeIntervalSeconds: 10\n  ssh: {{user: {user}, port: {port}}}\n"
+    )
+}
+
+/// The Secret with the SSH key.
+#[must_use]
+pub fn ssh_secret(private_key: &str) -> String {
+    let mut text = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: cloud-private-key\n  namespace: {NAMESPACE}\nstringData:\n  private-key.pem: |\n"
+    );
+    for line in private_key.lines() {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "    {line}");
+    }
+    text
+}
+
+/// The empty `OperatorCondition` that OLM makes together with a CSV, and the rights that it gives.
+#[must_use]
+pub fn operator_condition() -> String {
+    format!(
+        r"apiVersion: operators.coreos.com/v2
+kind: OperatorCondition
+metadata:
+  name: {OPERATOR_CONDITION}
+  namespace: {NAMESPACE}
+spec: {{}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {OPERATOR_CONDITION}
+  namespace: {NAMESPACE}
+rules:
+- apiGroups: [operators.coreos.com]
+  resources: [operatorconditions]
+  resourceNames: [{OPERATOR_CONDITION}]
+  verbs: [get, update, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {OPERATOR_CONDITION}
+  namespace: {NAMESPACE}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {OPERATOR_CONDITION}}}
+subjects:
+- {{kind: ServiceAccount, name: windows-storage-operator, namespace: {NAMESPACE}}}
+"
+    )
+}

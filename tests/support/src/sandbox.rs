@@ -1,0 +1,239 @@
+//! A whole cluster for the operator: a control plane with everything installed, Windows hosts, and the operator itself.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::cleanup::Guardian;
+use crate::control_plane::ControlPlane;
+use crate::objects;
+use crate::windows_host::{Fleet, WindowsHost};
+
+/// A control plane with our CRDs, namespace, rights and an `OperatorCondition`, and a fleet of Windows hosts.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// The Windows hosts. Dropped before the control plane.
+    pub fleet: Fleet,
+    /// The control plane.
+    pub control_plane: ControlPlane,
+}
+
+impl Sandbox {
+    /// Starts everything; no node is there yet, and no operator.
+    pub fn start() -> Result<Self> {
+        let control_plane = ControlPlane::start()?;
+        control_plane.install_operator_condition_crd()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |file: &str| {
+            let path = root.join(file);
+            std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+        };
+        for file in [
+            "crds/windowsstorage.dev_windowsstorages.yaml",
+            "crds/windowsstorage.dev_windowsnodestorages.yaml",
+            "manifests/namespace.yaml",
+            "manifests/rbac.yaml",
+        ] {
+            control_plane.apply(&read(file)?)?;
+        }
+        control_plane.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ])?;
+        control_plane.apply(&objects::operator_condition())?;
+        Ok(Self {
+            fleet: Fleet::new()?,
+            control_plane,
+        })
+    }
+
+    /// The Secret with the fleet's key, and the settings to reach it.
+    pub fn give_access(&self) -> Result<()> {
+        self.control_plane
+            .apply(&objects::ssh_secret(self.fleet.private_key_pem()))?;
+        self.control_plane
+            .apply(&objects::settings(self.fleet.port(), self.fleet.user()))?;
+        Ok(())
+    }
+
+    /// A Windows host that has joined the cluster: its Node with address, and a CSINode without drivers.
+    pub fn add_windows_node(&self, name: &str) -> Result<WindowsHost> {
+        let host = self.fleet.add_host(name)?;
+        self.add_node(name, Some(&host.address().to_string()))?;
+        self.register(name, &[])?;
+        Ok(host)
+    }
+
+    /// A Windows Node object, with or without an address.
+    pub fn add_node(&self, name: &str, address: Option<&str>) -> Result<()> {
+        self.control_plane.apply(&objects::windows_node(name))?;
+        if let Some(address) = address {
+            let status = objects::node_status(address);
+            self.control_plane.kubectl(&[
+                "patch",
+                "node",
+                name,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &status,
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Makes the node's CSINode hold just these drivers.
+    pub fn register(&self, node: &str, drivers: &[&str]) -> Result<()> {
+        self.control_plane
+            .apply(&objects::csi_node(node, drivers))
+            .map(drop)
+    }
+
+    /// The operator's command as its ServiceAccount, with OLM's variable; nothing is started yet.
+    pub fn operator(&self, binary: &Path, payload: &Path) -> Result<OperatorCommand> {
+        let kubeconfig = self
+            .control_plane
+            .kubeconfig_for_service_account(objects::NAMESPACE, "windows-storage-operator")?;
+        Ok(OperatorCommand {
+            binary: binary.to_owned(),
+            payload: payload.to_owned(),
+            kubeconfig,
+        })
+    }
+
+    /// Waits until `kubectl wait --for=CONDITION` is satisfied.
+    pub fn wait_for(&self, object: &str, condition: &str, seconds: u32) -> Result<()> {
+        self.control_plane
+            .kubectl(&[
+                "wait",
+                object,
+                &format!("--for={condition}"),
+                &format!("--timeout={seconds}s"),
+                "--namespace",
+                objects::NAMESPACE,
+            ])
+            .map(drop)
+    }
+
+    /// Waits until the gate has that status.
+    pub fn wait_for_gate(&self, status: &str, seconds: u32) -> Result<()> {
+        let condition =
+            format!(r#"jsonpath={{.spec.conditions[?(@.type=="Upgradeable")].status}}={status}"#);
+        self.wait_for(
+            &format!("operatorcondition/{}", objects::OPERATOR_CONDITION),
+            &condition,
+            seconds,
+        )
+    }
+
+    /// The gate's message.
+    pub fn gate_message(&self) -> Result<String> {
+        self.control_plane.kubectl(&[
+            "get",
+            "operatorcondition",
+            objects::OPERATOR_CONDITION,
+            "--namespace",
+            objects::NAMESPACE,
+            "-o",
+            r#"jsonpath={.spec.conditions[?(@.type=="Upgradeable")].message}"#,
+        ])
+    }
+}
+
+/// How the operator is started.
+#[derive(Clone, Debug)]
+pub struct OperatorCommand {
+    binary: PathBuf,
+    payload: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl OperatorCommand {
+    /// Another payload, for instance with an older csi-proxy.
+    #[must_use]
+    pub fn with_payload(&self, payload: &Path) -> Self {
+        Self {
+            payload: payload.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// Starts it. `log` takes its output; without one it goes to this process's standard error.
+    pub fn start(
+        &self,
+        log: Option<&Path>,
+        arguments: &[&str],
+        with_olm: bool,
+    ) -> Result<Operator> {
+        let guardian = Guardian::temp("operator")?;
+        let mut command: Command = guardian.command(&self.binary);
+        command
+            .arg("run")
+            .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
+            .arg(format!("--payload-dir={}", self.payload.display()))
+            .arg("--serve-address=none")
+            .args(arguments)
+            .env_remove("KUBECONFIG")
+            .env_remove("POD_NAMESPACE")
+            .env_remove("OPERATOR_CONDITION_NAME")
+            .stdin(Stdio::null());
+        if with_olm {
+            command.env("OPERATOR_CONDITION_NAME", objects::OPERATOR_CONDITION);
+        }
+        if let Some(log) = log {
+            let file = File::options().create(true).append(true).open(log)?;
+            command.stdout(file.try_clone()?).stderr(file);
+        }
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {}", self.binary.display()))?;
+        Ok(Operator { child, guardian })
+    }
+}
+
+/// A running operator. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Operator {
+    child: Child,
+    guardian: Guardian,
+}
+
+impl Operator {
+    /// Ends it without a warning, as a node failure or `kill -9` would.
+    pub fn kill(mut self) -> Result<()> {
+        Guardian::stop(&mut self.child)
+    }
+
+    /// Asks it to stop, as a kubelet does, and waits for it.
+    pub fn terminate(mut self) -> Result<ExitStatus> {
+        let status = Command::new("sh")
+            .args(["-c", "kill -s TERM \"$0\"", &self.child.id().to_string()])
+            .status()?;
+        anyhow::ensure!(
+            status.success(),
+            "the operator could not be asked to stop: {status}"
+        );
+        Ok(self.child.wait()?)
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        Ok(self.child.wait()?)
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Its own folder for temporary files.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.guardian.dir()
+    }
+}
