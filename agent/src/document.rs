@@ -13,13 +13,25 @@ pub struct Service {
     /// The whole command line, despite its name.
     pub path: String,
     /// Variables in `path` whose values come from the Node object.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub node_variables_in_command: Vec<NodeVariable>,
     /// Scripts whose standard output replaces a variable in `path`.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub powershell_pre_scripts: Vec<PreScript>,
     /// Names of services that must run first.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub dependencies: Vec<String>,
     /// Whether the node needs it before it joins the cluster.
     pub bootstrap: bool,
@@ -41,12 +53,21 @@ pub struct NodeVariable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreScript {
     /// The text in the command that is replaced; empty when the script is run for its effect only.
-    #[serde(rename = "variableName", default, skip_serializing_if = "String::is_empty")]
+    #[serde(
+        rename = "variableName",
+        default,
+        skip_serializing_if = "String::is_empty"
+    )]
     pub variable_name: String,
     /// The script's path.
     pub path: String,
     /// Arguments made from the Node object; WMCO writes this key with a capital, and may write `null`.
-    #[serde(rename = "NodeArgs", default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "NodeArgs",
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub node_args: Vec<serde_json::Value>,
 }
 

@@ -3,6 +3,16 @@
 //! The modules here are plain data and pure functions: the operator uses them on Linux, the agent on Windows.
 //! What touches the Service Control Manager or the file system of a node lives in the agent's program.
 
+pub mod cli;
+pub mod command;
 pub mod document;
+pub mod errors;
+pub mod journal;
+pub mod keep;
+pub mod order;
 pub mod paths;
+pub mod plan;
 pub mod protocol;
+pub mod state;
+pub mod timestamp;
+pub mod validate;

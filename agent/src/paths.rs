@@ -8,6 +8,14 @@ pub const AGENT_EXE: &str = r"C:\k\windows-storage-agent.exe";
 pub const STATE_DIR: &str = r"C:\k\windows-storage";
 /// Where SFTP puts what a request refers to.
 pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
+/// What the agent was doing when it ended, while it was doing something.
+pub const JOURNAL_FILE: &str = r"C:\k\windows-storage\journal.json";
+/// The request that the agent keeps the node to.
+pub const DESIRED_FILE: &str = r"C:\k\windows-storage\desired.json";
+/// What the agent remembers beyond the request: services that it made, restarts, the last result.
+pub const STATE_FILE: &str = r"C:\k\windows-storage\state.json";
+/// The folder of the programs.
+pub const PROGRAM_DIR: &str = r"C:\k";
 /// The agent's log files.
 pub const AGENT_LOG_DIR: &str = r"C:\var\log\windows-storage-agent";
 /// csi-proxy's program.

@@ -162,8 +162,29 @@ pub struct NodeState {
     pub services: Vec<ServiceStatus>,
     /// The files of the kept request and those that were asked for.
     pub files: Vec<FileStatus>,
-    /// The pipes of the kept request.
+    /// The pipes of the kept request and those that were asked for.
     pub pipes: Vec<PipeStatus>,
+    /// How the last request ended, also where nobody waited for its result any more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_result: Option<LastResult>,
+}
+
+/// How the last request ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastResult {
+    /// The request's identifier.
+    pub id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it did not end well.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<Failure>,
+    /// As in [`ApplyResult`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interruption_milliseconds: Option<u64>,
+    /// When it ended, in RFC 3339.
+    pub finished: String,
 }
 
 /// One service as the Service Control Manager shows it.

@@ -1,0 +1,226 @@
+//! The agent's command line.
+//!
+//! Parsed by hand: the grammar is four commands with six options, and the program must stay small.
+
+use std::time::Duration;
+
+/// What the program was asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Put itself in place and start as a service.
+    Install {
+        /// What the program's own file must hash to.
+        sha256: Option<String>,
+    },
+    /// Hand a request to the service and wait for its result.
+    Apply {
+        /// The request's file.
+        request: String,
+        /// How long to wait in all.
+        timeout: Duration,
+    },
+    /// Say what the node looks like.
+    Status {
+        /// Files to hash besides those of the kept request.
+        files: Vec<String>,
+        /// Pipes to look for besides those of the kept request.
+        pipes: Vec<String>,
+    },
+    /// Run under the Service Control Manager.
+    Service,
+    /// Print the version.
+    Version,
+    /// Print the help.
+    Help,
+}
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+windows-storage-agent keeps csi-proxy and the other services of a document running on this Windows node.
+The operator windows-storage-operator uploads it, installs it and hands it requests over SSH.
+
+Usage:
+  windows-storage-agent install [--sha256 HEX]
+      Put this program at C:\\k\\windows-storage-agent.exe and start it as the service windows-storage-agent.
+      With --sha256 it refuses unless its own file has that hash. May be run again at any time.
+  windows-storage-agent apply --request FILE [--timeout SECONDS]
+      Hand the request FILE, in C:\\k\\windows-storage\\incoming, to the service and wait for the result
+      (300 seconds unless said otherwise). The service finishes even if this command is stopped.
+  windows-storage-agent status [--file PATH]... [--pipe NAME]...
+      Show services, files and pipes of the request that the node is kept to, and of the files and pipes named here.
+      Changes nothing, and works while the service is down.
+  windows-storage-agent service
+      What the Service Control Manager runs. Not for use by hand.
+  windows-storage-agent version | --version | --help
+
+Each of install, apply and status prints one JSON object as the last line of its output.
+Exit status: 0 done, 1 it failed (the JSON says why), 2 wrong usage.
+
+Try:
+  C:\\k\\windows-storage-agent.exe status --pipe csi-proxy-filesystem-v1
+  type C:\\var\\log\\windows-storage-agent\\agent.log
+";
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Reads the arguments that follow the program's name; the error is one line for the user.
+pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
+    let mut arguments = arguments.into_iter();
+    let Some(name) = arguments.next() else {
+        return Err("a command is missing: install, apply, status, service or version".to_owned());
+    };
+    let options = Options::read(arguments)?;
+    if options.help {
+        return Ok(Command::Help);
+    }
+    let (allowed, command): (&[&str], Command) = match name.as_str() {
+        "install" => (
+            &["--sha256"],
+            Command::Install {
+                sha256: options.last("--sha256").map(|hex| hex.to_ascii_lowercase()),
+            },
+        ),
+        "apply" => {
+            let timeout = match options.last("--timeout") {
+                None => DEFAULT_TIMEOUT,
+                Some(text) => match text.parse() {
+                    Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
+                    _ => {
+                        return Err(format!(
+                            "--timeout wants a number of seconds above 0, not '{text}'"
+                        ));
+                    }
+                },
+            };
+            let request = options
+                .last("--request")
+                .ok_or("apply needs --request FILE")?;
+            (
+                &["--request", "--timeout"],
+                Command::Apply { request, timeout },
+            )
+        }
+        "status" => (
+            &["--file", "--pipe"],
+            Command::Status {
+                files: options.all("--file"),
+                pipes: options.all("--pipe"),
+            },
+        ),
+        "service" => (&[], Command::Service),
+        "version" | "--version" | "-V" => (&[], Command::Version),
+        "help" | "--help" | "-h" => (&[], Command::Help),
+        _ => {
+            return Err(format!(
+                "'{name}' is not a command: install, apply, status, service or version"
+            ));
+        }
+    };
+    match options
+        .values
+        .iter()
+        .find(|(option, _)| !allowed.contains(&option.as_str()))
+    {
+        Some((option, _)) => Err(format!("{name} has no option {option}")),
+        None => Ok(command),
+    }
+}
+
+#[derive(Default)]
+struct Options {
+    values: Vec<(String, String)>,
+    help: bool,
+}
+
+impl Options {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            if argument == "--help" || argument == "-h" {
+                options.help = true;
+                continue;
+            }
+            if !argument.starts_with("--") {
+                return Err(format!("'{argument}' is not expected here"));
+            }
+            let pair = match argument.split_once('=') {
+                Some((option, value)) => (option.to_owned(), value.to_owned()),
+                None => match arguments.next() {
+                    Some(value) => (argument, value),
+                    None => return Err(format!("{argument} needs a value")),
+                },
+            };
+            options.values.push(pair);
+        }
+        Ok(options)
+    }
+
+    fn all(&self, option: &str) -> Vec<String> {
+        self.values
+            .iter()
+            .filter(|(name, _)| name == option)
+            .map(|(_, value)| value.clone())
+            .collect()
+    }
+
+    fn last(&self, option: &str) -> Option<String> {
+        self.all(option).pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn reads_every_command() {
+        assert_eq!(words("install"), Ok(Command::Install { sha256: None }));
+        assert_eq!(
+            words("install --sha256 AB"),
+            Ok(Command::Install {
+                sha256: Some("ab".into())
+            })
+        );
+        assert_eq!(
+            words(r"apply --request C:\k\r.json --timeout=7"),
+            Ok(Command::Apply {
+                request: r"C:\k\r.json".into(),
+                timeout: Duration::from_secs(7)
+            })
+        );
+        assert_eq!(
+            words(r"status --file C:\a --pipe p --file C:\b"),
+            Ok(Command::Status {
+                files: vec![r"C:\a".into(), r"C:\b".into()],
+                pipes: vec!["p".into()]
+            })
+        );
+        assert_eq!(words("service"), Ok(Command::Service));
+        assert_eq!(words("--version"), Ok(Command::Version));
+        assert_eq!(words("apply --help"), Ok(Command::Help));
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for line in [
+            "",
+            "fly",
+            "apply",
+            "apply --request",
+            "apply --request x --timeout 0",
+            "apply --request x --timeout soon",
+            "status x",
+            "service --file x",
+        ] {
+            assert!(words(line).is_err(), "{line}");
+        }
+        assert_eq!(
+            words("install --force yes"),
+            Err("install has no option --force".into())
+        );
+    }
+}

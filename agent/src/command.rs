@@ -1,0 +1,79 @@
+//! Command lines of services, read as Windows reads them.
+
+/// The program of a command line; `None` where there is none.
+///
+/// Without quotes Windows would try each prefix that ends before a space; only the first is meant by the document, and
+/// an unquoted path with spaces is refused when the request is checked.
+#[must_use]
+pub fn program(command: &str) -> Option<&str> {
+    let command = command.trim_start();
+    let program = match command.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => command.split([' ', '\t']).next()?,
+    };
+    (!program.is_empty()).then_some(program)
+}
+
+/// The folders in which a command's `-log_file` arguments want to write: klog does not make them.
+#[must_use]
+pub fn log_folders(command: &str) -> Vec<&str> {
+    command
+        .split([' ', '\t'])
+        .map(|word| word.trim_matches('"'))
+        .filter_map(|word| {
+            word.strip_prefix("--log_file=")
+                .or_else(|| word.strip_prefix("-log_file="))
+        })
+        .filter_map(|file| file.trim_matches('"').rsplit_once('\\'))
+        .map(|(folder, _)| folder)
+        .collect()
+}
+
+/// Whether two paths name the same file, as far as their text says.
+#[must_use]
+pub fn same_path(one: &str, other: &str) -> bool {
+    let canonical = |path: &str| path.replace('/', "\\").to_lowercase();
+    canonical(one) == canonical(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_program() {
+        assert_eq!(
+            program(r"C:\k\csi-proxy.exe -v=2"),
+            Some(r"C:\k\csi-proxy.exe")
+        );
+        assert_eq!(
+            program(r#""C:\Program Files\a.exe" -x "y z""#),
+            Some(r"C:\Program Files\a.exe")
+        );
+        assert_eq!(program(r"C:\k\a.exe"), Some(r"C:\k\a.exe"));
+        assert_eq!(program("  "), None);
+        assert_eq!(program(r#""""#), None);
+    }
+
+    #[test]
+    fn finds_log_folders() {
+        assert_eq!(
+            log_folders(
+                r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false"
+            ),
+            [r"C:\var\log\csi-proxy"]
+        );
+        assert_eq!(
+            log_folders(r#"a.exe --log_file="C:\logs\a.log""#),
+            [r"C:\logs"]
+        );
+        assert!(log_folders("a.exe -log_file_max_size=3").is_empty());
+    }
+
+    #[test]
+    fn compares_paths_without_case() {
+        assert!(same_path(r"C:\k\A.exe", r"c:\K\a.EXE"));
+        assert!(same_path(r"C:\k\a.exe", "C:/k/a.exe"));
+        assert!(!same_path(r"C:\k\a.exe", r"C:\k\b.exe"));
+    }
+}

@@ -1,0 +1,170 @@
+//! The order in which services start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::document::Service;
+
+/// Why there is no order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// Two services have one name.
+    #[error("service {0} is listed twice")]
+    Duplicate(String),
+    /// A service needs one that is not in the document.
+    #[error("service {service} depends on {dependency}, which is not listed")]
+    NotListed {
+        /// The service.
+        service: String,
+        /// What it needs.
+        dependency: String,
+    },
+    /// A service needs one that starts later.
+    #[error("service {service} depends on {dependency}, whose priority is later")]
+    LaterPriority {
+        /// The service.
+        service: String,
+        /// What it needs.
+        dependency: String,
+    },
+    /// Services need each other.
+    #[error("services depend on each other: {}", .0.join(" -> "))]
+    Cycle(Vec<String>),
+}
+
+/// Sorts services so that each comes after what it depends on and, beyond that, by priority and name.
+///
+/// Names are compared without case, as the Service Control Manager does.
+pub fn start_order(services: &[Service]) -> Result<Vec<&Service>, OrderError> {
+    let mut by_name = BTreeMap::new();
+    for service in services {
+        if by_name.insert(key(&service.name), service).is_some() {
+            return Err(OrderError::Duplicate(service.name.clone()));
+        }
+    }
+    let mut sorted: Vec<&Service> = services.iter().collect();
+    sorted.sort_by_key(|service| (service.priority, key(&service.name)));
+    let mut walk = Walk {
+        by_name: &by_name,
+        done: BTreeSet::new(),
+        order: Vec::with_capacity(services.len()),
+    };
+    for service in sorted {
+        walk.visit(service, &mut Vec::new())?;
+    }
+    Ok(walk.order)
+}
+
+/// How a service's name is compared.
+#[must_use]
+pub fn key(name: &str) -> String {
+    name.to_lowercase()
+}
+
+struct Walk<'a, 'm> {
+    by_name: &'m BTreeMap<String, &'a Service>,
+    done: BTreeSet<String>,
+    order: Vec<&'a Service>,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn visit(&mut self, service: &'a Service, path: &mut Vec<String>) -> Result<(), OrderError> {
+        let name = key(&service.name);
+        if self.done.contains(&name) {
+            return Ok(());
+        }
+        path.push(service.name.clone());
+        if let Some(first) = path.iter().position(|earlier| key(earlier) == name)
+            && first + 1 < path.len()
+        {
+            return Err(OrderError::Cycle(path.split_off(first)));
+        }
+        for dependency in &service.dependencies {
+            let Some(needed) = self.by_name.get(&key(dependency)) else {
+                return Err(OrderError::NotListed {
+                    service: service.name.clone(),
+                    dependency: dependency.clone(),
+                });
+            };
+            if needed.priority > service.priority {
+                return Err(OrderError::LaterPriority {
+                    service: service.name.clone(),
+                    dependency: dependency.clone(),
+                });
+            }
+            self.visit(needed, path)?;
+        }
+        path.pop();
+        self.done.insert(name);
+        self.order.push(service);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str, priority: u32, dependencies: &[&str]) -> Service {
+        Service {
+            name: name.into(),
+            path: format!(r"C:\k\{name}.exe"),
+            node_variables_in_command: vec![],
+            powershell_pre_scripts: vec![],
+            dependencies: dependencies.iter().map(|&name| name.into()).collect(),
+            bootstrap: false,
+            priority,
+        }
+    }
+
+    fn names(services: &[Service]) -> Result<Vec<String>, OrderError> {
+        start_order(services)
+            .map(|order| order.iter().map(|service| service.name.clone()).collect())
+    }
+
+    #[test]
+    fn by_priority_then_dependencies_then_name() {
+        let services = [
+            service("d", 2, &["c"]),
+            service("c", 2, &[]),
+            service("b", 1, &[]),
+            service("a", 2, &["d"]),
+        ];
+        assert_eq!(names(&services).unwrap(), ["b", "c", "d", "a"]);
+    }
+
+    #[test]
+    fn a_diamond_is_no_cycle() {
+        let services = [
+            service("top", 1, &["left", "right"]),
+            service("left", 1, &["base"]),
+            service("right", 1, &["base"]),
+            service("base", 1, &[]),
+        ];
+        assert_eq!(names(&services).unwrap(), ["base", "left", "right", "top"]);
+    }
+
+    #[test]
+    fn refuses_what_has_no_order() {
+        let cycle = names(&[service("a", 1, &["b"]), service("b", 1, &["a"])]).unwrap_err();
+        assert_eq!(
+            cycle.to_string(),
+            "services depend on each other: a -> b -> a"
+        );
+        assert!(matches!(
+            names(&[service("a", 1, &["A"])]),
+            Err(OrderError::Cycle(_))
+        ));
+        assert!(matches!(
+            names(&[service("a", 1, &["x"])]),
+            Err(OrderError::NotListed { .. })
+        ));
+        assert!(matches!(
+            names(&[service("a", 1, &["b"]), service("b", 2, &[])]),
+            Err(OrderError::LaterPriority { .. })
+        ));
+        assert_eq!(
+            names(&[service("a", 1, &[]), service("A", 1, &[])]),
+            Err(OrderError::Duplicate("A".into()))
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! From a request and what is on the node to the steps between the two.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::command::{program, same_path};
+use crate::document::Service;
+use crate::errors::failure;
+use crate::journal::{AUTO_START, FileChange, ServiceChange, ServiceSettings};
+use crate::order::{key, start_order};
+use crate::protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
+use crate::state::{DESCRIPTION_MARK, description};
+
+/// What is on the node, as far as a request is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The SHA-256 of each file of the request that is there.
+    pub files: BTreeMap<String, String>,
+    /// The SHA-256 of each upload that is there; looked at only where a file differs.
+    pub uploads: BTreeMap<String, String>,
+    /// The services of the request, of the kept request and of those that the agent made, by [`key`].
+    pub services: BTreeMap<String, ObservedService>,
+    /// The names of services that the agent made or that the kept request has, in start order where one is known.
+    pub ours: Vec<String>,
+    /// Whether the agent keeps the node to an earlier request.
+    pub kept: bool,
+    /// The pipes that are open.
+    pub open_pipes: BTreeSet<String>,
+}
+
+/// A service that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedService {
+    /// Its configuration.
+    pub settings: ServiceSettings,
+    /// Its state.
+    pub state: ServiceState,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Stop a service and wait for its process.
+    Stop(String),
+    /// Put new content in place.
+    Replace(FileChange),
+    /// Delete a service.
+    Delete(String),
+    /// Make a service or change its configuration.
+    Configure(Service),
+    /// Start a service and wait until it runs.
+    Start(String),
+    /// Wait for a service's pipes.
+    AwaitPipes(ServicePipes),
+}
+
+/// The steps, and what must be known to go back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What to do, in order.
+    pub steps: Vec<Step>,
+    /// The files that change.
+    pub files: Vec<FileChange>,
+    /// The services that change.
+    pub services: Vec<ServiceChange>,
+    /// There is no service to go back to.
+    pub first: bool,
+}
+
+impl Plan {
+    /// Whether anything on the node changes.
+    #[must_use]
+    pub fn changes_anything(&self) -> bool {
+        !self.files.is_empty() || !self.services.is_empty()
+    }
+}
+
+/// Plans the way from what is observed to what a valid request says.
+pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
+    let order = start_order(&request.services)
+        .map_err(|error| failure(FailureCategory::InvalidRequest, error.to_string()))?;
+    for service in &order {
+        refuse_foreign(service, observed)?;
+    }
+    let files = changed_files(&request.files, observed)?;
+    let leaving = leaving(request, observed)?;
+    let stopping = stopping(&order, &files, observed);
+
+    let mut plan = Plan::default();
+    for service in &leaving {
+        plan.steps.push(Step::Stop(service.name.clone()));
+    }
+    for service in order
+        .iter()
+        .rev()
+        .filter(|service| stopping.contains(&key(&service.name)))
+    {
+        plan.steps.push(Step::Stop(service.name.clone()));
+    }
+    plan.steps.extend(
+        leaving
+            .iter()
+            .map(|service| Step::Delete(service.name.clone())),
+    );
+    plan.steps.extend(files.iter().cloned().map(Step::Replace));
+    for service in order {
+        let before = observed.services.get(&key(&service.name));
+        let configure = before.is_none_or(|before| before.settings != settings(service));
+        let start = stopping.contains(&key(&service.name))
+            || before.is_none_or(|before| !is_up(before.state));
+        if configure {
+            plan.steps.push(Step::Configure(service.clone()));
+        }
+        if start {
+            plan.steps.push(Step::Start(service.name.clone()));
+        }
+        if configure || start {
+            plan.services.push(change(&service.name, before));
+        }
+        for pipes in request
+            .pipes
+            .iter()
+            .filter(|pipes| key(&pipes.service) == key(&service.name))
+        {
+            if start
+                || pipes
+                    .pipes
+                    .iter()
+                    .any(|pipe| !observed.open_pipes.contains(pipe))
+            {
+                plan.steps.push(Step::AwaitPipes(pipes.clone()));
+            }
+        }
+    }
+    plan.services.extend(leaving);
+    plan.files = files;
+    plan.first = !observed.kept && plan.services.iter().all(|service| service.before.is_none());
+    Ok(plan)
+}
+
+/// How a service of a request is to be configured.
+#[must_use]
+pub fn settings(service: &Service) -> ServiceSettings {
+    ServiceSettings {
+        command: service.path.clone(),
+        description: description(&service.name),
+        dependencies: service.dependencies.clone(),
+        start_type: AUTO_START,
+    }
+}
+
+/// Whether a service runs or is about to.
+#[must_use]
+pub fn is_up(state: ServiceState) -> bool {
+    matches!(
+        state,
+        ServiceState::Running | ServiceState::StartPending | ServiceState::Paused
+    )
+}
+
+fn change(name: &str, before: Option<&ObservedService>) -> ServiceChange {
+    ServiceChange {
+        name: name.to_owned(),
+        before: before.map(|before| before.settings.clone()),
+        was_running: before.is_some_and(|before| is_up(before.state)),
+    }
+}
+
+fn is_ours(name: &str, service: &ObservedService, observed: &Observed) -> bool {
+    service.settings.description.starts_with(DESCRIPTION_MARK)
+        || observed.ours.iter().any(|ours| key(ours) == key(name))
+}
+
+/// A service that somebody else made is taken over only if it runs the very command that is asked for.
+fn refuse_foreign(service: &Service, observed: &Observed) -> Result<(), Failure> {
+    match observed.services.get(&key(&service.name)) {
+        Some(there)
+            if there.settings.command != service.path
+                && !is_ours(&service.name, there, observed) =>
+        {
+            let message = format!(
+                "service {} was not made by windows-storage-operator and runs another command: {}; delete it or let its maker look after it",
+                service.name, there.settings.command
+            );
+            Err(failure(FailureCategory::ServiceStart, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileChange>, Failure> {
+    let mut changes = Vec::new();
+    for file in files {
+        let current = observed.files.get(&file.path);
+        if current == Some(&file.sha256) {
+            continue;
+        }
+        let missing = |what: &str| {
+            failure(
+                FailureCategory::UploadMissing,
+                format!("{} is not as requested, and {what}", file.path),
+            )
+        };
+        let upload = file
+            .upload
+            .as_ref()
+            .ok_or_else(|| missing("no upload is named"))?;
+        let content = observed
+            .uploads
+            .get(upload)
+            .ok_or_else(|| missing(&format!("its upload {upload} is not there")))?;
+        if *content != file.sha256 {
+            let message = format!(
+                "{upload} has sha256 {content}, not {} as announced for {}",
+                file.sha256, file.path
+            );
+            return Err(failure(FailureCategory::HashMismatch, message));
+        }
+        changes.push(FileChange {
+            path: file.path.clone(),
+            upload: upload.clone(),
+            sha256: file.sha256.clone(),
+            previous_sha256: current.cloned(),
+        });
+    }
+    Ok(changes)
+}
+
+/// Services of ours that the request no longer has, those that start last first.
+fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>, Failure> {
+    let wanted: BTreeSet<String> = request
+        .services
+        .iter()
+        .map(|service| key(&service.name))
+        .collect();
+    let mut seen = BTreeSet::new();
+    let leaving: Vec<_> = observed
+        .ours
+        .iter()
+        .rev()
+        .filter(|name| !wanted.contains(&key(name)) && seen.insert(key(name)))
+        .filter_map(|name| {
+            observed
+                .services
+                .get(&key(name))
+                .map(|service| change(name, Some(service)))
+        })
+        .collect();
+    if wanted.is_empty() && !leaving.is_empty() {
+        // An empty list is more likely a mistake on its way here than a wish.
+        let message = "the request has no services, but the agent keeps some; they are not removed on an empty list";
+        return Err(failure(FailureCategory::InvalidRequest, message));
+    }
+    Ok(leaving)
+}
+
+/// Services that must stop for the change, with all that depend on them.
+fn stopping(order: &[&Service], files: &[FileChange], observed: &Observed) -> BTreeSet<String> {
+    let mut stopping = BTreeSet::new();
+    // Dependencies come first in the order, so one pass finds dependents of dependents too.
+    for service in order {
+        let Some(there) = observed.services.get(&key(&service.name)) else {
+            continue;
+        };
+        let runs_changed_file = [&there.settings.command, &service.path]
+            .into_iter()
+            .filter_map(|command| program(command))
+            .any(|program| files.iter().any(|file| same_path(&file.path, program)));
+        let needs_stopped = service
+            .dependencies
+            .iter()
+            .chain(&there.settings.dependencies)
+            .any(|name| stopping.contains(&key(name)));
+        if runs_changed_file || needs_stopped || there.settings.command != service.path {
+            stopping.insert(key(&service.name));
+        }
+    }
+    stopping
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,266 @@
+use super::*;
+
+const EXE: &str = r"C:\k\csi-proxy.exe";
+const COMMAND: &str =
+    r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -windows-service";
+const UPLOAD: &str = r"C:\k\windows-storage\incoming\new";
+
+fn sha(digit: &str) -> String {
+    digit.repeat(64)
+}
+
+fn service(name: &str, command: &str, dependencies: &[&str]) -> Service {
+    Service {
+        name: name.into(),
+        path: command.into(),
+        node_variables_in_command: vec![],
+        powershell_pre_scripts: vec![],
+        dependencies: dependencies.iter().map(|&name| name.into()).collect(),
+        bootstrap: false,
+        priority: 2,
+    }
+}
+
+pub(crate) fn request() -> Request {
+    Request {
+        id: "request-1".into(),
+        files: vec![DesiredFile {
+            path: EXE.into(),
+            sha256: sha("b"),
+            upload: Some(UPLOAD.into()),
+        }],
+        services: vec![service("csi-proxy", COMMAND, &[])],
+        pipes: vec![ServicePipes {
+            service: "csi-proxy".into(),
+            pipes: vec!["csi-proxy-disk-v1".into()],
+        }],
+        stop_timeout_seconds: 30,
+        start_timeout_seconds: 30,
+    }
+}
+
+/// A node on which `request` is carried out already.
+fn done(request: &Request) -> Observed {
+    Observed {
+        files: request
+            .files
+            .iter()
+            .map(|file| (file.path.clone(), file.sha256.clone()))
+            .collect(),
+        uploads: BTreeMap::new(),
+        services: request
+            .services
+            .iter()
+            .map(|service| {
+                (
+                    key(&service.name),
+                    ObservedService {
+                        settings: settings(service),
+                        state: ServiceState::Running,
+                    },
+                )
+            })
+            .collect(),
+        ours: request
+            .services
+            .iter()
+            .map(|service| service.name.clone())
+            .collect(),
+        kept: true,
+        open_pipes: request
+            .pipes
+            .iter()
+            .flat_map(|pipes| pipes.pipes.clone())
+            .collect(),
+    }
+}
+
+fn outline(plan: &Plan) -> Vec<String> {
+    plan.steps
+        .iter()
+        .map(|step| match step {
+            Step::Stop(name) => format!("stop {name}"),
+            Step::Replace(file) => format!("replace {}", file.path),
+            Step::Delete(name) => format!("delete {name}"),
+            Step::Configure(service) => format!("configure {}", service.name),
+            Step::Start(name) => format!("start {name}"),
+            Step::AwaitPipes(pipes) => format!("pipes {}", pipes.service),
+        })
+        .collect()
+}
+
+#[test]
+fn a_node_as_requested_is_left_alone() {
+    let plan = plan(&request(), &done(&request())).unwrap();
+    assert_eq!(plan, Plan::default());
+    assert!(!plan.changes_anything());
+}
+
+#[test]
+fn a_first_request() {
+    let observed = Observed {
+        uploads: [(UPLOAD.into(), sha("b"))].into(),
+        ..Observed::default()
+    };
+    let plan = plan(&request(), &observed).unwrap();
+    assert_eq!(
+        outline(&plan),
+        [
+            r"replace C:\k\csi-proxy.exe",
+            "configure csi-proxy",
+            "start csi-proxy",
+            "pipes csi-proxy"
+        ]
+    );
+    assert!(plan.first);
+}
+
+#[test]
+fn an_upgrade_stops_replaces_and_starts_without_configuring() {
+    let mut observed = done(&request());
+    observed.files = [(EXE.into(), sha("a"))].into();
+    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
+    let plan = plan(&request(), &observed).unwrap();
+    assert_eq!(
+        outline(&plan),
+        [
+            "stop csi-proxy",
+            r"replace C:\k\csi-proxy.exe",
+            "start csi-proxy",
+            "pipes csi-proxy"
+        ]
+    );
+    assert!(!plan.first);
+    assert_eq!(plan.files[0].previous_sha256, Some(sha("a")));
+    assert!(plan.services[0].was_running);
+}
+
+#[test]
+fn uploads_are_judged_before_anything_is_stopped() {
+    let mut observed = done(&request());
+    observed.files.clear();
+    assert_eq!(
+        plan(&request(), &observed).unwrap_err().category,
+        FailureCategory::UploadMissing
+    );
+    observed.uploads = [(UPLOAD.into(), sha("c"))].into();
+    assert_eq!(
+        plan(&request(), &observed).unwrap_err().category,
+        FailureCategory::HashMismatch
+    );
+    let mut without = request();
+    without.files[0].upload = None;
+    assert_eq!(
+        plan(&without, &observed).unwrap_err().category,
+        FailureCategory::UploadMissing
+    );
+}
+
+#[test]
+fn another_command_of_ours_is_changed_and_a_foreign_one_is_not() {
+    let mut observed = done(&request());
+    let there = observed.services.get_mut("csi-proxy").unwrap();
+    there.settings.command = format!("{COMMAND} -v=4");
+    assert_eq!(
+        outline(&plan(&request(), &observed).unwrap()),
+        [
+            "stop csi-proxy",
+            "configure csi-proxy",
+            "start csi-proxy",
+            "pipes csi-proxy"
+        ]
+    );
+
+    observed.ours.clear();
+    observed
+        .services
+        .get_mut("csi-proxy")
+        .unwrap()
+        .settings
+        .description = "OpenShift managed csi-proxy".into();
+    let failure = plan(&request(), &observed).unwrap_err();
+    assert_eq!(failure.category, FailureCategory::ServiceStart);
+    assert!(failure.message.contains("-v=4"), "{}", failure.message);
+}
+
+#[test]
+fn a_foreign_service_with_our_command_is_adopted_without_a_stop() {
+    let mut observed = done(&request());
+    observed.ours.clear();
+    observed.kept = false;
+    let there = observed.services.get_mut("csi-proxy").unwrap();
+    there.settings.description = "somebody's".into();
+    there.settings.start_type = 3;
+    let plan = plan(&request(), &observed).unwrap();
+    assert_eq!(outline(&plan), ["configure csi-proxy"]);
+    assert!(!plan.first);
+}
+
+#[test]
+fn a_stopped_service_is_started_and_missing_pipes_are_waited_for() {
+    let mut observed = done(&request());
+    observed.services.get_mut("csi-proxy").unwrap().state = ServiceState::Stopped;
+    assert_eq!(
+        outline(&plan(&request(), &observed).unwrap()),
+        ["start csi-proxy", "pipes csi-proxy"]
+    );
+    observed = done(&request());
+    observed.open_pipes.clear();
+    let plan = plan(&request(), &observed).unwrap();
+    assert_eq!(outline(&plan), ["pipes csi-proxy"]);
+    assert!(!plan.changes_anything());
+}
+
+#[test]
+fn dependents_stop_first_and_start_last() {
+    let mut request = request();
+    request
+        .services
+        .push(service("user", r"C:\k\user.exe", &["csi-proxy"]));
+    request
+        .services
+        .push(service("a-user-of-user", r"C:\k\user2.exe", &["user"]));
+    let mut observed = done(&request);
+    observed.files = [(EXE.into(), sha("a"))].into();
+    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
+    assert_eq!(
+        outline(&plan(&request, &observed).unwrap()),
+        [
+            "stop a-user-of-user",
+            "stop user",
+            "stop csi-proxy",
+            r"replace C:\k\csi-proxy.exe",
+            "start csi-proxy",
+            "pipes csi-proxy",
+            "start user",
+            "start a-user-of-user"
+        ]
+    );
+}
+
+#[test]
+fn what_left_the_document_goes_if_it_is_ours() {
+    let mut before = request();
+    before
+        .services
+        .push(service("old", r"C:\k\old.exe", &["csi-proxy"]));
+    let mut observed = done(&before);
+    assert_eq!(
+        outline(&plan(&request(), &observed).unwrap()),
+        ["stop old", "delete old"]
+    );
+
+    observed.ours.retain(|name| name != "old");
+    assert_eq!(outline(&plan(&request(), &observed).unwrap()), [""; 0]);
+}
+
+#[test]
+fn an_empty_list_removes_nothing() {
+    let mut empty = request();
+    empty.services.clear();
+    empty.pipes.clear();
+    assert_eq!(
+        plan(&empty, &done(&request())).unwrap_err().category,
+        FailureCategory::InvalidRequest
+    );
+}

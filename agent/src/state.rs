@@ -1,0 +1,62 @@
+//! What the agent keeps on disk beside the request, and what its command and its service say to each other.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{ApplyResult, Failure, LastResult};
+
+/// What the agent remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Memory {
+    /// Services that the agent made or adopted: the only ones that it may change or delete.
+    pub ours: Vec<String>,
+    /// How often each service had to be started again since the agent's own start.
+    pub restarts: BTreeMap<String, u32>,
+    /// How the last request ended.
+    pub last_result: Option<LastResult>,
+}
+
+/// What the command says to the service, one line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "camelCase")]
+pub enum Call {
+    /// Are you there?
+    Ping,
+    /// Carry out the request in this file.
+    Apply {
+        /// The file.
+        request: String,
+    },
+}
+
+/// What the service says to the command, one line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "camelCase")]
+pub enum Reply {
+    /// To a ping.
+    Pong {
+        /// The service's version.
+        version: String,
+    },
+    /// To an apply that got as far as a request.
+    Result {
+        /// How it ended.
+        result: Box<ApplyResult>,
+    },
+    /// To what cannot be understood.
+    Refused {
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// What descriptions of our services begin with, followed by the service's name.
+pub const DESCRIPTION_MARK: &str = "Managed by windows-storage-operator: ";
+
+/// The description of a service of ours.
+#[must_use]
+pub fn description(service: &str) -> String {
+    format!("{DESCRIPTION_MARK}{service}")
+}

@@ -1,0 +1,285 @@
+//! Whether a request can be carried out at all, before the node is looked at.
+
+use std::collections::BTreeSet;
+
+use crate::command::{program, same_path};
+use crate::document::Service;
+use crate::errors::failure;
+use crate::order::start_order;
+use crate::paths::{AGENT_EXE, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR};
+use crate::protocol::{Failure, FailureCategory, Request};
+
+/// No service needs longer than this to stop or to start.
+const LONGEST_TIMEOUT_SECONDS: u32 = 3600;
+const LONGEST_TEXT: usize = 256;
+
+/// Refuses what cannot be carried out, with a message for people.
+pub fn validate(request: &Request) -> Result<(), Failure> {
+    check(request).and_then(|()| supported(request))
+}
+
+/// Where a request's file may be, for the command and the service alike.
+pub fn validate_request_path(path: &str) -> Result<(), Failure> {
+    if inside(path, INCOMING_DIR) && path.to_lowercase().ends_with(".json") {
+        Ok(())
+    } else {
+        Err(invalid(format!(
+            r"the request must be a file {INCOMING_DIR}\NAME.json, not '{path}'"
+        )))
+    }
+}
+
+fn check(request: &Request) -> Result<(), Failure> {
+    if !is_word(&request.id) {
+        return Err(invalid(
+            "the request's id must be 1 to 256 letters, digits, '-', '_', '.' or ':'",
+        ));
+    }
+    for (what, seconds) in [
+        ("stopTimeoutSeconds", request.stop_timeout_seconds),
+        ("startTimeoutSeconds", request.start_timeout_seconds),
+    ] {
+        if !(1..=LONGEST_TIMEOUT_SECONDS).contains(&seconds) {
+            return Err(invalid(format!(
+                "{what} must be 1 to {LONGEST_TIMEOUT_SECONDS}, not {seconds}"
+            )));
+        }
+    }
+    check_files(request)?;
+    for service in &request.services {
+        check_service(service)?;
+    }
+    start_order(&request.services).map_err(|error| invalid(error.to_string()))?;
+    for pipes in &request.pipes {
+        if !request
+            .services
+            .iter()
+            .any(|service| service.name.eq_ignore_ascii_case(&pipes.service))
+        {
+            return Err(invalid(format!(
+                "pipes are listed for service {}, which is not",
+                pipes.service
+            )));
+        }
+        if let Some(pipe) = pipes.pipes.iter().find(|pipe| !is_word(pipe)) {
+            return Err(invalid(format!("'{pipe}' is no pipe name")));
+        }
+    }
+    Ok(())
+}
+
+fn check_files(request: &Request) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for file in &request.files {
+        if !inside(&file.path, PROGRAM_DIR)
+            || inside(&file.path, STATE_DIR)
+            || same_path(&file.path, STATE_DIR)
+        {
+            return Err(invalid(format!(
+                r"files belong in {PROGRAM_DIR}, and not in {STATE_DIR}: '{}'",
+                file.path
+            )));
+        }
+        if same_path(&file.path, AGENT_EXE) {
+            return Err(invalid(
+                "the agent itself is replaced by its install command, not by a request",
+            ));
+        }
+        if !is_sha256(&file.sha256) {
+            return Err(invalid(format!(
+                "the sha256 of {} must be 64 lower-case hexadecimal digits",
+                file.path
+            )));
+        }
+        if let Some(upload) = &file.upload
+            && !inside(upload, INCOMING_DIR)
+        {
+            return Err(invalid(format!(
+                "uploads belong in {INCOMING_DIR}: '{upload}'"
+            )));
+        }
+        if !seen.insert(file.path.to_lowercase()) {
+            return Err(invalid(format!("{} is listed twice", file.path)));
+        }
+    }
+    Ok(())
+}
+
+fn check_service(service: &Service) -> Result<(), Failure> {
+    let name = &service.name;
+    if !is_word(name) || name.eq_ignore_ascii_case(AGENT_SERVICE) {
+        return Err(invalid(format!(
+            "'{name}' is no name for a service of a request"
+        )));
+    }
+    match program(&service.path) {
+        Some(program)
+            if is_absolute(program)
+                && program.to_lowercase().ends_with(".exe")
+                && !service.path.contains('\0') =>
+        {
+            Ok(())
+        }
+        _ => Err(invalid(format!(
+            r"the command of {name} must begin with the full path of a program, C:\...\x.exe, in quotes where it has spaces: '{}'",
+            service.path
+        ))),
+    }
+}
+
+fn supported(request: &Request) -> Result<(), Failure> {
+    for service in &request.services {
+        if !service.powershell_pre_scripts.is_empty() {
+            let message = format!(
+                "service {} has powershellPreScripts, which this agent does not run",
+                service.name
+            );
+            return Err(failure(FailureCategory::Unsupported, message));
+        }
+        if !service.node_variables_in_command.is_empty() {
+            let message = format!(
+                "service {} has nodeVariablesInCommand; they are to be resolved before the request is made",
+                service.name
+            );
+            return Err(failure(FailureCategory::Unsupported, message));
+        }
+    }
+    Ok(())
+}
+
+fn invalid(message: impl Into<String>) -> Failure {
+    failure(FailureCategory::InvalidRequest, message)
+}
+
+fn is_word(text: &str) -> bool {
+    (1..=LONGEST_TEXT).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+}
+
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A path on drive C with no part that leads elsewhere than it says.
+fn is_absolute(path: &str) -> bool {
+    let Some(rest) = path
+        .strip_prefix(r"C:\")
+        .or_else(|| path.strip_prefix(r"c:\"))
+    else {
+        return false;
+    };
+    path.len() < 240
+        && rest.split('\\').all(|part| {
+            // Windows drops dots and spaces at the end of a part; a colon would name a stream.
+            !part.is_empty()
+                && !part.ends_with(['.', ' '])
+                && !part.contains(['/', ':', '*', '?', '"', '<', '>', '|'])
+                && !part.contains(char::is_control)
+        })
+}
+
+fn inside(path: &str, folder: &str) -> bool {
+    is_absolute(path)
+        && path
+            .to_lowercase()
+            .strip_prefix(&folder.to_lowercase())
+            .and_then(|rest| rest.strip_prefix('\\'))
+            .is_some_and(|rest| !rest.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{NodeVariable, PreScript};
+    use crate::plan::tests::request;
+
+    fn refusal(change: impl FnOnce(&mut Request)) -> Failure {
+        let mut request = request();
+        change(&mut request);
+        validate(&request).unwrap_err()
+    }
+
+    #[test]
+    fn takes_what_the_operator_sends() {
+        assert_eq!(validate(&request()), Ok(()));
+    }
+
+    #[test]
+    fn refuses_paths_that_lead_elsewhere() {
+        for path in [
+            r"C:\k\..\windows\x.exe",
+            r"C:\k",
+            r"C:\k\",
+            r"D:\k\a.exe",
+            r"C:/k/a.exe",
+            r"\\host\k\a.exe",
+            r"C:\k\a.exe:s",
+            r"C:\k\a.exe ",
+            r"C:\kk\a.exe",
+            r"C:\k\windows-storage\journal.json",
+            r"C:\k\windows-storage-agent.exe",
+            r"c:\K\Windows-Storage-Agent.EXE",
+        ] {
+            let failure = refusal(|request| request.files[0].path = path.into());
+            assert_eq!(failure.category, FailureCategory::InvalidRequest, "{path}");
+        }
+        assert_eq!(
+            refusal(|request| request.files[0].upload = Some(r"C:\temp\x".into())).category,
+            FailureCategory::InvalidRequest
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_malformed() {
+        let cases: [fn(&mut Request); 9] = [
+            |request| request.id = String::new(),
+            |request| request.files[0].sha256 = "A".repeat(64),
+            |request| request.files.push(request.files[0].clone()),
+            |request| request.services[0].path = "csi-proxy.exe".into(),
+            |request| request.services[0].name = "a b".into(),
+            |request| request.services[0].name = AGENT_SERVICE.into(),
+            |request| request.services[0].dependencies.push("gone".into()),
+            |request| request.pipes[0].service = "other".into(),
+            |request| request.start_timeout_seconds = 0,
+        ];
+        for case in cases {
+            assert_eq!(refusal(case).category, FailureCategory::InvalidRequest);
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_do() {
+        let script = PreScript {
+            variable_name: "X".into(),
+            path: "x.ps1".into(),
+            node_args: vec![],
+        };
+        let failure = refusal(|request| request.services[0].powershell_pre_scripts.push(script));
+        assert_eq!(failure.category, FailureCategory::Unsupported);
+        let variable = NodeVariable {
+            name: "IP".into(),
+            node_object_json_path: "{.x}".into(),
+        };
+        let failure =
+            refusal(|request| request.services[0].node_variables_in_command.push(variable));
+        assert_eq!(failure.category, FailureCategory::Unsupported);
+    }
+
+    #[test]
+    fn request_paths() {
+        assert!(validate_request_path(r"C:\k\windows-storage\incoming\a.json").is_ok());
+        for path in [
+            r"C:\k\a.json",
+            r"C:\k\windows-storage\incoming\..\a.json",
+            r"C:\k\windows-storage\incoming\a.exe",
+            "a.json",
+        ] {
+            assert!(validate_request_path(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Access lists: what is below `C:\` is writable for every account unless told otherwise.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::windows::fs::MetadataExt;
+use std::path::Path;
+use std::ptr::null_mut;
+
+use windows_sys::Win32::Foundation::{ERROR_SUCCESS, LocalFree};
+use windows_sys::Win32::Security::Authorization::{
+    ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1, SE_FILE_OBJECT,
+    SetNamedSecurityInfoW,
+};
+use windows_sys::Win32::Security::{
+    DACL_SECURITY_INFORMATION, GetSecurityDescriptorDacl, GetSecurityDescriptorOwner,
+    OWNER_SECURITY_INFORMATION, PROTECTED_DACL_SECURITY_INFORMATION, PSECURITY_DESCRIPTOR,
+    SECURITY_ATTRIBUTES,
+};
+use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, FILE_ATTRIBUTE_REPARSE_POINT};
+
+/// Folders and pipes for SYSTEM and Administrators alone; what is made in the folders inherits that.
+pub const PRIVATE: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+/// Programs: everybody may read and run them.
+pub const PROGRAM: &str = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)";
+/// The folder of the programs, where it has to be made.
+pub const PROGRAM_FOLDER: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)";
+
+/// A text as Windows takes it.
+pub fn wide(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+/// A security descriptor from its text form.
+pub struct Descriptor(PSECURITY_DESCRIPTOR);
+
+impl Descriptor {
+    /// Parses the text form.
+    pub fn parse(sddl: &str) -> io::Result<Self> {
+        let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
+        // SAFETY: the text is terminated by nul and the result goes to a valid place; a null size is allowed.
+        let done = unsafe {
+            ConvertStringSecurityDescriptorToSecurityDescriptorW(
+                wide(sddl).as_ptr(),
+                SDDL_REVISION_1,
+                &raw mut descriptor,
+                null_mut(),
+            )
+        };
+        if done == 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self(descriptor))
+        }
+    }
+
+    /// For calls that make something; valid while `self` lives.
+    pub fn attributes(&self) -> SECURITY_ATTRIBUTES {
+        SECURITY_ATTRIBUTES {
+            nLength: u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).unwrap_or(0),
+            lpSecurityDescriptor: self.0,
+            bInheritHandle: 0,
+        }
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was allocated by Windows for us and is freed once.
+        unsafe { LocalFree(self.0.cast::<c_void>()) };
+    }
+}
+
+/// Gives a file or folder the owner and the access list of the text, and stops inheritance from above.
+pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
+    let descriptor = Descriptor::parse(sddl)?;
+    let (mut present, mut defaulted, mut list, mut owner) = (0, 0, null_mut(), null_mut());
+    // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the descriptor.
+    let parts = unsafe {
+        GetSecurityDescriptorDacl(
+            descriptor.0,
+            &raw mut present,
+            &raw mut list,
+            &raw mut defaulted,
+        ) != 0
+            && GetSecurityDescriptorOwner(descriptor.0, &raw mut owner, &raw mut defaulted) != 0
+    };
+    if !parts {
+        return Err(io::Error::last_os_error());
+    }
+    let which = OWNER_SECURITY_INFORMATION
+        | DACL_SECURITY_INFORMATION
+        | PROTECTED_DACL_SECURITY_INFORMATION;
+    // SAFETY: the name is terminated by nul; owner and list are parts of the living descriptor.
+    let error = unsafe {
+        SetNamedSecurityInfoW(
+            wide(path).as_ptr(),
+            SE_FILE_OBJECT,
+            which,
+            owner,
+            null_mut(),
+            list,
+            null_mut(),
+        )
+    };
+    if error == ERROR_SUCCESS {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(error.cast_signed()))
+    }
+}
+
+/// Makes a folder with the given access list, or gives it to one that is there.
+pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
+    if let Some(parent) = Path::new(path).parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let descriptor = Descriptor::parse(sddl)?;
+    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
+    if unsafe { CreateDirectoryW(wide(path).as_ptr(), &descriptor.attributes()) } != 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    let Ok(there) = std::fs::symlink_metadata(path) else {
+        return Err(error);
+    };
+    if !there.is_dir() || there.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0 {
+        // Somebody without rights may have laid a link here, to lead SYSTEM elsewhere.
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "there is a link or a file in the folder's place",
+        ));
+    }
+    protect(path, sddl)
+}

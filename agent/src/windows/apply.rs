@@ -1,0 +1,140 @@
+//! The command `apply`: hands a request to the service and waits. It changes nothing itself and may die at any time.
+
+use std::fs::File;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use windows_storage_agent::errors::{failed_to, failure};
+use windows_storage_agent::paths::{AGENT_PIPE, AGENT_SERVICE};
+use windows_storage_agent::protocol::{
+    Answer, ApplyResult, Failure, FailureCategory, NodeState, Outcome, Request, ServiceState,
+};
+use windows_storage_agent::state::{Call, Reply};
+use windows_storage_agent::validate::validate_request_path;
+
+use super::scm::Scm;
+use super::{observe, pipes, store};
+
+/// How long the service may take to open its pipe.
+const START: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(50);
+
+/// Hands a request to the service and waits for the result.
+pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
+    validate_request_path(path)?;
+    let deadline = Instant::now() + timeout;
+    let pipe = reach(deadline.min(Instant::now() + START))?;
+    send(
+        &pipe,
+        &Call::Apply {
+            request: path.to_owned(),
+        },
+    )?;
+    let error = match pipes::read_line(&pipe, deadline) {
+        Ok(line) => return understand(&line),
+        Err(error) => error,
+    };
+    let message = if error.kind() == io::ErrorKind::TimedOut {
+        format!(
+            "the request is not finished after {} s; the agent's service goes on with it, status shows how it ends",
+            timeout.as_secs()
+        )
+    } else {
+        format!(
+            "the agent's service ended before the request did ({error}); it goes back at its next start, status shows how it ends"
+        )
+    };
+    let state = observe::status(&[], &[]).unwrap_or_else(|_| NodeState::default());
+    let id = store::load::<Request>(path)
+        .ok()
+        .flatten()
+        .map(|request| request.id)
+        .unwrap_or_default();
+    let failure = Some(failure(FailureCategory::Internal, message));
+    Ok(Answer::ApplyResult(ApplyResult {
+        id,
+        outcome: Outcome::Failed,
+        failure,
+        interruption_milliseconds: None,
+        state,
+    }))
+}
+
+/// Asks the service for a sign of life until the deadline.
+pub fn ping(deadline: Instant) -> Result<(), Failure> {
+    let pipe = reach(deadline)?;
+    send(&pipe, &Call::Ping)?;
+    pipes::read_line(&pipe, deadline)
+        .map(drop)
+        .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))
+}
+
+/// Connects to the service's pipe; a service that is installed but stopped is started.
+fn reach(deadline: Instant) -> Result<File, Failure> {
+    let scm =
+        Scm::look().map_err(|error| failed_to("reaching the Service Control Manager", &error))?;
+    let failed = |error| unavailable(format!("service {AGENT_SERVICE}: {error}"));
+    let mut start_asked = false;
+    loop {
+        let Some(service) = scm.open(AGENT_SERVICE).map_err(failed)? else {
+            return Err(unavailable(format!(
+                "service {AGENT_SERVICE} is not installed; run the command install"
+            )));
+        };
+        let status = service.status().map_err(failed)?;
+        if status.state == ServiceState::Stopped && !start_asked {
+            if let Some(service) = scm.open_to_change(AGENT_SERVICE).map_err(failed)? {
+                service.start().map_err(failed)?;
+            }
+            start_asked = true;
+        }
+        if status.state == ServiceState::Running {
+            match pipes::connect(AGENT_PIPE, deadline) {
+                // Whoever may make pipes could have taken the name while the service was down.
+                Ok(pipe) if pipes::server_process(&pipe).ok() == status.process_id => {
+                    return Ok(pipe);
+                }
+                Ok(_) if Instant::now() >= deadline => {
+                    return Err(unavailable(
+                        "another process than the agent's service serves its pipe".to_owned(),
+                    ));
+                }
+                Err(error) if Instant::now() >= deadline => {
+                    return Err(unavailable(format!("{AGENT_PIPE}: {error}")));
+                }
+                _ => {}
+            }
+        }
+        if Instant::now() >= deadline {
+            return Err(unavailable(format!(
+                "service {AGENT_SERVICE} does not come up; it is {:?}",
+                status.state
+            )));
+        }
+        sleep(POLL);
+    }
+}
+
+fn send(pipe: &File, call: &Call) -> Result<(), Failure> {
+    let line = serde_json::to_string(call).map_err(io::Error::from);
+    line.and_then(|line| pipes::write_line(pipe, &line))
+        .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))
+}
+
+fn understand(line: &str) -> Result<Answer, Failure> {
+    match serde_json::from_str(line) {
+        Ok(Reply::Result { result }) => Ok(Answer::ApplyResult(*result)),
+        Ok(Reply::Refused { failure }) => Err(failure),
+        Ok(Reply::Pong { .. }) => Err(unavailable(
+            "the agent's service answered something else".to_owned(),
+        )),
+        Err(error) => Err(unavailable(format!(
+            "the agent's service answered what cannot be understood: {error}"
+        ))),
+    }
+}
+
+fn unavailable(message: String) -> Failure {
+    failure(FailureCategory::AgentUnavailable, message)
+}

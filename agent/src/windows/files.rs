@@ -1,0 +1,113 @@
+//! Files, always replaced whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use windows_storage_agent::errors::may_pass;
+use windows_sys::Win32::Storage::FileSystem::{
+    MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW,
+};
+
+use super::acl::{self, wide};
+
+/// How long a file may be held by somebody else, such as a virus scanner.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A file's SHA-256; `None` where there is no such file.
+pub fn sha256(path: &str) -> io::Result<Option<String>> {
+    retry(|| match File::open(path) {
+        Ok(file) => digest(file).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    })
+}
+
+fn digest(mut file: File) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let length = file.read(&mut buffer)?;
+        if length == 0 {
+            let digits = b"0123456789abcdef";
+            let hex = hasher
+                .finalize()
+                .iter()
+                .flat_map(|byte| {
+                    [
+                        digits[usize::from(byte >> 4)],
+                        digits[usize::from(byte & 15)],
+                    ]
+                })
+                .map(char::from)
+                .collect();
+            return Ok(hex);
+        }
+        hasher.update(&buffer[..length]);
+    }
+}
+
+/// Renames over whatever is there; the change is on disk when this returns.
+pub fn rename(from: &str, to: &str) -> io::Result<()> {
+    retry(|| {
+        // SAFETY: both names are terminated by nul.
+        let done = unsafe {
+            MoveFileExW(
+                wide(from).as_ptr(),
+                wide(to).as_ptr(),
+                MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH,
+            )
+        };
+        if done == 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    })
+}
+
+/// Writes a file so that either the old or the new content is there, whatever happens.
+pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
+    let beside = format!("{path}.new");
+    let mut file = retry(|| File::create(&beside))?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    drop(file);
+    rename(&beside, path)
+}
+
+/// Copies a program to its place, protected from the start.
+pub fn copy_program(from: &str, to: &str) -> io::Result<()> {
+    let beside = format!("{to}.new");
+    retry(|| fs::copy(from, &beside))?;
+    flush(&beside)?;
+    acl::protect(&beside, acl::PROGRAM)?;
+    rename(&beside, to)
+}
+
+/// Puts a file's content on disk.
+pub fn flush(path: &str) -> io::Result<()> {
+    retry(|| OpenOptions::new().write(true).open(path))?.sync_all()
+}
+
+/// Removes a file, if it is there.
+pub fn remove(path: &str) -> io::Result<()> {
+    match retry(|| fs::remove_file(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begin = Instant::now();
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match attempt() {
+            Err(error) if may_pass(&error) && begin.elapsed() < PATIENCE => sleep(pause),
+            result => return result,
+        }
+        pause = (pause * 2).min(Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,62 @@
+//! What touches Windows: thin edges around the library's judgement.
+
+mod acl;
+mod apply;
+mod control;
+mod engine;
+mod files;
+mod install;
+mod log;
+mod observe;
+mod pipes;
+mod process;
+mod scm;
+mod serve;
+mod service;
+mod store;
+mod transaction;
+mod undo;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use windows_storage_agent::cli::Command;
+use windows_storage_agent::protocol::{Answer, Outcome};
+
+/// Carries out a command of the command line.
+pub fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Install { sha256 } => print(&answer(install::install(sha256.as_deref()))),
+        Command::Apply { request, timeout } => print(&answer(apply::apply(&request, timeout))),
+        Command::Status { files, pipes } => {
+            print(&answer(observe::status(&files, &pipes).map(Answer::Status)))
+        }
+        Command::Service => service::run(),
+        // Answered before this module is reached.
+        Command::Version | Command::Help => ExitCode::SUCCESS,
+    }
+}
+
+fn answer(result: Result<Answer, windows_storage_agent::protocol::Failure>) -> Answer {
+    result.unwrap_or_else(Answer::Error)
+}
+
+/// Prints an answer as one line; the exit status says whether all is well.
+fn print(answer: &Answer) -> ExitCode {
+    let Ok(line) = serde_json::to_string(answer) else {
+        return ExitCode::FAILURE;
+    };
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        return ExitCode::FAILURE;
+    }
+    match answer {
+        Answer::Status(_) | Answer::Installed { .. } => ExitCode::SUCCESS,
+        Answer::ApplyResult(result)
+            if matches!(result.outcome, Outcome::Applied | Outcome::Unchanged) =>
+        {
+            ExitCode::SUCCESS
+        }
+        Answer::ApplyResult(_) | Answer::Error(_) => ExitCode::FAILURE,
+    }
+}

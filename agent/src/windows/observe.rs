@@ -1,0 +1,193 @@
+//! What is on the node.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use windows_storage_agent::errors::{failed_to, service_failed_to};
+use windows_storage_agent::journal::Journal;
+use windows_storage_agent::order::{key, start_order};
+use windows_storage_agent::paths::{
+    AGENT_EXE, AGENT_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
+};
+use windows_storage_agent::plan::{Observed, ObservedService};
+use windows_storage_agent::protocol::{
+    Failure, FailureCategory, FileStatus, NodeState, PipeStatus, Request, ServiceState,
+    ServiceStatus,
+};
+use windows_storage_agent::state::Memory;
+
+use super::scm::Scm;
+use super::{files, pipes, store};
+
+/// What the agent has on disk.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// The request that the node is kept to.
+    pub request: Option<Request>,
+    /// What else it remembers.
+    pub memory: Memory,
+}
+
+/// What `status` prints: read from disk and from Windows, without the service.
+pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeState, Failure> {
+    let kept = Kept {
+        request: store::load(DESIRED_FILE)?,
+        memory: store::load(STATE_FILE)?.unwrap_or_default(),
+    };
+    node_state(&kept, extra_files, extra_pipes)
+}
+
+/// What the node looks like now.
+pub fn node_state(
+    kept: &Kept,
+    extra_files: &[String],
+    extra_pipes: &[String],
+) -> Result<NodeState, Failure> {
+    let scm =
+        Scm::look().map_err(|error| failed_to("reaching the Service Control Manager", &error))?;
+    let request = kept.request.as_ref();
+    let mut services = Vec::new();
+    for service in request.iter().flat_map(|request| &request.services) {
+        services.push(service_status(&scm, &service.name, &kept.memory)?);
+    }
+    let mut paths: Vec<&String> = request
+        .iter()
+        .flat_map(|request| &request.files)
+        .map(|file| &file.path)
+        .chain(extra_files)
+        .collect();
+    let mut names: Vec<&String> = request
+        .iter()
+        .flat_map(|request| &request.pipes)
+        .flat_map(|pipes| &pipes.pipes)
+        .chain(extra_pipes)
+        .collect();
+    without_doubles(&mut paths);
+    without_doubles(&mut names);
+    let mut files = Vec::new();
+    for path in paths {
+        files.push(FileStatus {
+            path: path.clone(),
+            sha256: hash(path)?,
+        });
+    }
+    Ok(NodeState {
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent_sha256: hash(AGENT_EXE)?,
+        agent_service: service_status(&scm, AGENT_SERVICE, &kept.memory)?.state,
+        request_id: request.map(|request| request.id.clone()),
+        unfinished_request_id: store::load::<Journal>(JOURNAL_FILE)?
+            .map(|journal| journal.request.id),
+        services,
+        files,
+        pipes: names
+            .into_iter()
+            .map(|name| PipeStatus {
+                name: name.clone(),
+                open: pipes::is_open(name),
+            })
+            .collect(),
+        last_result: kept.memory.last_result.clone(),
+    })
+}
+
+/// What the planner needs to know.
+pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Failure> {
+    let mut observed = Observed {
+        kept: kept.request.is_some(),
+        ..Observed::default()
+    };
+    if let Some(order) = kept
+        .request
+        .as_ref()
+        .and_then(|kept| start_order(&kept.services).ok())
+    {
+        observed
+            .ours
+            .extend(order.iter().map(|service| service.name.clone()));
+    }
+    for name in &kept.memory.ours {
+        if !observed.ours.iter().any(|known| key(known) == key(name)) {
+            observed.ours.push(name.clone());
+        }
+    }
+    for file in &request.files {
+        let current = hash(&file.path)?;
+        if current.as_ref() != Some(&file.sha256)
+            && let Some(upload) = &file.upload
+            && let Some(sha256) = hash(upload)?
+        {
+            observed.uploads.insert(upload.clone(), sha256);
+        }
+        if let Some(current) = current {
+            observed.files.insert(file.path.clone(), current);
+        }
+    }
+    for name in request
+        .services
+        .iter()
+        .map(|service| &service.name)
+        .chain(&observed.ours)
+    {
+        let looked = scm.open(name).and_then(|service| {
+            service
+                .map(|service| {
+                    Ok::<_, io::Error>(ObservedService {
+                        settings: service.settings()?,
+                        state: service.status()?.state,
+                    })
+                })
+                .transpose()
+        });
+        if let Some(service) = looked.map_err(|error| {
+            service_failed_to(
+                &format!("looking at service {name}"),
+                &error,
+                FailureCategory::Internal,
+            )
+        })? {
+            observed.services.insert(key(name), service);
+        }
+    }
+    observed.open_pipes = request
+        .pipes
+        .iter()
+        .flat_map(|pipes| &pipes.pipes)
+        .filter(|pipe| pipes::is_open(pipe))
+        .cloned()
+        .collect();
+    Ok(observed)
+}
+
+fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatus, Failure> {
+    let failed = |error| {
+        service_failed_to(
+            &format!("looking at service {name}"),
+            &error,
+            FailureCategory::Internal,
+        )
+    };
+    let mut status = ServiceStatus {
+        name: name.to_owned(),
+        state: ServiceState::Missing,
+        process_id: None,
+        command: None,
+        restarts: memory.restarts.get(name).copied().unwrap_or(0),
+    };
+    if let Some(service) = scm.open(name).map_err(failed)? {
+        let now = service.status().map_err(failed)?;
+        status.state = now.state;
+        status.process_id = now.process_id;
+        status.command = Some(service.settings().map_err(failed)?.command);
+    }
+    Ok(status)
+}
+
+fn hash(path: &str) -> Result<Option<String>, Failure> {
+    files::sha256(path).map_err(|error| failed_to(&format!("reading {path}"), &error))
+}
+
+fn without_doubles(names: &mut Vec<&String>) {
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.to_lowercase()));
+}

@@ -1,0 +1,193 @@
+//! Named pipes: looking for them, serving the agent's own, and calling it.
+//!
+//! A pipe is looked for with `WaitNamedPipeW`, which opens no connection: it says "file not found" where nobody serves
+//! the name, and anything else, free or busy, where somebody does. It does so on Windows and in Wine alike.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::ptr::null_mut;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use windows_storage_agent::errors::{FILE_NOT_FOUND, PATH_NOT_FOUND};
+use windows_sys::Win32::Foundation::{ERROR_PIPE_BUSY, ERROR_PIPE_CONNECTED, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_FLAG_FIRST_PIPE_INSTANCE, PIPE_ACCESS_DUPLEX, SECURITY_IDENTIFICATION,
+};
+use windows_sys::Win32::System::Pipes::{
+    ConnectNamedPipe, CreateNamedPipeW, GetNamedPipeServerProcessId, PIPE_READMODE_BYTE,
+    PIPE_REJECT_REMOTE_CLIENTS, PIPE_TYPE_BYTE, PIPE_WAIT, PeekNamedPipe, WaitNamedPipeW,
+};
+
+use super::acl::{Descriptor, PRIVATE, wide};
+
+/// As many callers at once as are ever sensible.
+const MOST_INSTANCES: u32 = 32;
+const BUFFER: u32 = 64 << 10;
+/// Longer lines are not ours.
+const LONGEST_LINE: usize = 8 << 20;
+const POLL: Duration = Duration::from_millis(10);
+
+/// Whether somebody serves a pipe; the name is without `\\.\pipe\`.
+pub fn is_open(name: &str) -> bool {
+    is_served(&format!(r"\\.\pipe\{name}"))
+}
+
+/// Whether somebody serves a pipe, by its full name.
+pub fn is_served(path: &str) -> bool {
+    // SAFETY: the name is terminated by nul.
+    if unsafe { WaitNamedPipeW(wide(path).as_ptr(), 1) } != 0 {
+        return true;
+    }
+    !matches!(
+        io::Error::last_os_error().raw_os_error(),
+        Some(FILE_NOT_FOUND | PATH_NOT_FOUND)
+    )
+}
+
+/// The end of a pipe at which callers are taken.
+pub struct Listener {
+    path: String,
+    next: OwnedHandle,
+}
+
+impl Listener {
+    /// Opens a pipe that only SYSTEM and Administrators of this machine can use; refused where somebody else serves it.
+    pub fn open(path: &str) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            next: instance(path, FILE_FLAG_FIRST_PIPE_INSTANCE)?,
+        })
+    }
+
+    /// Waits for a caller.
+    pub fn accept(&mut self) -> io::Result<File> {
+        // SAFETY: the handle is a pipe's and lives as long as `self`; without overlapped I/O null is right.
+        if unsafe { ConnectNamedPipe(self.next.as_raw_handle(), null_mut()) } == 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(ERROR_PIPE_CONNECTED.cast_signed()) {
+                self.next = instance(&self.path, 0)?;
+                return Err(error);
+            }
+        }
+        // The next instance is there before this one can go, so that the name is never free for others.
+        let caller = std::mem::replace(&mut self.next, instance(&self.path, 0)?);
+        Ok(File::from(caller))
+    }
+}
+
+fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
+    let descriptor = Descriptor::parse(PRIVATE)?;
+    let mode = PIPE_TYPE_BYTE | PIPE_READMODE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS;
+    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
+    let handle = unsafe {
+        CreateNamedPipeW(
+            wide(path).as_ptr(),
+            PIPE_ACCESS_DUPLEX | flags,
+            mode,
+            MOST_INSTANCES,
+            BUFFER,
+            BUFFER,
+            0,
+            &descriptor.attributes(),
+        )
+    };
+    if handle == INVALID_HANDLE_VALUE {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the handle is valid and owned by nobody else.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
+}
+
+/// Calls a pipe's server; the server learns who calls but cannot act as the caller.
+pub fn connect(path: &str, deadline: Instant) -> io::Result<File> {
+    loop {
+        match OpenOptions::new()
+            .read(true)
+            .write(true)
+            .security_qos_flags(SECURITY_IDENTIFICATION)
+            .open(path)
+        {
+            Err(error)
+                if error.raw_os_error() == Some(ERROR_PIPE_BUSY.cast_signed())
+                    && Instant::now() < deadline =>
+            {
+                sleep(POLL);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The process that serves the pipe at whose other end we are.
+pub fn server_process(pipe: &File) -> io::Result<u32> {
+    let mut id = 0;
+    // SAFETY: the handle lives as long as `pipe`; the result goes to a valid place.
+    if unsafe { GetNamedPipeServerProcessId(pipe.as_raw_handle(), &raw mut id) } == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(id)
+    }
+}
+
+/// The process that serves a pipe, by the pipe's name. This calls the server, which [`is_open`] does not.
+pub fn server_of(name: &str) -> Option<u32> {
+    let pipe = connect(&format!(r"\\.\pipe\{name}"), Instant::now() + POLL).ok()?;
+    server_process(&pipe).ok()
+}
+
+/// Writes a line.
+pub fn write_line(mut pipe: &File, line: &str) -> io::Result<()> {
+    pipe.write_all(format!("{line}\n").as_bytes())
+}
+
+/// Reads a line, but not past the deadline.
+pub fn read_line(mut pipe: &File, deadline: Instant) -> io::Result<String> {
+    let mut line = Vec::new();
+    let mut buffer = vec![0; 16 << 10];
+    while line.last() != Some(&b'\n') {
+        if waiting(pipe)? == 0 {
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sleep(POLL);
+            continue;
+        }
+        let length = pipe.read(&mut buffer)?;
+        line.extend_from_slice(&buffer[..length]);
+        if line.len() > LONGEST_LINE {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    String::from_utf8(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Waits until the other end has gone, so that it could read what was written.
+pub fn await_hang_up(pipe: &File, deadline: Instant) {
+    while waiting(pipe).is_ok() && Instant::now() < deadline {
+        sleep(POLL);
+    }
+}
+
+/// How many bytes can be read without waiting; an error once the other end has gone.
+fn waiting(pipe: &File) -> io::Result<u32> {
+    let mut available = 0;
+    // SAFETY: the handle lives as long as `pipe`; null and 0 stand for "do not copy"; the result goes to a valid place.
+    let done = unsafe {
+        PeekNamedPipe(
+            pipe.as_raw_handle(),
+            null_mut(),
+            0,
+            null_mut(),
+            &raw mut available,
+            null_mut(),
+        )
+    };
+    if done == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(available)
+    }
+}

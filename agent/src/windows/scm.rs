@@ -1,0 +1,324 @@
+//! The Service Control Manager.
+//!
+//! Commands are set by our own call: the crate would quote the program again, and a command must be the document's text.
+
+use std::io;
+use std::ptr::{null, null_mut};
+use std::time::Duration;
+
+use windows_service::service::{
+    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl,
+    ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo, ServiceStartType, ServiceType,
+};
+use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
+use windows_storage_agent::command::program;
+use windows_storage_agent::journal::ServiceSettings;
+use windows_storage_agent::protocol::ServiceState;
+use windows_sys::Win32::Foundation::{
+    ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_CANNOT_ACCEPT_CTRL, ERROR_SERVICE_DOES_NOT_EXIST,
+    ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
+};
+use windows_sys::Win32::System::Services::{
+    ChangeServiceConfigW, QueryServiceConfig2W, QueryServiceStatusEx, SC_STATUS_PROCESS_INFO,
+    SERVICE_CONFIG_DESCRIPTION, SERVICE_CONTINUE_PENDING, SERVICE_DESCRIPTIONW, SERVICE_NO_CHANGE,
+    SERVICE_PAUSE_PENDING, SERVICE_PAUSED, SERVICE_RUNNING, SERVICE_START_PENDING,
+    SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED,
+};
+
+use super::acl::wide;
+
+/// More than Windows lets a description have.
+const DESCRIPTION_SPACE: usize = 8192;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A connection to the Service Control Manager.
+pub struct Scm(ServiceManager);
+
+/// A service's state as queried.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// Its state.
+    pub state: ServiceState,
+    /// Its process; also while it starts or stops.
+    pub process_id: Option<u32>,
+    /// Windows' number for why it stopped.
+    pub exit_code: u32,
+}
+
+impl Scm {
+    /// Connects, to look only.
+    pub fn look() -> io::Result<Self> {
+        ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)
+            .map(Self)
+            .map_err(plain)
+    }
+
+    /// Connects, to change things.
+    pub fn change() -> io::Result<Self> {
+        ServiceManager::local_computer(
+            None::<&str>,
+            ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE,
+        )
+        .map(Self)
+        .map_err(plain)
+    }
+
+    /// Opens a service to look at it.
+    pub fn open(&self, name: &str) -> io::Result<Option<OpenService>> {
+        self.open_with(
+            name,
+            ServiceAccess::QUERY_CONFIG | ServiceAccess::QUERY_STATUS,
+        )
+    }
+
+    /// Opens a service to do anything with it.
+    pub fn open_to_change(&self, name: &str) -> io::Result<Option<OpenService>> {
+        self.open_with(name, all_access())
+    }
+
+    fn open_with(&self, name: &str, access: ServiceAccess) -> io::Result<Option<OpenService>> {
+        match self.0.open_service(name, access).map_err(plain) {
+            Ok(service) => Ok(Some(OpenService(service))),
+            Err(error)
+                if is(&error, ERROR_SERVICE_DOES_NOT_EXIST)
+                    || is(&error, ERROR_SERVICE_MARKED_FOR_DELETE) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a service or changes it.
+    pub fn configure(&self, name: &str, settings: &ServiceSettings) -> io::Result<OpenService> {
+        let service = match self.open_to_change(name)? {
+            Some(service) => service,
+            None => self.create(name, settings)?,
+        };
+        service.set_command(settings)?;
+        service
+            .0
+            .set_description(&settings.description)
+            .map_err(plain)?;
+        Ok(service)
+    }
+
+    fn create(&self, name: &str, settings: &ServiceSettings) -> io::Result<OpenService> {
+        let info = ServiceInfo {
+            name: name.into(),
+            display_name: name.into(),
+            service_type: ServiceType::OWN_PROCESS,
+            start_type: ServiceStartType::AutoStart,
+            error_control: ServiceErrorControl::Normal,
+            executable_path: program(&settings.command)
+                .unwrap_or(&settings.command)
+                .into(),
+            launch_arguments: Vec::new(),
+            dependencies: Vec::new(),
+            // LocalSystem
+            account_name: None,
+            account_password: None,
+        };
+        self.0
+            .create_service(&info, all_access())
+            .map(OpenService)
+            .map_err(plain)
+    }
+}
+
+/// A service.
+pub struct OpenService(Service);
+
+impl OpenService {
+    /// Its state and process.
+    pub fn status(&self) -> io::Result<Status> {
+        let mut raw = SERVICE_STATUS_PROCESS::default();
+        let mut needed = 0;
+        let size = u32::try_from(size_of::<SERVICE_STATUS_PROCESS>()).unwrap_or(0);
+        // SAFETY: the handle lives as long as `self`; the buffer has the size that is given.
+        let done = unsafe {
+            QueryServiceStatusEx(
+                self.0.raw_handle(),
+                SC_STATUS_PROCESS_INFO,
+                (&raw mut raw).cast::<u8>(),
+                size,
+                &raw mut needed,
+            )
+        };
+        if done == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let state = match raw.dwCurrentState {
+            SERVICE_STOPPED => ServiceState::Stopped,
+            SERVICE_START_PENDING => ServiceState::StartPending,
+            SERVICE_STOP_PENDING => ServiceState::StopPending,
+            SERVICE_RUNNING => ServiceState::Running,
+            SERVICE_CONTINUE_PENDING | SERVICE_PAUSE_PENDING | SERVICE_PAUSED => {
+                ServiceState::Paused
+            }
+            _ => ServiceState::Unknown,
+        };
+        let process_id =
+            (raw.dwProcessId != 0 && state != ServiceState::Stopped).then_some(raw.dwProcessId);
+        Ok(Status {
+            state,
+            process_id,
+            exit_code: raw.dwWin32ExitCode,
+        })
+    }
+
+    /// Its configuration.
+    pub fn settings(&self) -> io::Result<ServiceSettings> {
+        let config = self.0.query_config().map_err(plain)?;
+        Ok(ServiceSettings {
+            command: config.executable_path.to_string_lossy().into_owned(),
+            description: self.description()?,
+            dependencies: config
+                .dependencies
+                .iter()
+                .map(|dependency| {
+                    dependency
+                        .to_system_identifier()
+                        .to_string_lossy()
+                        .into_owned()
+                })
+                .collect(),
+            start_type: config.start_type.to_raw(),
+        })
+    }
+
+    fn description(&self) -> io::Result<String> {
+        // Of u64, so that the structure at its beginning is aligned.
+        let mut buffer = vec![0_u64; DESCRIPTION_SPACE / size_of::<u64>()];
+        let size = u32::try_from(DESCRIPTION_SPACE).unwrap_or(0);
+        let mut needed = 0;
+        // SAFETY: the handle lives as long as `self`; the buffer has the size that is given.
+        let done = unsafe {
+            QueryServiceConfig2W(
+                self.0.raw_handle(),
+                SERVICE_CONFIG_DESCRIPTION,
+                buffer.as_mut_ptr().cast::<u8>(),
+                size,
+                &raw mut needed,
+            )
+        };
+        if done == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: on success the buffer begins with this structure, and is aligned for it.
+        let text = unsafe { (*buffer.as_ptr().cast::<SERVICE_DESCRIPTIONW>()).lpDescription };
+        if text.is_null() {
+            return Ok(String::new());
+        }
+        // SAFETY: the text is in the buffer and terminated by nul.
+        let text = unsafe {
+            let length = (0..DESCRIPTION_SPACE)
+                .take_while(|&index| *text.add(index) != 0)
+                .count();
+            std::slice::from_raw_parts(text, length)
+        };
+        Ok(String::from_utf16_lossy(text))
+    }
+
+    fn set_command(&self, settings: &ServiceSettings) -> io::Result<()> {
+        let command = wide(&settings.command);
+        // Each name ends with a nul and the list with one more; an empty list, not null, takes dependencies away.
+        let mut dependencies: Vec<u16> = settings
+            .dependencies
+            .iter()
+            .flat_map(|name| wide(name))
+            .collect();
+        dependencies.extend([0, 0]);
+        // SAFETY: the handle lives as long as `self`; the texts end with nul; null leaves a setting as it is.
+        let done = unsafe {
+            ChangeServiceConfigW(
+                self.0.raw_handle(),
+                SERVICE_NO_CHANGE,
+                settings.start_type,
+                SERVICE_NO_CHANGE,
+                command.as_ptr(),
+                null(),
+                null_mut(),
+                dependencies.as_ptr(),
+                null(),
+                null(),
+                null(),
+            )
+        };
+        if done == 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether Windows itself starts the service again after a crash.
+    ///
+    /// It must not while a change is in hand: it would start what is about to be replaced.
+    pub fn set_recovery(&self, on: bool) -> io::Result<()> {
+        let restart = |seconds| ServiceAction {
+            action_type: ServiceActionType::Restart,
+            delay: Duration::from_secs(seconds),
+        };
+        let actions = ServiceFailureActions {
+            reset_period: ServiceFailureResetPeriod::After(DAY),
+            reboot_msg: None,
+            command: None,
+            actions: Some(if on {
+                vec![restart(1), restart(5), restart(30)]
+            } else {
+                Vec::new()
+            }),
+        };
+        self.0.update_failure_actions(actions).map_err(plain)?;
+        // A service that ends itself with an error counts as crashed too; Wine does not know this setting.
+        let _ = self.0.set_failure_actions_on_non_crash_failures(on);
+        Ok(())
+    }
+
+    /// Starts it; one that runs already is fine.
+    pub fn start(&self) -> io::Result<()> {
+        match self.0.start::<&str>(&[]).map_err(plain) {
+            Err(error) if !is(&error, ERROR_SERVICE_ALREADY_RUNNING) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks it to stop; false where it cannot be asked now and one should try again.
+    pub fn ask_to_stop(&self) -> io::Result<bool> {
+        match self.0.stop().map_err(plain) {
+            Ok(_) => Ok(true),
+            Err(error) if is(&error, ERROR_SERVICE_NOT_ACTIVE) => Ok(true),
+            Err(error) if is(&error, ERROR_SERVICE_CANNOT_ACCEPT_CTRL) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes it.
+    pub fn delete(&self) -> io::Result<()> {
+        match self.0.delete().map_err(plain) {
+            Err(error) if !is(&error, ERROR_SERVICE_MARKED_FOR_DELETE) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn all_access() -> ServiceAccess {
+    ServiceAccess::QUERY_CONFIG
+        | ServiceAccess::QUERY_STATUS
+        | ServiceAccess::CHANGE_CONFIG
+        | ServiceAccess::START
+        | ServiceAccess::STOP
+        | ServiceAccess::DELETE
+}
+
+fn is(error: &io::Error, number: u32) -> bool {
+    error.raw_os_error() == Some(number.cast_signed())
+}
+
+fn plain(error: windows_service::Error) -> io::Error {
+    match error {
+        windows_service::Error::Winapi(error) => error,
+        other => io::Error::new(io::ErrorKind::InvalidInput, other),
+    }
+}
