@@ -49,7 +49,7 @@ pub struct WindowsNodeStorageStatus {
     /// When the operator was last on the node, as of the last change of this status.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_contact_time: Option<Time>,
-    /// CSIProxyReady, CSINodePresent, DriversRegistered, Ready.
+    /// `CSIProxyReady`, `CSINodePresent`, `DriversRegistered`, `Ready`.
     #[serde(default)]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,

@@ -128,7 +128,7 @@ pub struct WindowsStorageStatus {
     /// Numbers for a quick look.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counts: Option<Counts>,
-    /// Upgradeable, CredentialsValid, InstancesValid, ServicesValid, NodesReady.
+    /// `Upgradeable`, `CredentialsValid`, `InstancesValid`, `ServicesValid`, `NodesReady`.
     #[serde(default)]
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,

@@ -162,3 +162,6 @@ fn order(volume: &VolumeUse) -> VolumeOrder<'_> {
         volume.persistent_volume_claim.as_deref(),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,7 +140,6 @@ mod tests {
                 name: "p".to_owned(),
                 open: true,
             }],
-            ..NodeState::default()
         }
     }
 

@@ -87,7 +87,7 @@ impl Observations {
 
 /// The tasks of all nodes.
 pub struct Workers {
-    workers: BTreeMap<String, watch::Sender<Option<Assignment>>>,
+    assignments: BTreeMap<String, watch::Sender<Option<Assignment>>>,
     tasks: JoinSet<()>,
     shared: Arc<Shared>,
 }
@@ -112,7 +112,7 @@ impl Workers {
     pub fn new(payload: Payload, pins: Pins, observations: Observations, metrics: Metrics) -> Self {
         let permits = Semaphore::new(CONCURRENT_VISITS);
         Self {
-            workers: BTreeMap::new(),
+            assignments: BTreeMap::new(),
             tasks: JoinSet::new(),
             shared: Arc::new(Shared {
                 payload,
@@ -127,7 +127,7 @@ impl Workers {
     /// Gives every node its plan. Tasks of nodes that are gone, or that somebody else looks after, end; a visit in
     /// progress is cut then, which the agent on the node survives.
     pub fn assign(&mut self, plans: &BTreeMap<String, NodePlan>, interval: Duration) {
-        self.workers.retain(|node, sender| {
+        self.assignments.retain(|node, sender| {
             let keep = plans.contains_key(node);
             if !keep {
                 self.shared.observations.forget(node);
@@ -144,7 +144,7 @@ impl Workers {
                 NodePlan::Blocked(_) | NodePlan::External => None,
                 NodePlan::Waiting => continue,
             };
-            if let Some(sender) = self.workers.get(node) {
+            if let Some(sender) = self.assignments.get(node) {
                 sender.send_if_modified(|current| {
                     let differs = *current != assignment;
                     if differs {
@@ -157,7 +157,7 @@ impl Workers {
                 let span = tracing::info_span!("node", node = %node);
                 self.tasks
                     .spawn(work(receiver, Arc::clone(&self.shared)).instrument(span));
-                self.workers.insert(node.clone(), sender);
+                self.assignments.insert(node.clone(), sender);
             }
         }
     }
@@ -221,16 +221,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             }
             Some(_) => back_off(failures, rand::rng().random()),
         };
-        match &problem {
-            Some(error) => tracing::warn!(
-                reason = error.reason.as_str(),
-                retry_seconds = pause.as_secs(),
-                "{error}"
-            ),
-            None => tracing::debug!(
-                next_seconds = pause.as_secs(),
-                "the node is as it should be"
-            ),
+        if let Some(error) = &problem {
+            let retry_seconds = pause.as_secs();
+            tracing::warn!(reason = error.reason.as_str(), retry_seconds, "{error}");
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

@@ -31,29 +31,17 @@ impl EventSink {
 
     /// Tells of a condition that says something new.
     pub async fn tell(&self, object: &ObjectReference, condition: &Condition) {
+        let good = condition.status == "True" || condition.reason == "External";
         let event = Event {
-            type_: if condition.status == "False" {
-                EventType::Warning
-            } else {
+            type_: if good {
                 EventType::Normal
+            } else {
+                EventType::Warning
             },
             reason: condition.reason.clone(),
             note: Some(cut(&condition.message, NOTE_LIMIT)),
             action: condition.type_.clone(),
             secondary: None,
-        };
-        // A condition that cannot be told any more is worth a warning where it names a fault.
-        let event = if condition.status == "Unknown"
-            && !matches!(
-                condition.reason.as_str(),
-                "External" | "Pending" | "Writing"
-            ) {
-            Event {
-                type_: EventType::Warning,
-                ..event
-            }
-        } else {
-            event
         };
         if let Err(error) =
             deadline::call("publish event", self.recorder.publish(&event, object)).await

@@ -171,13 +171,25 @@ impl StatusWriter {
     }
 }
 
-/// News, but nothing that only says that all is well from the start.
+/// News, but neither that all is well from the start, nor what is only on its way, nor what another condition tells
+/// in full: `Ready` and `NodesReady` only sum up, so they are told when they become true.
 fn worth_telling<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
-    let first = previous.is_empty();
+    const ON_ITS_WAY: [&str; 2] = ["Pending", "Writing"];
+    let was_on_its_way = |type_: &str| {
+        previous.iter().any(|condition| {
+            condition.type_ == type_ && ON_ITS_WAY.contains(&condition.reason.as_str())
+        })
+    };
     news(previous, current)
         .into_iter()
         .filter(|condition| {
-            !(first && (condition.status == "True" || condition.reason == "Pending"))
+            let good = condition.status == "True";
+            let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
+            let first = previous.is_empty()
+                || (condition.type_ == "ServicesValid" && was_on_its_way(&condition.type_));
+            let on_its_way = ON_ITS_WAY.contains(&condition.reason.as_str());
+            let quiet = on_its_way || if good { first } else { sums_up };
+            !quiet
         })
         .collect()
 }
@@ -215,6 +227,47 @@ fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectRefe
 mod tests {
     use super::*;
     use crate::api::CsiProxyStatus;
+
+    fn condition(type_: &str, status: &str, reason: &str) -> Condition {
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                jiff::Timestamp::UNIX_EPOCH,
+            ),
+        }
+    }
+
+    fn told(previous: &[Condition], current: &[Condition]) -> Vec<String> {
+        worth_telling(previous, current)
+            .into_iter()
+            .map(|condition| condition.type_.clone())
+            .collect()
+    }
+
+    #[test]
+    fn a_fault_is_told_once_and_by_its_own_condition() {
+        let pending = [
+            condition("CSIProxyReady", "Unknown", "Pending"),
+            condition("Ready", "False", "DriversMissing"),
+        ];
+        assert!(told(&[], &pending).is_empty());
+        let failed = [
+            condition("CSIProxyReady", "Unknown", "Unreachable"),
+            condition("Ready", "False", "Unreachable"),
+        ];
+        assert_eq!(told(&pending, &failed), ["CSIProxyReady"]);
+        assert!(told(&failed, &failed).is_empty());
+        let good = [
+            condition("CSIProxyReady", "True", "PipesOpen"),
+            condition("Ready", "True", "StorageReady"),
+        ];
+        assert_eq!(told(&failed, &good), ["CSIProxyReady", "Ready"]);
+        assert!(told(&[], &good).is_empty(), "all is well from the start");
+    }
 
     #[test]
     fn what_is_gone_from_a_status_is_named_in_the_patch() {

@@ -65,6 +65,7 @@ pub struct OwnNamespace {
 }
 
 /// Starts one watch a kind. They run until the set is dropped; none of them ends by itself.
+#[must_use]
 pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let all = watcher::Config::default().page_size(500);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use testbed::objects;
 use testbed::parts::part;
-use testbed::sandbox::Sandbox;
+use testbed::sandbox::{OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
 use crate::{operator_binary, payload};
@@ -50,131 +50,161 @@ pub fn run() -> Result<()> {
 
     story.tell("start a real control plane and two Windows hosts; a pod on win-1 uses an in-tree Azure File volume");
     let sandbox = Sandbox::start()?;
-    let win_1 = sandbox.add_windows_node("win-1")?;
-    let win_2 = sandbox.add_windows_node("win-2")?;
-    sandbox.give_access()?;
-    sandbox
-        .control_plane
-        .apply(&objects::azure_file_workload("win-1"))?;
     let command = sandbox.operator(&binary, &payload)?;
     let log = sandbox.control_plane.dir().join("operator.log");
-    let told = (|| {
-        let operator = command.start(Some(&log), &[], true)?;
-
-        story.tell("the operator brings csi-proxy to both nodes and verifies its named pipes");
-        for node in ["win-1", "win-2"] {
-            sandbox.wait_for(
-                &format!("windowsnodestorage/{node}"),
-                "condition=CSIProxyReady",
-                120,
-            )?;
-            story.note(&format!("{node}: csi-proxy runs, all pipes are open"));
-        }
-        call_csi_proxy(&win_1)?;
-        story.note(
-            "win-1: a call through csi-proxy's own client, as a driver would make it, is answered",
-        );
-
-        story.tell("upgrades are held, and the message says why");
-        sandbox.wait_for_gate("False", 30)?;
-        expect_message(
-            &sandbox,
-            &[
-                "pod shop/web-0",
-                "PersistentVolume pv-orders",
-                DRIVER,
-                "win-1, win-2",
-            ],
-        )?;
-        story.note(&sandbox.gate_message()?);
-
-        story.tell("the driver registers on win-1: still held, for win-2 alone");
-        sandbox.register("win-1", &[DRIVER])?;
-        sandbox.wait_for(
-            "windowsnodestorage/win-1",
-            "condition=DriversRegistered",
-            30,
-        )?;
-        sandbox.wait_for_gate("False", 30)?;
-        wait_until("the message names win-2 alone", || {
-            Ok(sandbox.gate_message()?.ends_with("missing on win-2"))
-        })?;
-        story.note(&sandbox.gate_message()?);
-
-        story.tell("it registers on win-2 as well: upgrades may go on");
-        sandbox.register("win-2", &[DRIVER])?;
-        sandbox.wait_for_gate("True", 30)?;
-        story.note(&sandbox.gate_message()?);
-
-        story.tell("csi-proxy is stopped by hand on win-1: the agent starts it again");
-        let stopped = win_1.run("net stop csi-proxy")?;
-        ensure!(
-            stopped.status.success(),
-            "net stop csi-proxy: {}",
-            String::from_utf8_lossy(&stopped.stdout)
-        );
-        wait_until("csi-proxy answers again", || {
-            Ok(call_csi_proxy(&win_1).is_ok())
-        })?;
-        story.note("win-1: csi-proxy is back and answers");
-
-        story.tell("a third node joins over a slow line, and the operator is killed in the middle of the copy");
-        let win_3 = sandbox.add_windows_node("win-3")?;
-        win_3.limit_rate(Some(SLOW));
-        wait_until("csi-proxy is on its way to win-3", || {
-            Ok(partial_bytes(&win_3, "csi-proxy-")? > 1_000_000)
-        })?;
-        operator.kill()?;
-        ensure!(
-            !win_3.drive_c().join(CSI_PROXY).exists(),
-            "half a csi-proxy.exe stands where a whole one belongs"
-        );
-        story.note(&format!(
-            "killed with {} bytes on win-3, none of them in use",
-            partial_bytes(&win_3, "csi-proxy-")?
-        ));
-
-        story
-            .tell("the operator starts again and brings the whole file; nothing half done is left");
-        win_3.limit_rate(None);
-        let operator = command.start(Some(&log), &[], true)?;
-        sandbox.wait_for("windowsnodestorage/win-3", "condition=CSIProxyReady", 120)?;
-        ensure!(
-            fs::read(win_3.drive_c().join(CSI_PROXY))? == fs::read(payload.join("csi-proxy.exe"))?,
-            "win-3 has another csi-proxy.exe than the payload"
-        );
-        call_csi_proxy(&win_3)?;
-        wait_until("no partial upload is left", || {
-            Ok(partial_bytes(&win_3, "")? == 0)
-        })?;
-        sandbox.wait_for_gate("False", 30)?;
-        expect_message(&sandbox, &["missing on win-3"])?;
-        story.note(&sandbox.gate_message()?);
-        sandbox.register("win-3", &[DRIVER])?;
-        sandbox.wait_for_gate("True", 30)?;
-        println!(
-            "\n{}",
-            sandbox
-                .control_plane
-                .kubectl(&["get", "windowsnodestorages"])?
-        );
-        println!(
-            "{}",
-            sandbox.control_plane.kubectl(&["get", "windowsstorage"])?
-        );
-        let status = operator.terminate()?;
-        ensure!(
-            status.success(),
-            "the operator did not stop in order: {status}"
-        );
-        drop((win_2, win_3));
-        Ok(())
-    })();
+    let told = tell(&mut story, &sandbox, &command, (&log, &payload));
     if told.is_err() {
         eprintln!("== the operator's log\n{}", tail(&log));
     }
     told?;
     story.tell("done: every step was checked");
+    Ok(())
+}
+
+fn tell(
+    story: &mut Story,
+    sandbox: &Sandbox,
+    command: &OperatorCommand,
+    (log, payload): (&Path, &Path),
+) -> Result<()> {
+    let win_1 = sandbox.add_windows_node("win-1")?;
+    let _win_2 = sandbox.add_windows_node("win-2")?;
+    sandbox.give_access()?;
+    sandbox
+        .control_plane
+        .apply(&objects::azure_file_workload("win-1"))?;
+    let operator = command.start(Some(log), &[], true)?;
+    nodes_become_ready(story, sandbox, &win_1)?;
+    the_gate_holds_and_opens(story, sandbox)?;
+    a_stopped_service_comes_back(story, &win_1)?;
+
+    story.tell(
+        "a third node joins over a slow line, and the operator is killed in the middle of the copy",
+    );
+    let win_3 = sandbox.add_windows_node("win-3")?;
+    win_3.limit_rate(Some(SLOW));
+    wait_until("csi-proxy is on its way to win-3", || {
+        Ok(partial_bytes(&win_3, "csi-proxy-")? > 1_000_000)
+    })?;
+    operator.kill()?;
+    ensure!(
+        !win_3.drive_c().join(CSI_PROXY).exists(),
+        "half a csi-proxy.exe stands where a whole one belongs"
+    );
+    story.note(&format!(
+        "killed with {} bytes on win-3, none of them in use",
+        partial_bytes(&win_3, "csi-proxy-")?
+    ));
+    win_3.limit_rate(None);
+
+    story.tell("the operator starts again and brings the whole file; nothing half done is left");
+    let operator = command.start(Some(log), &[], true)?;
+    nothing_is_half_done(story, sandbox, &win_3, payload)?;
+    let status = operator.terminate()?;
+    ensure!(
+        status.success(),
+        "the operator did not stop in order: {status}"
+    );
+    Ok(())
+}
+
+fn nodes_become_ready(story: &mut Story, sandbox: &Sandbox, win_1: &WindowsHost) -> Result<()> {
+    story.tell("the operator brings csi-proxy to both nodes and verifies its named pipes");
+    for node in ["win-1", "win-2"] {
+        sandbox.wait_for(
+            &format!("windowsnodestorage/{node}"),
+            "condition=CSIProxyReady",
+            120,
+        )?;
+        story.note(&format!("{node}: csi-proxy runs, all pipes are open"));
+    }
+    call_csi_proxy(win_1)?;
+    story.note(
+        "win-1: a call through csi-proxy's own client, as a driver would make it, is answered",
+    );
+    Ok(())
+}
+
+fn the_gate_holds_and_opens(story: &mut Story, sandbox: &Sandbox) -> Result<()> {
+    story.tell("upgrades are held, and the message says why");
+    sandbox.wait_for_gate("False", 30)?;
+    expect_message(
+        sandbox,
+        &[
+            "pod shop/web-0",
+            "PersistentVolume pv-orders",
+            DRIVER,
+            "win-1, win-2",
+        ],
+    )?;
+    story.note(&sandbox.gate_message()?);
+
+    story.tell("the driver registers on win-1: still held, for win-2 alone");
+    sandbox.register("win-1", &[DRIVER])?;
+    sandbox.wait_for(
+        "windowsnodestorage/win-1",
+        "condition=DriversRegistered",
+        30,
+    )?;
+    wait_until("the message names win-2 alone", || {
+        Ok(sandbox.gate_message()?.ends_with("missing on win-2"))
+    })?;
+    sandbox.wait_for_gate("False", 30)?;
+    story.note(&sandbox.gate_message()?);
+
+    story.tell("it registers on win-2 as well: upgrades may go on");
+    sandbox.register("win-2", &[DRIVER])?;
+    sandbox.wait_for_gate("True", 30)?;
+    story.note(&sandbox.gate_message()?);
+    Ok(())
+}
+
+fn a_stopped_service_comes_back(story: &mut Story, win_1: &WindowsHost) -> Result<()> {
+    story.tell("csi-proxy is stopped by hand on win-1: the agent starts it again");
+    let stopped = win_1.run("net stop csi-proxy")?;
+    ensure!(
+        stopped.status.success(),
+        "net stop csi-proxy: {}",
+        String::from_utf8_lossy(&stopped.stdout)
+    );
+    wait_until("csi-proxy answers again", || {
+        Ok(call_csi_proxy(win_1).is_ok())
+    })?;
+    story.note("win-1: csi-proxy is back and answers");
+    Ok(())
+}
+
+fn nothing_is_half_done(
+    story: &Story,
+    sandbox: &Sandbox,
+    win_3: &WindowsHost,
+    payload: &Path,
+) -> Result<()> {
+    sandbox.wait_for("windowsnodestorage/win-3", "condition=CSIProxyReady", 120)?;
+    ensure!(
+        fs::read(win_3.drive_c().join(CSI_PROXY))? == fs::read(payload.join("csi-proxy.exe"))?,
+        "win-3 has another csi-proxy.exe than the payload"
+    );
+    call_csi_proxy(win_3)?;
+    wait_until("no partial upload is left", || {
+        Ok(partial_bytes(win_3, "")? == 0)
+    })?;
+    story.note("win-3: csi-proxy.exe is whole, it answers, and no partial file is left");
+    sandbox.wait_for_gate("False", 30)?;
+    expect_message(sandbox, &["missing on win-3"])?;
+    story.note(&sandbox.gate_message()?);
+    sandbox.register("win-3", &[DRIVER])?;
+    sandbox.wait_for_gate("True", 30)?;
+    println!(
+        "\n{}",
+        sandbox
+            .control_plane
+            .kubectl(&["get", "windowsnodestorages"])?
+    );
+    println!(
+        "{}",
+        sandbox.control_plane.kubectl(&["get", "windowsstorage"])?
+    );
     Ok(())
 }
 

@@ -1,0 +1,83 @@
+//! Links in the documentation lead somewhere.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pulldown_cmark::{Event, Parser, Tag};
+
+fn markdown_files(root: &Path) -> Vec<PathBuf> {
+    let listed = Command::new("git")
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "*.md",
+        ])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    String::from_utf8(listed.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| root.join(line))
+        .collect()
+}
+
+#[test]
+fn every_local_link_leads_to_a_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = markdown_files(root);
+    assert!(
+        files.iter().any(|file| file.ends_with("README.md")),
+        "README.md is not among {files:?}"
+    );
+    let mut dead = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for event in Parser::new(&text) {
+            let (Event::Start(Tag::Link { dest_url, .. })
+            | Event::Start(Tag::Image { dest_url, .. })) = event
+            else {
+                continue;
+            };
+            if dest_url.contains("://")
+                || dest_url.starts_with('#')
+                || dest_url.starts_with("mailto:")
+            {
+                continue;
+            }
+            let target = dest_url.split('#').next().unwrap_or_default();
+            if !file.parent().unwrap().join(target).exists() {
+                dead.push(format!("{}: {dest_url}", file.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+}
+
+#[test]
+fn the_readme_names_the_two_commands_and_every_target_it_uses_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let makefile = std::fs::read_to_string(root.join("Makefile")).unwrap();
+    assert!(readme.contains("make run") && readme.contains("make test"));
+    for (at, _) in readme.match_indices("make ") {
+        if at > 0 && !readme[..at].ends_with(['`', '\n', ' ', '(']) {
+            continue;
+        }
+        let in_code = readme[..at].ends_with('`')
+            || readme[..at].ends_with("\n")
+            || readme[..at].ends_with("    ");
+        let target: String = readme[at + 5..]
+            .chars()
+            .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+            .collect();
+        if in_code && !target.is_empty() {
+            assert!(
+                makefile.contains(&format!("\n{target}:")),
+                "README names make {target}, the Makefile does not"
+            );
+        }
+    }
+}
