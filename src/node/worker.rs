@@ -20,7 +20,6 @@ use crate::serve::Metrics;
 /// Visits at one time.
 const CONCURRENT_VISITS: usize = 10;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What is known of a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -219,7 +218,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             Some(error) if matches!(error.reason, Reason::HostKeyChanged | Reason::RolledBack) => {
                 interval
             }
-            Some(_) => back_off(failures, rand::rng().random()),
+            Some(_) => back_off(failures, interval, rand::rng().random()),
         };
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
@@ -264,11 +263,12 @@ async fn visit_in_turn(
     visit(target, &shared.payload, &shared.pins, refused).await
 }
 
-/// Twice as long after each failure, up to a limit, plus or minus a fifth so that nodes do not come in step.
-fn back_off(failures: u32, random: f64) -> Duration {
+/// Twice as long after each failure, up to the interval at which a good node is looked at, plus or minus a fifth so
+/// that nodes do not come in step.
+fn back_off(failures: u32, longest: Duration, random: f64) -> Duration {
     let doubled = FIRST_PAUSE
         .saturating_mul(1 << failures.saturating_sub(1).min(16))
-        .min(LONGEST_PAUSE);
+        .min(longest);
     doubled.mul_f64(0.8 + 0.4 * random)
 }
 
@@ -278,11 +278,12 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit_and_never_vanish() {
-        assert_eq!(back_off(1, 0.5), FIRST_PAUSE);
-        assert_eq!(back_off(2, 0.5), FIRST_PAUSE * 2);
-        assert_eq!(back_off(30, 0.5), LONGEST_PAUSE);
-        assert!(back_off(u32::MAX, 1.0) <= LONGEST_PAUSE.mul_f64(1.2));
-        assert!(back_off(1, 0.0) >= FIRST_PAUSE.mul_f64(0.8));
+        let longest = Duration::from_secs(300);
+        assert_eq!(back_off(1, longest, 0.5), FIRST_PAUSE);
+        assert_eq!(back_off(2, longest, 0.5), FIRST_PAUSE * 2);
+        assert_eq!(back_off(30, longest, 0.5), longest);
+        assert!(back_off(u32::MAX, longest, 1.0) <= longest.mul_f64(1.2));
+        assert!(back_off(1, longest, 0.0) >= FIRST_PAUSE.mul_f64(0.8));
     }
 
     #[test]

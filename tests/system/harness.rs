@@ -1,0 +1,207 @@
+//! What the tests share: a cluster with hosts, a running operator, and looks at its objects.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
+use testbed::parts::part;
+use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
+use testbed::windows_host::WindowsHost;
+
+/// Longer than anything takes on a loaded machine; only failures wait for it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A cluster and the operator's command.
+pub struct Harness {
+    pub sandbox: Sandbox,
+    pub command: OperatorCommand,
+    log: PathBuf,
+}
+
+impl Harness {
+    pub fn new() -> Self {
+        let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+        assert!(
+            payload.join("payload.json").exists(),
+            "{} is not there: make payload",
+            payload.display()
+        );
+        let sandbox = Sandbox::start().unwrap();
+        let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+        let command = sandbox.operator(binary, &payload).unwrap();
+        let log = sandbox.control_plane.dir().join("operator.log");
+        Self {
+            sandbox,
+            command,
+            log,
+        }
+    }
+
+    /// Starts the operator as OLM would.
+    pub fn start(&self) -> Operator {
+        self.command.start(Some(&self.log), &[], true).unwrap()
+    }
+
+    /// Starts it without OLM, with further arguments.
+    pub fn start_without_olm(&self, arguments: &[&str]) -> Operator {
+        self.command
+            .start(Some(&self.log), arguments, false)
+            .unwrap()
+    }
+
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        self.sandbox.control_plane.kubectl(args).unwrap()
+    }
+
+    /// An object, or null.
+    pub fn get(&self, object: &str) -> Value {
+        let text = self
+            .sandbox
+            .control_plane
+            .kubectl(&[
+                "get",
+                object,
+                "--namespace",
+                NAMESPACE,
+                "--ignore-not-found",
+                "-o",
+                "json",
+            ])
+            .unwrap();
+        if text.trim().is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_str(&text).unwrap()
+        }
+    }
+
+    /// Status and reason of a condition in an object's status.
+    pub fn condition(&self, object: &str, type_: &str) -> (String, String, String) {
+        find_condition(&self.get(object)["status"]["conditions"], type_)
+    }
+
+    /// Waits until a condition of an object has that status and reason, and returns its message.
+    pub fn expect(&self, object: &str, type_: &str, status: &str, reason: &str) -> String {
+        let mut last = Default::default();
+        self.eventually(&format!("{object}: {type_}={status} ({reason})"), || {
+            last = self.condition(object, type_);
+            last.0 == status && last.1 == reason
+        });
+        last.2
+    }
+
+    /// Our condition in the `OperatorCondition`: status, reason, message.
+    pub fn gate(&self) -> (String, String, String) {
+        find_condition(
+            &self.get(&format!("operatorcondition/{OPERATOR_CONDITION}"))["spec"]["conditions"],
+            "Upgradeable",
+        )
+    }
+
+    pub fn expect_gate(&self, status: &str, reason: &str, parts: &[&str]) {
+        let mut last = Default::default();
+        self.eventually(
+            &format!("the gate says {status} ({reason}) with {parts:?}"),
+            || {
+                last = self.gate();
+                last.0 == status
+                    && last.1 == reason
+                    && parts.iter().all(|part| last.2.contains(part))
+            },
+        );
+    }
+
+    /// Waits until an event of that reason is there for an object such as `Node/win-1`.
+    pub fn expect_event(&self, object: &str, reason: &str) -> String {
+        let (kind, name) = object.split_once('/').unwrap();
+        let mut note = String::new();
+        self.eventually(&format!("event {reason} on {object}"), || {
+            let events: Value = serde_json::from_str(&self.kubectl(&[
+                "get",
+                "events.events.k8s.io",
+                "-A",
+                "-o",
+                "json",
+            ]))
+            .unwrap();
+            let found = events["items"].as_array().unwrap().iter().find(|event| {
+                event["regarding"]["kind"] == kind
+                    && event["regarding"]["name"] == name
+                    && event["reason"] == reason
+            });
+            note = found
+                .map(|event| event["note"].as_str().unwrap_or_default().to_owned())
+                .unwrap_or_default();
+            found.is_some()
+        });
+        note
+    }
+
+    /// Waits for something to become true, and shows the operator's log where it does not.
+    pub fn eventually(&self, what: &str, mut check: impl FnMut() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !check() {
+            assert!(
+                Instant::now() < deadline,
+                "not within {PATIENCE:?}: {what}\nthe operator's log:\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The operator's rights must be enough for all that it did.
+    pub fn assert_nothing_was_forbidden(&self) {
+        let log = self.log();
+        let forbidden: Vec<&str> = log
+            .lines()
+            .filter(|line| line.to_lowercase().contains("forbidden"))
+            .collect();
+        assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+    }
+}
+
+fn find_condition(conditions: &Value, type_: &str) -> (String, String, String) {
+    let found = conditions
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == type_);
+    let text = |key: &str| {
+        found
+            .and_then(|condition| condition[key].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    (text("status"), text("reason"), text("message"))
+}
+
+/// What csi-proxy's own Go client says when a driver would ask whether a path exists.
+pub fn path_exists(host: &WindowsHost, path: &str) -> Result<bool, String> {
+    let client = host.drive_c().join("csi-client.exe");
+    if !client.exists() {
+        std::fs::copy(part("csi-client").unwrap(), &client).unwrap();
+    }
+    let output = host
+        .run(&format!(r"C:\csi-client.exe path-exists {path}"))
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match (output.status.success(), text(&output.stdout).as_str()) {
+        (true, "true") => Ok(true),
+        (true, "false") => Ok(false),
+        (_, stdout) => Err(format!("{stdout} {}", text(&output.stderr))),
+    }
+}
+
+/// Logins that the host's SSH server has accepted.
+pub fn logins(host: &WindowsHost) -> usize {
+    host.sshd_log()
+        .unwrap()
+        .matches("Accepted publickey")
+        .count()
+}

@@ -1,0 +1,12 @@
+//! The operator on real parts: kube-apiserver, etcd, OpenSSH, and csi-proxy as a Windows service under Wine.
+//!
+//! Each test has a cluster of its own, because Nodes and the verdict belong to the whole cluster.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_input;
+mod external;
+mod harness;
+mod interruption;
+mod main_job;
+mod without_olm;

@@ -1,0 +1,38 @@
+//! Without OLM the verdict is in `WindowsStorage`, and `--once` makes it an exit status.
+
+use testbed::objects;
+
+use crate::harness::Harness;
+
+#[test]
+fn a_single_pass_says_by_its_exit_status_whether_upgrades_are_held() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    // A node without address needs no host: it cannot be visited, and all else goes on.
+    sandbox.add_node("win-1", None).unwrap();
+    sandbox.register("win-1", &[]).unwrap();
+    sandbox.give_access().unwrap();
+    sandbox
+        .control_plane
+        .apply(&objects::azure_file_workload("win-1"))
+        .unwrap();
+
+    let held = harness.start_without_olm(&["--once"]).wait().unwrap();
+    assert_eq!(held.code(), Some(3), "{}", harness.log());
+    let status = &harness.get("windowsstorage/cluster")["status"];
+    assert_eq!(status["verdict"]["upgradeable"], "False");
+    assert_eq!(status["verdict"]["reason"], "DriversMissing");
+    assert_eq!(status["counts"]["blockingVolumes"], 1);
+    assert_eq!(
+        harness.gate().0,
+        "",
+        "without OLM's variable nobody's OperatorCondition is touched"
+    );
+
+    sandbox.register("win-1", &["file.csi.azure.com"]).unwrap();
+    let free = harness.start_without_olm(&["--once"]).wait().unwrap();
+    assert_eq!(free.code(), Some(0), "{}", harness.log());
+    let status = &harness.get("windowsstorage/cluster")["status"];
+    assert_eq!(status["verdict"]["upgradeable"], "True");
+    harness.assert_nothing_was_forbidden();
+}
