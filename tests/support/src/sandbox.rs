@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -106,18 +107,33 @@ impl Sandbox {
         })
     }
 
-    /// Waits until `kubectl wait --for=CONDITION` is satisfied.
+    /// Waits until the object is there and `kubectl wait --for=CONDITION` is satisfied.
     pub fn wait_for(&self, object: &str, condition: &str, seconds: u32) -> Result<()> {
-        self.control_plane
-            .kubectl(&[
-                "wait",
-                object,
-                &format!("--for={condition}"),
-                &format!("--timeout={seconds}s"),
-                "--namespace",
-                objects::NAMESPACE,
-            ])
-            .map(drop)
+        let started = Instant::now();
+        let (condition, timeout) = (
+            format!("--for={condition}"),
+            format!("--timeout={seconds}s"),
+        );
+        let arguments = [
+            "wait",
+            object,
+            &condition,
+            &timeout,
+            "--namespace",
+            objects::NAMESPACE,
+        ];
+        loop {
+            match self.control_plane.kubectl(&arguments) {
+                // `kubectl wait` does not wait for an object to be made, except by a flag of newer versions.
+                Err(error)
+                    if error.to_string().contains("NotFound")
+                        && started.elapsed() < Duration::from_secs(seconds.into()) =>
+                {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                waited => return waited.map(drop),
+            }
+        }
     }
 
     /// Waits until the gate has that status.
