@@ -19,6 +19,8 @@ pub enum Look {
     Starting,
     /// It is on its way down.
     Stopping,
+    /// It is said to run, but its process is gone; Windows notices that at once, Wine does not.
+    Dead,
     /// It is stopped, but its process is still there and holds its pipes.
     Lingering,
     /// It is stopped, and a process that is not its own holds its pipes.
@@ -48,14 +50,14 @@ pub struct Keeper {
     attempts: u32,
     not_before: Option<Instant>,
     up_since: Option<Instant>,
-    ending_since: Option<(Look, Instant)>,
+    waiting_since: Option<(Look, Instant)>,
 }
 
 impl Keeper {
     /// One look at the service: what to do about it now.
     pub fn look(&mut self, look: Look, now: Instant, stop_timeout: Duration) -> Action {
-        if !matches!(look, Look::Stopping | Look::Lingering) {
-            self.ending_since = None;
+        if !matches!(look, Look::Stopping | Look::Lingering | Look::Dead) {
+            self.waiting_since = None;
         }
         if look != Look::Up {
             self.up_since = None;
@@ -69,25 +71,24 @@ impl Keeper {
                 }
                 Action::Nothing
             }
-            Look::Starting | Look::Held => Action::Nothing,
-            Look::Stopping => self.end_after(stop_timeout, look, now),
-            Look::Lingering => self.end_after(LINGER, look, now),
+            Look::Stopping if self.has_lasted(stop_timeout, look, now) => Action::EndProcess,
+            Look::Lingering if self.has_lasted(LINGER, look, now) => Action::EndProcess,
+            Look::Dead if self.has_lasted(LINGER, look, now) => self.try_again(now, Action::Start),
+            Look::Starting | Look::Stopping | Look::Lingering | Look::Dead | Look::Held => {
+                Action::Nothing
+            }
             Look::Down => self.try_again(now, Action::Start),
             Look::Missing => self.try_again(now, Action::Create),
         }
     }
 
-    fn end_after(&mut self, patience: Duration, look: Look, now: Instant) -> Action {
-        let since = match self.ending_since {
+    fn has_lasted(&mut self, patience: Duration, look: Look, now: Instant) -> bool {
+        let since = match self.waiting_since {
             Some((before, since)) if before == look => since,
             _ => now,
         };
-        self.ending_since = Some((look, since));
-        if now.duration_since(since) >= patience {
-            Action::EndProcess
-        } else {
-            Action::Nothing
-        }
+        self.waiting_since = Some((look, since));
+        now.duration_since(since) >= patience
     }
 
     fn try_again(&mut self, now: Instant, action: Action) -> Action {
@@ -157,7 +158,8 @@ mod tests {
             Action::EndProcess
         );
         assert_eq!(keeper.look(Look::Held, at(30), STOP), Action::Nothing);
-        assert_eq!(keeper.look(Look::Down, at(31), STOP), Action::Start);
+        assert_eq!(keeper.look(Look::Dead, at(30), STOP), Action::Nothing);
+        assert_eq!(keeper.look(Look::Dead, at(31), STOP), Action::Start);
         assert_eq!(keeper.look(Look::Starting, at(32), STOP), Action::Nothing);
     }
 }

@@ -13,6 +13,7 @@ use windows_storage_agent::protocol::{
 use windows_storage_agent::state::{Call, Reply};
 use windows_storage_agent::validate::validate_request_path;
 
+use super::process::Process;
 use super::scm::Scm;
 use super::{observe, pipes, store};
 
@@ -83,7 +84,10 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
             )));
         };
         let status = service.status().map_err(failed)?;
-        if status.state == ServiceState::Stopped && !start_asked {
+        let dead = status
+            .process_id
+            .is_some_and(|id| matches!(Process::open(id), Ok(None)));
+        if (dead || status.state == ServiceState::Stopped) && !start_asked {
             if let Some(service) = scm.open_to_change(AGENT_SERVICE).map_err(failed)? {
                 service.start().map_err(failed)?;
             }

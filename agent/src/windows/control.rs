@@ -18,24 +18,43 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long Windows may take to end a process that is terminated.
 const TERMINATION: Duration = Duration::from_secs(10);
 
+/// What has become of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It is there.
+    Alive,
+    /// It has ended.
+    Gone,
+    /// There is none, or it cannot be opened.
+    Unknown,
+}
+
 /// The processes of services, held from when they were seen running.
 #[derive(Default)]
 pub struct Processes(BTreeMap<String, Process>);
 
 impl Processes {
     /// Holds a service's process.
-    pub fn hold(&mut self, service: &str, id: Option<u32>) {
-        let Some(id) = id else { return };
-        if self
-            .get(service)
-            .is_some_and(|process| process.id() == id && !process.ended())
-        {
-            return;
+    pub fn hold(&mut self, service: &str, id: Option<u32>) -> Held {
+        let Some(id) = id else { return Held::Unknown };
+        if let Some(process) = self.get(service).filter(|process| process.id() == id) {
+            return if process.ended() {
+                Held::Gone
+            } else {
+                Held::Alive
+            };
         }
         match Process::open(id) {
-            Ok(Some(process)) => drop(self.0.insert(key(service), process)),
-            Ok(None) => {}
-            Err(error) => log::line(format!("opening process {id} of {service}: {error}")),
+            Ok(Some(process)) if process.ended() => Held::Gone,
+            Ok(Some(process)) => {
+                self.0.insert(key(service), process);
+                Held::Alive
+            }
+            Ok(None) => Held::Gone,
+            Err(error) => {
+                log::line(format!("opening process {id} of {service}: {error}"));
+                Held::Unknown
+            }
         }
     }
 
@@ -112,13 +131,21 @@ pub fn stop(
     }
     service.set_recovery(false).map_err(failed)?;
     let mut asked = false;
-    let mut lingers_until = None;
+    let (mut lingers_until, mut noticed_by) = (None, None);
     loop {
         let status = service.status().map_err(failed)?;
-        processes.hold(name, status.process_id);
+        let gone = processes.hold(name, status.process_id) == Held::Gone;
         let stopped = status.state == ServiceState::Stopped;
         if stopped && !processes.is_alive(name) {
             return Ok(Some(Instant::now()));
+        }
+        if gone {
+            // Windows notices at once that a process has ended; Wine never does, but starts such a service all the same.
+            if *noticed_by.get_or_insert_with(|| Instant::now() + LINGER) <= Instant::now() {
+                return Ok(Some(Instant::now()));
+            }
+            sleep(POLL);
+            continue;
         }
         if stopped {
             deadline = *lingers_until.get_or_insert_with(|| deadline.min(Instant::now() + LINGER));
@@ -166,7 +193,7 @@ fn terminate(
     while service
         .status()
         .is_ok_and(|status| status.state != ServiceState::Stopped)
-        && gone.elapsed() < TERMINATION
+        && gone.elapsed() < LINGER
     {
         sleep(POLL);
     }
@@ -230,7 +257,7 @@ pub fn await_pipes(
         if missing.is_empty() {
             return Ok(());
         }
-        if !processes.is_alive(name) && !is_running(scm, name) {
+        if has_ended(scm, processes, name) {
             let message = format!(
                 "service {name} ended before it opened all its pipes; {}",
                 names(&missing, "missing")
@@ -275,8 +302,18 @@ pub fn await_pipes_free(
     }
 }
 
-fn is_running(scm: &Scm, name: &str) -> bool {
-    matches!(scm.open(name).and_then(|service| service.map(|service| service.status()).transpose()), Ok(Some(status)) if status.state == ServiceState::Running)
+/// Whether a service that was started has ended again.
+fn has_ended(scm: &Scm, processes: &mut Processes, name: &str) -> bool {
+    let status = scm
+        .open(name)
+        .and_then(|service| service.map(|service| service.status()).transpose());
+    match status {
+        Ok(Some(status)) if status.state != ServiceState::Stopped => {
+            processes.hold(name, status.process_id) == Held::Gone
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
 }
 
 fn names(pipes: &[&String], what: &str) -> String {

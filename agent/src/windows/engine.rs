@@ -20,11 +20,12 @@ use windows_storage_agent::state::Memory;
 use windows_storage_agent::timestamp::rfc3339;
 use windows_storage_agent::validate::validate_request_path;
 
+use super::control::{Held, Processes};
 use super::observe::{Kept, node_state};
 use super::process::Event;
 use super::scm::Scm;
 use super::transaction::{Ending, Worker, pipes_of, seconds};
-use super::{control::Processes, files, log, pipes, store};
+use super::{files, log, pipes, store};
 
 /// How often services are looked at while all is well; the end of a process is noticed at once.
 const CALM: Duration = Duration::from_secs(1);
@@ -248,7 +249,8 @@ impl Engine {
                 return Look::Starting;
             }
         };
-        self.worker.processes.hold(&service.name, status.process_id);
+        let processes = &mut self.worker.processes;
+        let gone = processes.hold(&service.name, status.process_id) == Held::Gone;
         let mut alive = self.worker.processes.is_alive(&service.name);
         let pipes = pipes_of(request, &service.name);
         if status.state == ServiceState::Stopped
@@ -273,6 +275,7 @@ impl Engine {
             }
         }
         match status.state {
+            ServiceState::Running if gone => Look::Dead,
             ServiceState::Running | ServiceState::Paused => {
                 self.note_process(service, status.process_id);
                 Look::Up
