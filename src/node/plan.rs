@@ -12,7 +12,7 @@ pub enum Observed {
     /// It is there but gives no answer that makes sense.
     SilentAgent,
     /// It answered.
-    State(NodeState),
+    State(Box<NodeState>),
 }
 
 /// What to do next.
@@ -140,13 +140,14 @@ mod tests {
                 name: "p".to_owned(),
                 open: true,
             }],
+            ..NodeState::default()
         }
     }
 
     fn step(change: impl FnOnce(&mut NodeState)) -> Step {
         let mut state = good();
         change(&mut state);
-        next_step(&desired(), &Observed::State(state))
+        next_step(&desired(), &Observed::State(Box::new(state)))
     }
 
     #[test]

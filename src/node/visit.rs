@@ -118,7 +118,7 @@ impl Work {
         let mut observed = self.observe()?;
         for _ in 0..MOST_STEPS {
             if let Observed::State(state) = &observed {
-                visited.state = Some(state.clone());
+                visited.state = Some((**state).clone());
             }
             let desired = desired.as_ref().map_err(Clone::clone)?;
             observed = match next_step(desired, &observed) {
@@ -138,7 +138,7 @@ impl Work {
                     let result = self.apply(&desired.request, with_files)?;
                     visited.state = Some(result.state.clone());
                     judge_result(&result, visited)?;
-                    Observed::State(result.state)
+                    Observed::State(Box::new(result.state))
                 }
             };
         }
@@ -158,7 +158,7 @@ impl Work {
             COMMAND,
         )?;
         match answer(&output) {
-            Some(Answer::Status(state)) => Ok(Observed::State(state)),
+            Some(Answer::Status(state)) => Ok(Observed::State(Box::new(state))),
             other => {
                 tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is brought anew");
                 Ok(Observed::SilentAgent)
@@ -242,6 +242,8 @@ impl Work {
             limit.as_secs()
         );
         let output = self.session.run(&command, limit + MARGIN)?;
+        // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
+        let _ = self.session.remove(&to_sftp(&path));
         match answer(&output) {
             Some(Answer::ApplyResult(result)) => Ok(result),
             Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),

@@ -2,10 +2,11 @@
 
 use std::process::Stdio;
 
+use testbed::node_agent::csi_proxy_answers;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::windows_host::WindowsHost;
 
-use crate::harness::{Harness, path_exists};
+use crate::harness::Harness;
 
 #[test]
 fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
@@ -130,7 +131,7 @@ fn every_node_tells_its_own_fault(harness: &Harness, faulty: &Faulty) {
         "True",
         "PipesOpen",
     );
-    assert_eq!(path_exists(&faulty.good, r"C:\k"), Ok(true));
+    csi_proxy_answers(&faulty.good).unwrap();
     for (node, status, reason, advice) in [
         ("unreachable", "Unknown", "Unreachable", "firewall"),
         (
@@ -228,7 +229,7 @@ fn a_broken_document_stops_nothing_that_runs(harness: &Harness, good: &WindowsHo
             .0,
         "True"
     );
-    assert_eq!(path_exists(good, r"C:\k"), Ok(true));
+    csi_proxy_answers(good).unwrap();
     let kept = &harness.get("configmap/windows-services")["data"]["services"];
     assert_eq!(kept, "{not json", "what cannot be read is not overwritten");
     harness.kubectl(&["delete", "configmap", "windows-services", "-n", NAMESPACE]);
@@ -256,6 +257,6 @@ fn every_node_gets_well_by_itself(harness: &Harness, faulty: &Faulty) {
             "True",
             "PipesOpen",
         );
-        assert_eq!(path_exists(host, r"C:\k\csi-proxy.exe"), Ok(true), "{node}");
+        csi_proxy_answers(host).unwrap();
     }
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
-use testbed::parts::part;
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
@@ -179,23 +178,6 @@ fn find_condition(conditions: &Value, type_: &str) -> (String, String, String) {
             .to_owned()
     };
     (text("status"), text("reason"), text("message"))
-}
-
-/// What csi-proxy's own Go client says when a driver would ask whether a path exists.
-pub fn path_exists(host: &WindowsHost, path: &str) -> Result<bool, String> {
-    let client = host.drive_c().join("csi-client.exe");
-    if !client.exists() {
-        std::fs::copy(part("csi-client").unwrap(), &client).unwrap();
-    }
-    let output = host
-        .run(&format!(r"C:\csi-client.exe path-exists {path}"))
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match (output.status.success(), text(&output.stdout).as_str()) {
-        (true, "true") => Ok(true),
-        (true, "false") => Ok(false),
-        (_, stdout) => Err(format!("{stdout} {}", text(&output.stderr))),
-    }
 }
 
 /// Logins that the host's SSH server has accepted.

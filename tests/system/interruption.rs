@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use testbed::node_agent::csi_proxy_answers;
 use testbed::windows_host::WindowsHost;
 
-use crate::harness::{Harness, path_exists};
+use crate::harness::Harness;
 
 /// Slow enough that a kill hits the copy.
 const SLOW: u64 = 3_000_000;
@@ -44,7 +45,7 @@ fn a_kill_or_a_lost_connection_in_the_middle_of_a_copy_leaves_nothing_half_done(
     assert!(
         fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap() == fs::read(payload).unwrap()
     );
-    assert_eq!(path_exists(&host, r"C:\k"), Ok(true));
+    csi_proxy_answers(&host).unwrap();
     harness.eventually("no partial upload is left", || {
         fs::read_dir(host.drive_c().join("k/windows-storage/incoming"))
             .unwrap()
@@ -53,20 +54,10 @@ fn a_kill_or_a_lost_connection_in_the_middle_of_a_copy_leaves_nothing_half_done(
     });
 }
 
+/// Waits until so much has gone to the host that csi-proxy, which is far larger than the agent, must be on its way.
 fn wait_for_the_copy(harness: &Harness, host: &WindowsHost) {
+    let before = host.relay().bytes_to_server();
     harness.eventually("csi-proxy is on its way", || {
-        let folder = host.drive_c().join("k/windows-storage/incoming");
-        fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|entry| {
-                entry
-                    .file_name()
-                    .to_string_lossy()
-                    .starts_with("csi-proxy-")
-                    && (1_000_000..15_000_000)
-                        .contains(&entry.metadata().map_or(0, |metadata| metadata.len()))
-            })
+        host.relay().bytes_to_server() > before + 3_000_000
     });
 }

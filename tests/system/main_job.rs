@@ -1,9 +1,10 @@
 //! The main job from beginning to end, and the quiet after it.
 
 use serde_json::Value;
+use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::objects;
 
-use crate::harness::{Harness, logins, path_exists};
+use crate::harness::{Harness, logins};
 
 const DRIVER: &str = "file.csi.azure.com";
 
@@ -30,8 +31,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
             "True",
             "PipesOpen",
         );
-        assert_eq!(path_exists(host, r"C:\k\csi-proxy.exe"), Ok(true));
-        assert_eq!(path_exists(host, r"C:\var\lib\kubelet\nothing"), Ok(false));
+        csi_proxy_answers(host).unwrap();
     }
     let status = &harness.get("windowsnodestorage/win-1")["status"];
     assert_eq!(status["csiProxy"]["version"], "v1.3.0");
@@ -82,7 +82,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
 
     // A new process finds everything as it should be and writes nothing either, but for its first, cautious verdict.
     assert!(operator.terminate().unwrap().success());
-    let process = csi_proxy_process(&win_1);
+    let process = csi_proxy_process(&win_1).unwrap();
     let seen = logins(&win_1);
     let operator = harness.start();
     harness.eventually("the new process has looked at win-1", || {
@@ -103,7 +103,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         }
     }
     assert_eq!(
-        csi_proxy_process(&win_1),
+        csi_proxy_process(&win_1).unwrap(),
         process,
         "csi-proxy was restarted without need"
     );
@@ -132,12 +132,4 @@ fn versions(harness: &Harness) -> Vec<(String, String)> {
         )
     })
     .collect()
-}
-
-/// The process of csi-proxy as the agent on the node sees it.
-fn csi_proxy_process(host: &testbed::windows_host::WindowsHost) -> u64 {
-    let output = host.run(r"C:\k\windows-storage-agent.exe status").unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let status: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    status["services"][0]["processId"].as_u64().unwrap()
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::objects;
-use testbed::parts::part;
 use testbed::sandbox::{OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
@@ -118,7 +118,7 @@ fn nodes_become_ready(story: &mut Story, sandbox: &Sandbox, win_1: &WindowsHost)
         )?;
         story.note(&format!("{node}: csi-proxy runs, all pipes are open"));
     }
-    call_csi_proxy(win_1)?;
+    csi_proxy_answers(win_1)?;
     story.note(
         "win-1: a call through csi-proxy's own client, as a driver would make it, is answered",
     );
@@ -161,16 +161,21 @@ fn the_gate_holds_and_opens(story: &mut Story, sandbox: &Sandbox) -> Result<()> 
 
 fn a_stopped_service_comes_back(story: &mut Story, win_1: &WindowsHost) -> Result<()> {
     story.tell("csi-proxy is stopped by hand on win-1: the agent starts it again");
+    let before = csi_proxy_process(win_1)?;
+    ensure!(before.is_some(), "csi-proxy does not run on win-1");
     let stopped = win_1.run("net stop csi-proxy")?;
     ensure!(
         stopped.status.success(),
         "net stop csi-proxy: {}",
         String::from_utf8_lossy(&stopped.stdout)
     );
-    wait_until("csi-proxy answers again", || {
-        Ok(call_csi_proxy(win_1).is_ok())
+    // The stopped process keeps its pipes for a moment: only another process is a new one.
+    wait_until("csi-proxy runs in a new process", || {
+        let now = csi_proxy_process(win_1)?;
+        Ok(now.is_some() && now != before)
     })?;
-    story.note("win-1: csi-proxy is back and answers");
+    wait_until("it answers", || Ok(csi_proxy_answers(win_1).is_ok()))?;
+    story.note("win-1: csi-proxy is back in a new process and answers");
     Ok(())
 }
 
@@ -185,7 +190,7 @@ fn nothing_is_half_done(
         fs::read(win_3.drive_c().join(CSI_PROXY))? == fs::read(payload.join("csi-proxy.exe"))?,
         "win-3 has another csi-proxy.exe than the payload"
     );
-    call_csi_proxy(win_3)?;
+    csi_proxy_answers(win_3)?;
     wait_until("no partial upload is left", || {
         Ok(partial_bytes(win_3, "")? == 0)
     })?;
@@ -204,24 +209,6 @@ fn nothing_is_half_done(
     println!(
         "{}",
         sandbox.control_plane.kubectl(&["get", "windowsstorage"])?
-    );
-    Ok(())
-}
-
-/// Calls csi-proxy on that host through its pipe, with csi-proxy's own Go client.
-fn call_csi_proxy(host: &WindowsHost) -> Result<()> {
-    let client = host.drive_c().join("csi-client.exe");
-    if !client.exists() {
-        fs::copy(part("csi-client")?, &client)?;
-    }
-    let output = host.run(r"C:\csi-client.exe path-exists C:\var\lib\kubelet\nothing")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success() && text.contains("false"),
-        "csi-proxy on {}: {}",
-        host.name(),
-        text.trim()
     );
     Ok(())
 }

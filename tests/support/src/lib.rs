@@ -2,6 +2,7 @@
 
 pub mod cleanup;
 pub mod control_plane;
+pub mod node_agent;
 pub mod objects;
 pub mod parts;
 pub mod relay;

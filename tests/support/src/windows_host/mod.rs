@@ -113,6 +113,11 @@ impl WindowsHost {
     /// Runs `command` in Windows' cmd, not over SSH; its exit status is that of the command. No quotes: Wine escapes them
     /// in a way that cmd does not understand, here and over SSH. Write a `.cmd` file and run that.
     pub fn run(&self, command: &str) -> Result<Output> {
+        self.run_within(command, RUN_LIMIT)
+    }
+
+    /// Like [`WindowsHost::run`], with another limit than 60 s; a command that exceeds it is ended.
+    pub fn run_within(&self, command: &str, limit: Duration) -> Result<Output> {
         // Into files: a pipe would stay open as long as anything that the command has started.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let file = |stream: &str| self.layout.root.join(format!("command-{number}.{stream}"));
@@ -123,8 +128,8 @@ impl WindowsHost {
             .stdout(File::create(&out)?)
             .stderr(File::create(&err)?)
             .spawn()?;
-        let waited = wait(&mut child, RUN_LIMIT)
-            .with_context(|| format!("running {command} on {}", self.name));
+        let waited =
+            wait(&mut child, limit).with_context(|| format!("running {command} on {}", self.name));
         let output = (fs::read(&out)?, fs::read(&err)?);
         fs::remove_file(out)?;
         fs::remove_file(err)?;

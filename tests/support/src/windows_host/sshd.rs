@@ -100,6 +100,7 @@ impl OpenSsh {
              PasswordAuthentication no\n\
              KbdInteractiveAuthentication no\n\
              UseDNS no\n\
+             LogLevel VERBOSE\n\
              PrintMotd no\n\
              MaxStartups 1000\n\
              MaxSessions 100\n\

@@ -1,0 +1,65 @@
+//! What a driver and the operator's agent see of csi-proxy on a Windows host.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::parts::part;
+use crate::windows_host::WindowsHost;
+
+/// Longer than the client waits for an answer.
+const CLIENT_LIMIT: Duration = Duration::from_secs(20);
+
+/// What csi-proxy's own Go client says, through the pipe, when a driver asks whether a path exists.
+fn path_exists(host: &WindowsHost, path: &str) -> Result<bool> {
+    let client = host.drive_c().join("csi-client.exe");
+    if !client.exists() {
+        fs::copy(part("csi-client")?, &client)?;
+    }
+    let command = format!(r"C:\csi-client.exe path-exists {path}");
+    // A Go program under Wine rarely hangs for ever, whatever it does. The client gives up a call after 10 s itself, so
+    // a longer silence is not csi-proxy's.
+    let output = host
+        .run_within(&command, CLIENT_LIMIT)
+        .or_else(|_| host.run_within(&command, CLIENT_LIMIT))?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    match (output.status.success(), stdout.trim()) {
+        (true, "true") => Ok(true),
+        (true, "false") => Ok(false),
+        _ => bail!(
+            "csi-proxy on {}: {stdout} {}",
+            host.name(),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+    }
+}
+
+/// Has csi-proxy tell a folder that is there from one that is not, within the kubelet's folder, which is all that it
+/// lets drivers see.
+pub fn csi_proxy_answers(host: &WindowsHost) -> Result<()> {
+    fs::create_dir_all(host.drive_c().join("var/lib/kubelet/there"))?;
+    ensure!(
+        path_exists(host, r"C:\var\lib\kubelet\there")?,
+        "csi-proxy does not see what is there"
+    );
+    ensure!(
+        !path_exists(host, r"C:\var\lib\kubelet\nothing")?,
+        "csi-proxy sees what is not there"
+    );
+    Ok(())
+}
+
+/// The process that runs the service csi-proxy, where the service manager says that it is running.
+pub fn csi_proxy_process(host: &WindowsHost) -> Result<Option<u64>> {
+    let output = host.run(r"C:\k\windows-storage-agent.exe status")?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let line = stdout.lines().last().context("the agent printed nothing")?;
+    let status: Value =
+        serde_json::from_str(line).with_context(|| format!("the agent said {line:?}"))?;
+    let services = status["services"].as_array().into_iter().flatten();
+    Ok(services
+        .filter(|service| service["name"] == "csi-proxy" && service["state"] == "Running")
+        .find_map(|service| service["processId"].as_u64()))
+}
