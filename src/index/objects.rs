@@ -77,8 +77,6 @@ pub struct CsiNode {
 /// A Pod that uses storage and has not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// The object's uid, for events.
-    pub uid: String,
     /// The Node that it is bound to.
     pub node_name: Option<String>,
     /// Asks for Windows by `spec.os.name` or a node selector.

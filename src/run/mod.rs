@@ -61,6 +61,9 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// The server for health and metrics ended, which it does not by itself.
+    #[error("the server for health and metrics ended unexpectedly: {0}")]
+    ServerEnded(String),
     /// A watch ended, which none does by itself.
     #[error("a watch of the cluster ended unexpectedly: {0}")]
     Watch(String),
@@ -82,6 +85,8 @@ struct Controller {
     status: StatusWriter,
     workers: Workers,
     shown: Shown,
+    /// Why the services entry could not be written the last time.
+    services_problem: Option<String>,
     last: Option<(ReadinessReport, BTreeMap<String, NodePlan>)>,
 }
 
@@ -92,6 +97,13 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<Option<Upgradeable>, RunError> {
     let payload = Payload::load(&options.payload_dir)?;
+    let listener = match options.serve_address {
+        Some(address) => {
+            let bound = tokio::net::TcpListener::bind(address).await;
+            Some(bound.map_err(|source| RunError::Serve { address, source })?)
+        }
+        None => None,
+    };
     let shown = Shown::default();
     let shared = SharedCluster::default();
     let observations = Observations::default();
@@ -128,6 +140,7 @@ pub async fn run(
         observations,
         payload,
         shown: shown.clone(),
+        services_problem: None,
         last: None,
     };
     let own = OwnNamespace {
@@ -136,10 +149,8 @@ pub async fn run(
     };
     let mut watches = watch::start(&client, &shared, &own);
     let mut server = tokio::spawn(async move {
-        match options.serve_address {
-            Some(address) => serve(address, shown)
-                .await
-                .map_err(|source| RunError::Serve { address, source }),
+        match listener {
+            Some(listener) => serve(listener, shown).await,
             None => std::future::pending().await,
         }
     });
@@ -147,8 +158,7 @@ pub async fn run(
         outcome = controller.drive(options.once) => outcome,
         ended = watches.join_next() => Err(RunError::Watch(format!("{ended:?}"))),
         ended = &mut server => match ended {
-            Ok(Ok(())) => Err(RunError::Watch("the server for health and metrics ended".to_owned())),
-            Ok(Err(error)) => Err(error),
+            Ok(ended) => Err(RunError::ServerEnded(format!("{ended:?}"))),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         },
         () = stop => {

@@ -15,7 +15,7 @@ use crate::node::{NodePlan, Observation, node_plans};
 use crate::payload::Payload;
 use crate::run::Controller;
 use crate::services::{self, ServicesError, Step, csi_proxy_service};
-use crate::status::{NodeInputs, cluster_status, node_status};
+use crate::status::{ClusterInputs, NodeInputs, cluster_status, node_status};
 
 /// All that a pass has decided, from one look at the index.
 struct Decided {
@@ -42,7 +42,13 @@ impl Controller {
         let decided = {
             let cluster = self.shared.read();
             let observations = self.observations.read();
-            decide(&cluster, &observations, &self.payload, Timestamp::now())
+            decide(
+                &cluster,
+                &observations,
+                &self.payload,
+                self.services_problem.as_deref(),
+                Timestamp::now(),
+            )
         };
         self.log_verdict(&decided.report);
         let ready_nodes = decided
@@ -58,6 +64,9 @@ impl Controller {
             match &decided.services {
                 Ok(step) => {
                     let written = self.services.write(step).await;
+                    // A conflict is no fault: the next pass plans anew from what another has written.
+                    let fault = written.as_ref().err().filter(|error| !error.is_conflict());
+                    self.services_problem = fault.map(ToString::to_string);
                     clean &= self.note("ConfigMap", written);
                 }
                 Err(error) => tracing::debug!(%error, "ConfigMap windows-services cannot be used"),
@@ -149,6 +158,7 @@ fn decide(
     cluster: &Cluster,
     observations: &BTreeMap<String, Observation>,
     payload: &Payload,
+    services_problem: Option<&str>,
     now: Timestamp,
 ) -> Decided {
     let spec = cluster.wanted();
@@ -192,10 +202,13 @@ fn decide(
         let status = cluster_status(
             &before,
             cluster,
-            &report,
-            &plans,
-            &services,
-            &statuses,
+            &ClusterInputs {
+                report: &report,
+                plans: &plans,
+                services: &services,
+                services_problem,
+                nodes: &statuses,
+            },
             (generation, now),
         );
         (previous, status)

@@ -2,7 +2,6 @@
 
 mod metrics;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tokio::net::TcpListener;
 
 pub use metrics::Metrics;
 
@@ -23,14 +23,12 @@ pub struct Shown {
 }
 
 /// Serves `/healthz`, `/readyz` and `/metrics` until the process ends.
-pub async fn serve(address: SocketAddr, shown: Shown) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
     let router = axum::Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics_text))
         .with_state(shown);
-    let listener = tokio::net::TcpListener::bind(address).await?;
-    tracing::debug!(%address, "serving health and metrics");
     axum::serve(listener, router).await
 }
 
@@ -53,4 +51,37 @@ async fn metrics_text(State(shown): State<Shown>) -> impl IntoResponse {
         )],
         shown.metrics.encode(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_start() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shown = Shown::default();
+        tokio::spawn(serve(listener, shown.clone()));
+        let get = async |path: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
+        assert!(get("/readyz").await.starts_with("HTTP/1.1 503"));
+        shown.ready.store(true, Ordering::Relaxed);
+        assert!(get("/readyz").await.starts_with("HTTP/1.1 200"));
+        assert!(
+            get("/metrics")
+                .await
+                .contains("windows_storage_upgradeable")
+        );
+    }
 }

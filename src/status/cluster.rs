@@ -11,17 +11,35 @@ use crate::node::{INSTANCES_CONFIG_MAP, NodePlan, SSH_SECRET, check_private_key,
 use crate::services::{ServicesError, Step};
 use crate::status::conditions::{Said, find, settle};
 
+/// What the status follows from, beside the index.
+pub struct ClusterInputs<'a> {
+    /// The judgement.
+    pub report: &'a ReadinessReport,
+    /// What is to be done on each node.
+    pub plans: &'a BTreeMap<String, NodePlan>,
+    /// What is to be done with the services entry.
+    pub services: &'a Result<Step, ServicesError>,
+    /// Why that could not be done the last time.
+    pub services_problem: Option<&'a str>,
+    /// The nodes' statuses.
+    pub nodes: &'a BTreeMap<String, WindowsNodeStorageStatus>,
+}
+
 /// The status that follows from all that is known.
 #[must_use]
 pub fn cluster_status(
     previous: &WindowsStorageStatus,
     cluster: &Cluster,
-    report: &ReadinessReport,
-    plans: &BTreeMap<String, NodePlan>,
-    services: &Result<Step, ServicesError>,
-    nodes: &BTreeMap<String, WindowsNodeStorageStatus>,
+    inputs: &ClusterInputs<'_>,
     (generation, now): (Option<i64>, Timestamp),
 ) -> WindowsStorageStatus {
+    let ClusterInputs {
+        report,
+        plans,
+        services,
+        services_problem,
+        nodes,
+    } = inputs;
     let managed = plans
         .values()
         .any(|plan| !matches!(plan, NodePlan::External));
@@ -45,7 +63,7 @@ pub fn cluster_status(
         upgradeable,
         credentials(cluster.secrets.get(SSH_SECRET), managed),
         instances(cluster),
-        services_condition(services),
+        services_condition(services, *services_problem),
         nodes_ready(nodes.len(), ready),
     ];
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -113,7 +131,7 @@ fn instances(cluster: &Cluster) -> Said {
     }
 }
 
-fn services_condition(services: &Result<Step, ServicesError>) -> Said {
+fn services_condition(services: &Result<Step, ServicesError>, problem: Option<&str>) -> Said {
     const TYPE: &str = "ServicesValid";
     match services {
         Ok(Step::Keep(document)) => Said::yes(
@@ -124,11 +142,20 @@ fn services_condition(services: &Result<Step, ServicesError>) -> Said {
                 document.services.len()
             ),
         ),
-        Ok(Step::Create(_) | Step::Update { .. }) => Said::unknown(
-            TYPE,
-            "Writing",
-            "the csi-proxy entry is being written to ConfigMap windows-services",
-        ),
+        Ok(Step::Create(_) | Step::Update { .. }) => match problem {
+            Some(problem) => Said::no(
+                TYPE,
+                "NotWritten",
+                crate::node::printable(&format!(
+                    "the csi-proxy entry cannot be written to ConfigMap windows-services, so no node is worked on: {problem}"
+                )),
+            ),
+            None => Said::unknown(
+                TYPE,
+                "Writing",
+                "the csi-proxy entry is being written to ConfigMap windows-services",
+            ),
+        },
         Err(error) => Said::no(
             TYPE,
             "InvalidServices",

@@ -198,7 +198,6 @@ impl Watched for PodObject {
         let selector = spec.get("nodeSelector");
         let selects = |key: &str| selector.and_then(|s| s.get(key)).and_then(Value::as_str);
         let mut pod = Pod {
-            uid: self.metadata.uid.clone().unwrap_or_default(),
             node_name: text(spec, "/nodeName").filter(|name| !name.is_empty()),
             asks_for_windows: text(spec, "/os/name").as_deref() == Some("windows")
                 || [OS_LABEL, BETA_OS_LABEL]

@@ -1,0 +1,94 @@
+//! What is installed is what the API server takes, and it refuses what makes no sense.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use testbed::control_plane::ControlPlane;
+
+#[test]
+fn the_manifests_install_and_the_definitions_refuse_nonsense() {
+    let control_plane = ControlPlane::start().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let apply = |folder: &str| {
+        let folder = root.join(folder);
+        control_plane
+            .kubectl(&["apply", "-k", folder.to_str().unwrap()])
+            .unwrap()
+    };
+    apply("crds");
+    control_plane
+        .kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ])
+        .unwrap();
+    let installed = apply("manifests");
+    for object in [
+        "namespace/",
+        "serviceaccount/",
+        "clusterrole.",
+        "role.",
+        "deployment.apps/",
+    ] {
+        assert!(
+            installed.contains(object),
+            "{object} is not in\n{installed}"
+        );
+    }
+    let again = apply("manifests");
+    assert!(
+        again.lines().all(|line| line.ends_with("unchanged")),
+        "{again}"
+    );
+
+    let settings = |name: &str, spec: &str| {
+        control_plane.apply(&format!(
+            "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        ))
+    };
+    for (name, spec, complaint) in [
+        (
+            "another",
+            "{}",
+            "the only WindowsStorage object is named cluster",
+        ),
+        (
+            "cluster",
+            "{probeIntervalSeconds: 1}",
+            "probeIntervalSeconds",
+        ),
+        ("cluster", "{ssh: {port: 0}}", "port"),
+        ("cluster", "{ssh: {user: 'a b'}}", "user"),
+        (
+            "cluster",
+            "{csiProxy: {management: Sometimes}}",
+            "management",
+        ),
+        (
+            "cluster",
+            r#"{csiProxy: {extraArgs: ['-v=1 & del']}}"#,
+            "extraArgs",
+        ),
+        (
+            "cluster",
+            r#"{csiProxy: {extraArgs: ['C:\x.exe']}}"#,
+            "extraArgs",
+        ),
+        ("cluster", "{upgradeGate: Maybe}", "upgradeGate"),
+    ] {
+        let error = settings(name, spec).expect_err(spec).to_string();
+        assert!(error.contains(complaint), "{spec}: {error}");
+    }
+    settings("cluster", r"{csiProxy: {extraArgs: ['-kubelet-path=D:\kubelet']}, ssh: {user: 'CORP\ops', port: 2222}}").unwrap();
+    let explained = control_plane
+        .kubectl(&["explain", "windowsstorage.spec.csiProxy.extraArgs"])
+        .unwrap();
+    assert!(
+        explained.contains("Further flags for csi-proxy"),
+        "{explained}"
+    );
+}
