@@ -70,12 +70,12 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         ),
         (
             "cluster",
-            r#"{csiProxy: {extraArgs: ['-v=1 & del']}}"#,
+            r"{csiProxy: {extraArgs: ['-v=1 & del']}}",
             "extraArgs",
         ),
         (
             "cluster",
-            r#"{csiProxy: {extraArgs: ['C:\x.exe']}}"#,
+            r"{csiProxy: {extraArgs: ['C:\x.exe']}}",
             "extraArgs",
         ),
         ("cluster", "{upgradeGate: Maybe}", "upgradeGate"),

@@ -8,6 +8,9 @@ pub const AGENT_EXE: &str = r"C:\k\windows-storage-agent.exe";
 pub const STATE_DIR: &str = r"C:\k\windows-storage";
 /// Where SFTP puts what a request refers to.
 pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
+/// Where SFTP puts the agent itself, which the SSH user then runs: below a folder in which only administrators can
+/// write, because the agent has not protected any folder of its own yet. In lower case for file systems that care.
+pub const BOOTSTRAP_DIR: &str = r"C:\windows\windows-storage";
 /// What the agent was doing when it ended, while it was doing something.
 pub const JOURNAL_FILE: &str = r"C:\k\windows-storage\journal.json";
 /// The request that the agent keeps the node to.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE, INCOMING_DIR, to_sftp};
+use windows_storage_agent::paths::{
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, to_sftp,
+};
 use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Outcome, Request};
 
 use crate::node::host_key::{Judgement, judge};
@@ -168,9 +170,9 @@ impl Work {
 
     fn bring_agent(&mut self) -> Result<(), NodeError> {
         let agent = self.payload.agent.clone();
-        let program = format!(r"{INCOMING_DIR}\agent-{}.exe", &agent.sha256[..16]);
+        let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         let partial = format!("{}.part", to_sftp(&program));
-        self.session.make_folders(&to_sftp(INCOMING_DIR))?;
+        self.session.make_folders(&to_sftp(BOOTSTRAP_DIR))?;
         tracing::info!(
             bytes = agent.content.len(),
             version = agent.version,
