@@ -42,6 +42,14 @@ impl Harness {
         self.command.start(Some(&self.log), &[], true).unwrap()
     }
 
+    /// Starts it with another payload.
+    pub fn start_with(&self, payload: &Path) -> Operator {
+        self.command
+            .with_payload(payload)
+            .start(Some(&self.log), &[], true)
+            .unwrap()
+    }
+
     /// Starts it without OLM, with further arguments.
     pub fn start_without_olm(&self, arguments: &[&str]) -> Operator {
         self.command

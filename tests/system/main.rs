@@ -9,4 +9,5 @@ mod external;
 mod harness;
 mod interruption;
 mod main_job;
+mod replacement;
 mod without_olm;
