@@ -1,7 +1,6 @@
 //! The programs that the operator brings to Windows nodes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -58,8 +57,24 @@ pub struct Program {
     pub version: String,
     /// Its SHA-256 in lower-case hexadecimal.
     pub sha256: String,
-    /// Its content.
-    pub content: Arc<[u8]>,
+    path: PathBuf,
+}
+
+impl Program {
+    /// Its content, read and checked anew: it is large, and rarely needed.
+    pub fn read(&self) -> Result<Vec<u8>, PayloadError> {
+        let content = read(&self.path)?;
+        let found = sha256_hex(&content);
+        if found == self.sha256 {
+            Ok(content)
+        } else {
+            Err(PayloadError::Changed {
+                path: self.path.clone(),
+                found,
+                pinned: self.sha256.clone(),
+            })
+        }
+    }
 }
 
 /// All that goes to a node.
@@ -93,21 +108,18 @@ fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
 }
 
 fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
-    let path = folder.join(&entry.file);
-    let content = read(&path)?;
-    let found = sha256_hex(&content);
-    if found != entry.sha256 {
-        return Err(PayloadError::Changed {
-            path,
-            found,
-            pinned: entry.sha256,
-        });
-    }
-    Ok(Program {
-        version: entry.version,
-        sha256: found,
-        content: content.into(),
-    })
+    let ManifestEntry {
+        file,
+        version,
+        sha256,
+    } = entry;
+    let program = Program {
+        version,
+        sha256,
+        path: folder.join(file),
+    };
+    program.read()?;
+    Ok(program)
 }
 
 /// SHA-256 in lower-case hexadecimal.
@@ -141,8 +153,9 @@ mod tests {
 
     #[test]
     fn a_payload_is_read_whole() {
-        let payload = Payload::load(folder(&sha256_hex(b"agent")).path()).unwrap();
-        assert_eq!(&*payload.agent.content, b"agent");
+        let folder = folder(&sha256_hex(b"agent"));
+        let payload = Payload::load(folder.path()).unwrap();
+        assert_eq!(payload.agent.read().unwrap(), b"agent");
         assert_eq!(payload.csi_proxy.version, "v1");
     }
 
@@ -151,6 +164,17 @@ mod tests {
         let folder = folder(&sha256_hex(b"another"));
         assert!(matches!(
             Payload::load(folder.path()),
+            Err(PayloadError::Changed { .. })
+        ));
+    }
+
+    #[test]
+    fn a_file_that_is_changed_later_is_refused_when_it_is_needed() {
+        let folder = folder(&sha256_hex(b"agent"));
+        let payload = Payload::load(folder.path()).unwrap();
+        std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
+        assert!(matches!(
+            payload.agent.read(),
             Err(PayloadError::Changed { .. })
         ));
     }

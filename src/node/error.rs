@@ -25,6 +25,8 @@ pub enum Reason {
     LoginRefused,
     /// The connection was lost, or files could not be sent.
     TransferFailed,
+    /// The programs for nodes were changed or damaged beside the operator.
+    PayloadUnusable,
     /// No space is left on the node.
     DiskFull,
     /// The agent could not be installed or does not answer.
@@ -52,6 +54,7 @@ impl Reason {
             Self::HostKeyNotStored => "HostKeyNotStored",
             Self::LoginRefused => "LoginRefused",
             Self::TransferFailed => "TransferFailed",
+            Self::PayloadUnusable => "PayloadUnusable",
             Self::DiskFull => "DiskFull",
             Self::AgentFailed => "AgentFailed",
             Self::CSIProxyFailed => "CSIProxyFailed",

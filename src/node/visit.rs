@@ -11,7 +11,7 @@ use crate::node::host_key::{Judgement, judge};
 use crate::node::plan::{Observed, Step, next_step};
 use crate::node::session::{Cutter, Output, Session};
 use crate::node::{Desired, NodeError, Pins, Reason, Target};
-use crate::payload::Payload;
+use crate::payload::{Payload, Program};
 
 /// How long a whole visit may take: a slow link included.
 const VISIT: Duration = Duration::from_secs(20 * 60);
@@ -130,7 +130,7 @@ impl Work {
                     self.observe()?
                 }
                 Step::InstallAgent => {
-                    self.install(AGENT_EXE)?;
+                    self.install(AGENT_EXE, "")?;
                     self.observe()?
                 }
                 Step::Apply { with_files } => {
@@ -169,28 +169,27 @@ impl Work {
     }
 
     fn bring_agent(&mut self) -> Result<(), NodeError> {
-        let agent = self.payload.agent.clone();
+        let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         let partial = format!("{}.part", to_sftp(&program));
         self.session.make_folders(&to_sftp(BOOTSTRAP_DIR))?;
         tracing::info!(
-            bytes = agent.content.len(),
+            bytes = content.len(),
             version = agent.version,
             "sending the agent"
         );
-        self.session.upload(&partial, &agent.content)?;
+        self.session.upload(&partial, &content)?;
         self.session.rename(&partial, &to_sftp(&program))?;
-        let installed = self.install(&format!("{program} --sha256 {}", agent.sha256));
+        let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
         // What was brought is a copy by now; one that cannot be removed is written over the next time.
         let _ = self.session.remove(&to_sftp(&program));
         installed
     }
 
-    fn install(&mut self, program: &str) -> Result<(), NodeError> {
-        let (program, arguments) = program.split_once(' ').unwrap_or((program, ""));
+    fn install(&mut self, program: &str, arguments: &str) -> Result<(), NodeError> {
         let output = self
             .session
-            .run(format!("{program} install {arguments}").trim_end(), COMMAND)?;
+            .run(&format!("{program} install{arguments}"), COMMAND)?;
         match answer(&output) {
             Some(Answer::Installed { sha256 }) => {
                 tracing::info!(sha256, "the agent is installed and its service runs");
@@ -208,16 +207,16 @@ impl Work {
     }
 
     fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
-        let csi_proxy = self.payload.csi_proxy.clone();
         let mut request = request.clone();
         if with_files {
+            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
             let upload = format!(r"{INCOMING_DIR}\csi-proxy-{}.part", &csi_proxy.sha256[..16]);
             tracing::info!(
-                bytes = csi_proxy.content.len(),
+                bytes = content.len(),
                 version = csi_proxy.version,
                 "sending csi-proxy"
             );
-            self.session.upload(&to_sftp(&upload), &csi_proxy.content)?;
+            self.session.upload(&to_sftp(&upload), &content)?;
             for file in request
                 .files
                 .iter_mut()
@@ -258,6 +257,13 @@ impl Work {
             )),
         }
     }
+}
+
+fn read(program: &Program) -> Result<(Program, Vec<u8>), NodeError> {
+    let content = program
+        .read()
+        .map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))?;
+    Ok((program.clone(), content))
 }
 
 fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeError> {

@@ -236,6 +236,7 @@ fn failed(error: &NodeError, is_running: bool, running: impl Fn() -> String) -> 
             format!("{}; but: {}", running(), error.message),
         ),
         Reason::InvalidServices
+        | Reason::PayloadUnusable
         | Reason::DiskFull
         | Reason::AgentFailed
         | Reason::CSIProxyFailed
