@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod assess;
+pub mod backoff;
 pub mod deadline;
 pub mod gate;
 pub mod index;

@@ -76,7 +76,16 @@ fn start(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn log(arguments: &RunArgs) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&arguments.log_level).with_context(|| {
+    // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
+    let level = if arguments.log_level.contains("kube") {
+        arguments.log_level.clone()
+    } else {
+        format!(
+            "{},kube_client=error,kube_runtime=error",
+            arguments.log_level
+        )
+    };
+    let filter = EnvFilter::try_new(&level).with_context(|| {
         format!(
             "--log-level {:?} is not a level such as info, or a list such as info,kube=debug",
             arguments.log_level

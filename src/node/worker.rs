@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rand::Rng;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 use windows_storage_agent::protocol::NodeState;
 
+use crate::backoff;
 use crate::node::visit::{Refused, Visited, visit};
 use crate::node::{NodeError, NodePlan, Pins, Reason, Target};
 use crate::payload::Payload;
@@ -218,7 +218,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             Some(error) if matches!(error.reason, Reason::HostKeyChanged | Reason::RolledBack) => {
                 interval
             }
-            Some(_) => back_off(failures, interval, rand::rng().random()),
+            Some(_) => backoff::pause(failures, FIRST_PAUSE, interval),
         };
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
@@ -263,28 +263,9 @@ async fn visit_in_turn(
     visit(target, &shared.payload, &shared.pins, refused).await
 }
 
-/// Twice as long after each failure, up to the interval at which a good node is looked at, plus or minus a fifth so
-/// that nodes do not come in step.
-fn back_off(failures: u32, longest: Duration, random: f64) -> Duration {
-    let doubled = FIRST_PAUSE
-        .saturating_mul(1 << failures.saturating_sub(1).min(16))
-        .min(longest);
-    doubled.mul_f64(0.8 + 0.4 * random)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pauses_grow_to_a_limit_and_never_vanish() {
-        let longest = Duration::from_secs(300);
-        assert_eq!(back_off(1, longest, 0.5), FIRST_PAUSE);
-        assert_eq!(back_off(2, longest, 0.5), FIRST_PAUSE * 2);
-        assert_eq!(back_off(30, longest, 0.5), longest);
-        assert!(back_off(u32::MAX, longest, 1.0) <= longest.mul_f64(1.2));
-        assert!(back_off(1, longest, 0.0) >= FIRST_PAUSE.mul_f64(0.8));
-    }
 
     #[test]
     fn a_failed_visit_keeps_what_was_known() {

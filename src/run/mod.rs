@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
 use crate::assess::report::{ReadinessReport, Upgradeable};
+use crate::backoff;
 use crate::gate::{Gate, REASSERT};
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Workers};
 use crate::payload::{Payload, PayloadError};
@@ -175,7 +176,7 @@ impl Controller {
         let mut cluster = self.shared.changes();
         let mut observed = self.observations.changes();
         let started = tokio::time::Instant::now();
-        let mut retry = RETRY;
+        let mut failures = 0;
         loop {
             cluster.mark_unchanged();
             observed.mark_unchanged();
@@ -196,13 +197,11 @@ impl Controller {
                     return Err(RunError::Unread { what: unread });
                 }
             }
-            let pause = if clean {
-                retry = RETRY;
-                if once { RETRY } else { REASSERT }
-            } else {
-                let now = retry;
-                retry = (retry * 2).min(LONGEST_RETRY);
-                now.mul_f64(0.8 + 0.4 * rand::random::<f64>())
+            failures = if clean { 0 } else { failures + 1 };
+            let pause = match (clean, once) {
+                (true, false) => REASSERT,
+                (true, true) => RETRY,
+                (false, _) => backoff::pause(failures, RETRY, LONGEST_RETRY),
             };
             tokio::select! {
                 () = gathered(&mut cluster, &mut observed) => {}

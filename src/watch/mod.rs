@@ -3,20 +3,26 @@
 mod objects;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1 as core;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::api::{WindowsNodeStorage, WindowsStorage};
+use crate::backoff;
 use crate::index::{Cluster, Table};
 pub use objects::Watched;
 use objects::{
     ClaimObject, ClassObject, CsiDriverObject, CsiNodeObject, NodeObject, PodObject, VolumeObject,
 };
+
+/// The first pause after a watch was interrupted.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The index, shared between the watches that fill it and those who read it.
 #[derive(Clone)]
@@ -103,22 +109,33 @@ async fn feed<K: Watched>(
     shared: SharedCluster,
     table: fn(&mut Cluster) -> &mut Table<K::Key, K::Row>,
 ) {
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    // The pauses are made here: kube's own start over with each list, also with one that is refused.
+    let mut events = std::pin::pin!(watcher(api, config));
+    let mut failures = 0;
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => shared.update(|cluster| absorb(table(cluster), event)),
+            Ok(event) => {
+                if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                    failures = 0;
+                }
+                shared.update(|cluster| absorb(table(cluster), event));
+            }
             Err(error) => {
+                failures += 1;
+                let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
                 let kind = K::kind(&());
-                tracing::warn!(%kind, %error, "watch interrupted; it is tried again with growing pauses");
-                let problem = explain(&error);
+                let retry_seconds = pause.as_secs_f32();
+                tracing::warn!(%kind, retry_seconds, "watch interrupted: {error}");
                 shared.update(|cluster| {
                     let table = table(cluster);
-                    // A custom resource whose definition is not installed has no objects, so the defaults hold.
-                    if is_own_kind::<K>() && is_not_found(&error) {
+                    // A custom resource whose definition was never installed has no objects, so the defaults hold.
+                    // One that was there once keeps what was read: nothing follows from its being away.
+                    if is_own_kind::<K>() && is_not_found(&error) && !table.is_complete() {
                         return table.finish();
                     }
-                    table.fail(problem)
+                    table.fail(explain(&error))
                 });
+                tokio::time::sleep(pause).await;
             }
         }
     }

@@ -10,4 +10,5 @@ mod harness;
 mod interruption;
 mod main_job;
 mod replacement;
+mod unread;
 mod without_olm;

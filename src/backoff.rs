@@ -1,0 +1,34 @@
+//! Pauses between attempts.
+
+use std::time::Duration;
+
+/// The pause after so many failures in a row: twice as long each time, from `first` up to `longest`, plus or minus a
+/// fifth so that many who fail together do not try again together.
+#[must_use]
+pub fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
+    spread(failures, first, longest, rand::random())
+}
+
+fn spread(failures: u32, first: Duration, longest: Duration, random: f64) -> Duration {
+    let doubled = first
+        .saturating_mul(1 << failures.saturating_sub(1).min(16))
+        .min(longest);
+    doubled.mul_f64(0.8 + 0.4 * random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_never_vanish() {
+        let (first, longest) = (Duration::from_secs(2), Duration::from_secs(300));
+        let middle = |failures| spread(failures, first, longest, 0.5);
+        assert_eq!(middle(1), first);
+        assert_eq!(middle(2), first * 2);
+        assert_eq!(middle(30), longest);
+        assert!(spread(u32::MAX, first, longest, 1.0) <= longest.mul_f64(1.2));
+        assert!(spread(1, first, longest, 0.0) >= first.mul_f64(0.8));
+        assert!(spread(0, first, longest, 0.0) >= first.mul_f64(0.8));
+    }
+}
