@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The pause after so many failures in a row: twice as long each time, from `first` up to `longest`, plus or minus a
+/// The pause after so many failures in a row: twice as long each time, from `first` up to `longest`, and never less than `first`, plus or minus a
 /// fifth so that many who fail together do not try again together.
 #[must_use]
 pub fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
@@ -12,7 +12,7 @@ pub fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
 fn spread(failures: u32, first: Duration, longest: Duration, random: f64) -> Duration {
     let doubled = first
         .saturating_mul(1 << failures.saturating_sub(1).min(16))
-        .min(longest);
+        .min(longest.max(first));
     doubled.mul_f64(0.8 + 0.4 * random)
 }
 
@@ -29,6 +29,11 @@ mod tests {
         assert_eq!(middle(30), longest);
         assert!(spread(u32::MAX, first, longest, 1.0) <= longest.mul_f64(1.2));
         assert!(spread(1, first, longest, 0.0) >= first.mul_f64(0.8));
+        assert_eq!(
+            spread(9, first, Duration::ZERO, 0.5),
+            first,
+            "an end that is too low is no hot loop"
+        );
         assert!(spread(0, first, longest, 0.0) >= first.mul_f64(0.8));
     }
 }

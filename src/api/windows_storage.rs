@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the operator looks after storage on the Windows nodes. One object, named `cluster`; without it the defaults hold.
-#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "windowsstorage.dev",
     version = "v1alpha1",
@@ -40,6 +40,17 @@ pub struct WindowsStorageSpec {
     /// Whether missing drivers hold upgrades. With Ignore the risk is still named, but upgrades may go on.
     #[serde(default)]
     pub upgrade_gate: UpgradeGate,
+}
+
+impl Default for WindowsStorageSpec {
+    fn default() -> Self {
+        Self {
+            csi_proxy: CsiProxySpec::default(),
+            ssh: SshSpec::default(),
+            probe_interval_seconds: default_probe_interval_seconds(),
+            upgrade_gate: UpgradeGate::default(),
+        }
+    }
 }
 
 /// Who looks after csi-proxy and how it is run.
@@ -156,4 +167,20 @@ pub struct Counts {
     pub ready_nodes: u32,
     /// Volumes that hold upgrades.
     pub blocking_volumes: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_object_means_the_same_as_an_empty_one() {
+        let empty: WindowsStorageSpec = serde_json::from_str("{}").unwrap();
+        assert_eq!(WindowsStorageSpec::default(), empty);
+        assert_eq!(empty.probe_interval_seconds, 300);
+        assert_eq!(
+            (empty.ssh.user.as_str(), empty.ssh.port),
+            ("Administrator", 22)
+        );
+    }
 }
