@@ -16,12 +16,12 @@ pub enum CallError {
         what: &'static str,
     },
     /// The server refused, or could not be reached.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", plain(cause))]
     Refused {
         /// What was to be done.
         what: &'static str,
         /// The answer.
-        source: Box<kube::Error>,
+        cause: Box<kube::Error>,
     },
 }
 
@@ -30,7 +30,7 @@ impl CallError {
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
-            Self::Refused { source, .. } => match source.as_ref() {
+            Self::Refused { cause, .. } => match cause.as_ref() {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
@@ -51,6 +51,15 @@ impl CallError {
     }
 }
 
+/// The words of an answer, without the object around them.
+#[must_use]
+pub fn plain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Makes a call and gives it up after [`CALL`].
 pub async fn call<T>(
     what: &'static str,
@@ -58,9 +67,9 @@ pub async fn call<T>(
 ) -> Result<T, CallError> {
     match tokio::time::timeout(CALL, work).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => Err(CallError::Refused {
+        Ok(Err(cause)) => Err(CallError::Refused {
             what,
-            source: Box::new(source),
+            cause: Box::new(cause),
         }),
         Err(_) => Err(CallError::TimedOut { what }),
     }

@@ -9,20 +9,20 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}; `make payload` builds the programs for Windows nodes, --payload-dir says where they are", path = path.display())]
+    #[error("cannot read {path}: {cause}; `make payload` builds the programs for Windows nodes, --payload-dir says where they are", path = path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The manifest does not parse.
-    #[error("{path} is not a payload manifest: {source}", path = path.display())]
+    #[error("{path} is not a payload manifest: {cause}", path = path.display())]
     Manifest {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
     /// A file is not what the manifest says.
     #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it anew", path = path.display())]
@@ -92,7 +92,7 @@ impl Payload {
         let path = folder.join("payload.json");
         let text = read(&path)?;
         let manifest: Manifest = serde_json::from_slice(&text)
-            .map_err(|source| PayloadError::Manifest { path, source })?;
+            .map_err(|cause| PayloadError::Manifest { path, cause })?;
         Ok(Self {
             csi_proxy: program(folder, manifest.csi_proxy)?,
             agent: program(folder, manifest.agent)?,
@@ -101,9 +101,9 @@ impl Payload {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
-    std::fs::read(path).map_err(|source| PayloadError::Read {
+    std::fs::read(path).map_err(|cause| PayloadError::Read {
         path: path.to_owned(),
-        source,
+        cause,
     })
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::UpgradeGate;
 use crate::index::{Cluster, ObjectKey, Pod};
 use report::{NodeReadiness, ReadinessReport, VolumeUse, Workload};
+pub use verdict::only_fresh_data_opens;
 use volumes::Resolved;
 
 /// Judges the cluster. What has not been read completely makes the verdict `ReadinessUnknown`.

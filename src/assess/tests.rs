@@ -1,5 +1,5 @@
 use super::*;
-use crate::assess::report::{Reason, Source, Upgradeable};
+use crate::assess::report::{Reason, Source, Upgradeable, Verdict};
 use crate::index::{
     Claim, CsiNode, Node, PersistentVolume, PodVolume, PodVolumeSource, StorageClass, VolumeType,
 };
@@ -404,4 +404,25 @@ fn pods_that_mount_a_pipe_make_csi_proxy_needed_on_their_node() {
             .collect::<Vec<_>>(),
         [false, true]
     );
+}
+
+#[test]
+fn stale_data_closes_the_gate_but_never_opens_it() {
+    let says = |upgradeable| Verdict {
+        upgradeable,
+        reason: Reason::NoInTreeVolumes,
+        message: String::new(),
+    };
+    let (open, held) = (says(Upgradeable::True), says(Upgradeable::False));
+    let stale = [("Pod", "forbidden")];
+    let after = |last: Option<&Verdict>, new: &Verdict, stale: &[(&'static str, &str)]| {
+        let verdict = only_fresh_data_opens(last, new.clone(), stale);
+        (verdict.upgradeable, verdict.reason)
+    };
+    let unknown = (Upgradeable::False, Reason::ReadinessUnknown);
+    assert_eq!(after(Some(&held), &open, &stale), unknown);
+    assert_eq!(after(None, &open, &stale), unknown);
+    assert_eq!(after(Some(&open), &open, &stale).0, Upgradeable::True);
+    assert_eq!(after(Some(&open), &held, &stale).0, Upgradeable::False);
+    assert_eq!(after(Some(&held), &open, &[]).0, Upgradeable::True);
 }

@@ -79,6 +79,33 @@ pub fn unknown(unread: &[(&'static str, Option<&str>)]) -> Verdict {
     }
 }
 
+/// Lets a verdict become True only on data that is fresh. One that was True already stands while something cannot be
+/// read for a moment, and False is believed at once.
+#[must_use]
+pub fn only_fresh_data_opens(
+    last: Option<&Verdict>,
+    new: Verdict,
+    stale: &[(&'static str, &str)],
+) -> Verdict {
+    let was_open = last.is_some_and(|last| last.upgradeable == Upgradeable::True);
+    if stale.is_empty() || was_open || new.upgradeable == Upgradeable::False {
+        return new;
+    }
+    let kinds: Vec<String> = stale
+        .iter()
+        .map(|(kind, problem)| format!("{kind} ({problem})"))
+        .collect();
+    let message = format!(
+        "not all of the cluster can be read at present, missing: {}",
+        kinds.join(", ")
+    );
+    Verdict {
+        upgradeable: Upgradeable::False,
+        reason: Reason::ReadinessUnknown,
+        message: limited(message),
+    }
+}
+
 fn go(reason: Reason, message: String) -> Verdict {
     Verdict {
         upgradeable: Upgradeable::True,

@@ -14,6 +14,8 @@ use crate::api::{WindowsNodeStorageStatus, WindowsStorage};
 /// Everything that the operator knows of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
+    /// The operator's own namespace.
+    pub namespace: String,
     /// Nodes by name.
     pub nodes: Table<String, Node>,
     /// `CSINodes` by name.
@@ -42,7 +44,25 @@ impl Cluster {
     /// The kinds on which the verdict rests and that have not been read completely, with the reason where it is known.
     #[must_use]
     pub fn unread(&self) -> Vec<(&'static str, Option<&str>)> {
-        let tables = [
+        let tables = self.verdict_tables().into_iter();
+        tables
+            .filter(|(_, complete, _)| !complete)
+            .map(|(kind, _, problem)| (kind, problem))
+            .collect()
+    }
+
+    /// The kinds on which the verdict rests and that were read once, but cannot be read at present.
+    #[must_use]
+    pub fn stale(&self) -> Vec<(&'static str, &str)> {
+        let tables = self.verdict_tables().into_iter();
+        tables
+            .filter(|(_, complete, _)| *complete)
+            .filter_map(|(kind, _, problem)| Some((kind, problem?)))
+            .collect()
+    }
+
+    fn verdict_tables(&self) -> [(&'static str, bool, Option<&str>); 8] {
+        [
             ("Node", self.nodes.is_complete(), self.nodes.problem()),
             (
                 "CSINode",
@@ -75,12 +95,7 @@ impl Cluster {
                 self.settings.is_complete(),
                 self.settings.problem(),
             ),
-        ];
-        tables
-            .into_iter()
-            .filter(|(_, complete, _)| !complete)
-            .map(|(kind, _, problem)| (kind, problem))
-            .collect()
+        ]
     }
 
     /// Whether everything that work on nodes depends on has been read.

@@ -76,7 +76,7 @@ pub fn node_plans(
         .get(INSTANCES_CONFIG_MAP)
         .map(|map| parse_instances(&map.data))
         .unwrap_or_default();
-    let key = check_private_key(cluster.secrets.get(SSH_SECRET));
+    let key = check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace);
     let desired = match services {
         Ok(Step::Keep(document)) => Some(Ok(desired(payload, document))),
         Ok(Step::Create(_) | Step::Update { .. }) => None,
@@ -150,6 +150,7 @@ fn reach(
                 .filter(move |address| address.kind == *kind)
         })
         .map(|address| address.address.as_str())
+        .filter(|address| !address.is_empty())
         .collect();
     for &address in &addresses {
         match instances.by_address.get(address) {

@@ -91,7 +91,9 @@ impl NodeError {
         let (reason, message) = match failure.category {
             _ if rolled_back => (
                 Reason::RolledBack,
-                format!("the new csi-proxy did not work and the previous one runs again: {told}"),
+                format!(
+                    "the change did not work and was undone, what ran before runs again: {told}"
+                ),
             ),
             FailureCategory::DiskFull => (
                 Reason::DiskFull,

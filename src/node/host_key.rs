@@ -76,9 +76,11 @@ pub enum Judgement {
     Changed(NodeError),
 }
 
-/// Compares a presented key with the pinned one.
-#[must_use]
-pub fn judge(node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judgement {
+fn judge(
+    (namespace, node): (&str, &str),
+    pinned: Option<&HostKey>,
+    presented: &HostKey,
+) -> Judgement {
     match pinned {
         None => Judgement::New,
         Some(pinned) if pinned == presented => Judgement::Known,
@@ -87,7 +89,7 @@ pub fn judge(node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judge
             format!(
                 "the SSH host key is {} {} and no longer {} {}: the host was reinstalled, or somebody is in between; \
                  nothing was sent to it. If the new key is right, accept it with: kubectl patch configmap \
-                 {HOST_KEYS_CONFIG_MAP} --type=merge -p '{{\"data\":{{\"{node}\":null}}}}'",
+                 {HOST_KEYS_CONFIG_MAP} -n {namespace} --type=merge -p '{{\"data\":{{\"{node}\":null}}}}'",
                 presented.kind(),
                 presented.fingerprint(),
                 pinned.kind(),
@@ -101,13 +103,20 @@ pub fn judge(node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judge
 #[derive(Clone)]
 pub struct Pins {
     api: Api<ConfigMap>,
+    namespace: String,
 }
 
 impl Pins {
     /// The pins in that API's namespace.
     #[must_use]
-    pub fn new(api: Api<ConfigMap>) -> Self {
-        Self { api }
+    pub fn new(api: Api<ConfigMap>, namespace: String) -> Self {
+        Self { api, namespace }
+    }
+
+    /// Compares a presented key with the pinned one.
+    #[must_use]
+    pub fn judge(&self, node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judgement {
+        judge((&self.namespace, node), pinned, presented)
     }
 
     /// Pins a key at the first contact, unless another key was pinned meanwhile.
@@ -143,7 +152,7 @@ impl Pins {
                 }
                 Some(existing) => {
                     if let Some(pinned) = existing.data.as_ref().and_then(|data| data.get(node)) {
-                        return match judge(node, Some(&HostKey::parse(pinned)), key) {
+                        return match self.judge(node, Some(&HostKey::parse(pinned)), key) {
                             Judgement::Changed(error) => Err(error),
                             Judgement::Known | Judgement::New => Ok(()),
                         };
@@ -182,9 +191,9 @@ mod tests {
     fn the_first_key_is_new_the_same_is_known_another_stops() {
         let one = HostKey::new("ssh-ed25519", b"one");
         let two = HostKey::new("ssh-ed25519", b"two");
-        assert_eq!(judge("win-1", None, &one), Judgement::New);
-        assert_eq!(judge("win-1", Some(&one), &one), Judgement::Known);
-        let Judgement::Changed(error) = judge("win-1", Some(&one), &two) else {
+        assert_eq!(judge(("ns", "win-1"), None, &one), Judgement::New);
+        assert_eq!(judge(("ns", "win-1"), Some(&one), &one), Judgement::Known);
+        let Judgement::Changed(error) = judge(("ns", "win-1"), Some(&one), &two) else {
             panic!("the key changed")
         };
         assert_eq!(error.reason, Reason::HostKeyChanged);
@@ -195,7 +204,7 @@ mod tests {
         assert!(
             error
                 .message
-                .contains("kubectl patch configmap windows-storage-host-keys")
+                .contains("kubectl patch configmap windows-storage-host-keys -n ns")
         );
     }
 

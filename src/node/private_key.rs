@@ -35,12 +35,12 @@ impl fmt::Debug for PrivateKey {
 }
 
 /// Finds the key in the Secret and says what is wrong where it cannot be used.
-pub fn check(secret: Option<&Secret>) -> Result<PrivateKey, NodeError> {
+pub fn check(secret: Option<&Secret>, namespace: &str) -> Result<PrivateKey, NodeError> {
     let missing = |what: &str| {
         NodeError::new(
             Reason::CredentialsMissing,
             format!(
-                "{what}; create it with: kubectl create secret generic {SSH_SECRET} --from-file={PRIVATE_KEY}=<path of \
+                "{what}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} --from-file={PRIVATE_KEY}=<path of \
                  the private key>"
             ),
         )
@@ -75,9 +75,8 @@ pub fn check(secret: Option<&Secret>) -> Result<PrivateKey, NodeError> {
     })
 }
 
-/// Source: OpenSSH, `PROTOCOL.key`.
+/// Source: OpenSSH, `PROTOCOL.key`: magic, cipher, kdf, kdf options, number of keys, public key, private part.
 fn check_openssh(text: &str) -> Result<(), &'static str> {
-    const MAGIC: &[u8] = b"openssh-key-v1\0";
     let body: String = text
         .lines()
         .filter(|line| !line.starts_with("-----"))
@@ -85,14 +84,28 @@ fn check_openssh(text: &str) -> Result<(), &'static str> {
         .collect();
     let decoded =
         Zeroizing::new(openssl::base64::decode_block(&body).map_err(|_| "does not parse")?);
-    let rest = decoded.strip_prefix(MAGIC).ok_or("does not parse")?;
-    let length = rest.get(..4).ok_or("is cut off")?;
-    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
-    match rest.get(4..4 + length) {
-        Some(b"none") => Ok(()),
-        Some(_) => Err("is protected by a passphrase"),
-        None => Err("is cut off"),
+    let mut rest = decoded
+        .strip_prefix(b"openssh-key-v1\0")
+        .ok_or("does not parse")?;
+    let cipher = text_field(&mut rest)?;
+    if cipher != b"none" {
+        return Err("is protected by a passphrase");
     }
+    let (_kdf, _options) = (text_field(&mut rest)?, text_field(&mut rest)?);
+    rest = rest.get(4..).ok_or(CUT_OFF)?;
+    let (_public, _private) = (text_field(&mut rest)?, text_field(&mut rest)?);
+    Ok(())
+}
+
+const CUT_OFF: &str = "is cut off";
+
+/// A field with its length before it.
+fn text_field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
+    let (length, after) = rest.split_first_chunk::<4>().ok_or(CUT_OFF)?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| CUT_OFF)?;
+    let (field, after) = after.split_at_checked(length).ok_or(CUT_OFF)?;
+    *rest = after;
+    Ok(field)
 }
 
 #[cfg(test)]
@@ -108,7 +121,7 @@ mod tests {
     }
 
     fn reason(text: &[u8]) -> Reason {
-        check(Some(&secret(text))).unwrap_err().reason
+        check(Some(&secret(text)), "ns").unwrap_err().reason
     }
 
     fn rsa() -> openssl::pkey::PKey<openssl::pkey::Private> {
@@ -118,12 +131,12 @@ mod tests {
     #[test]
     fn a_missing_secret_says_how_to_create_it() {
         for secret in [None, Some(Secret::default())] {
-            let error = check(secret.as_ref()).unwrap_err();
+            let error = check(secret.as_ref(), "ns").unwrap_err();
             assert_eq!(error.reason, Reason::CredentialsMissing);
             assert!(
                 error
                     .message
-                    .contains("kubectl create secret generic cloud-private-key"),
+                    .contains("kubectl create secret generic cloud-private-key -n ns"),
                 "{error}"
             );
         }
@@ -152,7 +165,7 @@ mod tests {
     #[test]
     fn a_key_is_taken_and_never_shown() {
         let pem = rsa().private_key_to_pem_pkcs8().unwrap();
-        let key = check(Some(&secret(&pem))).unwrap();
+        let key = check(Some(&secret(&pem)), "ns").unwrap();
         assert!(key.pem().contains("PRIVATE KEY"));
         assert!(!format!("{key:?}").contains("PRIVATE"));
     }
@@ -166,6 +179,34 @@ mod tests {
     }
 
     #[test]
+    fn an_openssh_key_is_taken_whole_and_refused_when_cut_off() {
+        let mut body = b"openssh-key-v1\0".to_vec();
+        for field in [&b"none"[..], b"none", b""] {
+            body.extend(u32::try_from(field.len()).unwrap().to_be_bytes());
+            body.extend(field);
+        }
+        body.extend(1u32.to_be_bytes());
+        for field in [[7u8; 51], [8u8; 51]] {
+            body.extend(51u32.to_be_bytes());
+            body.extend(field);
+        }
+        let armored = |body: &[u8]| {
+            let text = openssl::base64::encode_block(body);
+            format!(
+                "-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n"
+            )
+        };
+        assert!(check(Some(&secret(armored(&body).as_bytes())), "ns").is_ok());
+        for length in [20, 40, body.len() - 3] {
+            assert_eq!(
+                reason(armored(&body[..length]).as_bytes()),
+                Reason::InvalidPrivateKey,
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
     fn an_openssh_key_with_a_passphrase_is_refused() {
         let mut body = b"openssh-key-v1\0".to_vec();
         body.extend(10u32.to_be_bytes());
@@ -175,7 +216,7 @@ mod tests {
             openssl::base64::encode_block(&body)
         );
         assert!(
-            check(Some(&secret(text.as_bytes())))
+            check(Some(&secret(text.as_bytes())), "ns")
                 .unwrap_err()
                 .message
                 .contains("passphrase")

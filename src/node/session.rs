@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ssh2::{HostKeyType, MethodType, OpenFlags, OpenType, RenameFlags, Sftp};
 
-use crate::node::{HostKey, NodeError, PrivateKey, Reason};
+use crate::node::{HostKey, NodeError, PrivateKey, Reason, SSH_SECRET};
 
 const CONNECT: Duration = Duration::from_secs(10);
 const OPERATION: Duration = Duration::from_secs(60);
@@ -30,9 +30,62 @@ pub struct Cutter(TcpStream);
 
 impl Drop for Cutter {
     fn drop(&mut self) {
-        // The connection may be gone already.
+        // The connection may be gone already. Shutting it down wakes a thread that waits for data; where data never
+        // ends, only dissolving it takes away what has come in. That is refused while a thread waits.
         let _ = self.0.shutdown(Shutdown::Both);
+        for _ in 0..100 {
+            if rustix::net::connect_unspec(&self.0).is_ok() {
+                break;
+            }
+            std::thread::yield_now();
+        }
     }
+}
+
+/// A TCP connection to a node's SSH port.
+pub struct Line {
+    stream: TcpStream,
+    place: String,
+}
+
+impl Line {
+    /// Connects, and gives the means to end the connection from outside.
+    pub fn open(address: &str, port: u16) -> Result<(Self, Cutter), NodeError> {
+        let place = format!("{address}:{port}");
+        let candidates = (address, port)
+            .to_socket_addrs()
+            .map_err(|error| unreachable(&place, &error))?;
+        let mut problem = None;
+        for candidate in candidates {
+            match TcpStream::connect_timeout(&candidate, CONNECT).and_then(prepared) {
+                Ok((stream, cutter)) => return Ok((Self { stream, place }, cutter)),
+                Err(error) => problem = Some(error),
+            }
+        }
+        Err(problem.map_or_else(
+            || unreachable(&place, &"the name has no address"),
+            |error| unreachable(&place, &error),
+        ))
+    }
+}
+
+fn prepared(stream: TcpStream) -> std::io::Result<(TcpStream, Cutter)> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(OPERATION))?;
+    stream.set_write_timeout(Some(OPERATION))?;
+    let cutter = Cutter(stream.try_clone()?);
+    Ok((stream, cutter))
+}
+
+/// No connection to that place.
+pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
+    NodeError::new(
+        Reason::Unreachable,
+        format!(
+            "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
+             firewall is in between"
+        ),
+    )
 }
 
 /// An SSH connection.
@@ -52,59 +105,25 @@ pub struct Output {
 }
 
 impl Session {
-    /// Connects and reads the host key; nothing secret has been sent then. A pinned key's type is asked for first,
+    /// Shakes hands and reads the host key; nothing secret has been sent then. A pinned key's type is asked for first,
     /// so that a server with a further key does not look like another server.
-    pub fn connect(
-        address: &str,
-        port: u16,
-        pin: Option<&HostKey>,
-    ) -> Result<(Self, HostKey, Cutter), NodeError> {
-        let place = format!("{address}:{port}");
-        let unreachable = |problem: &dyn std::fmt::Display| {
-            NodeError::new(
-                Reason::Unreachable,
-                format!(
-                    "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no firewall is in between"
-                ),
-            )
-        };
-        let candidates = (address, port)
-            .to_socket_addrs()
-            .map_err(|error| unreachable(&error))?;
-        let mut last = None;
-        let mut stream = None;
-        for candidate in candidates {
-            match TcpStream::connect_timeout(&candidate, CONNECT) {
-                Ok(connected) => {
-                    stream = Some(connected);
-                    break;
-                }
-                Err(error) => last = Some(error),
-            }
-        }
-        let stream = match (stream, last) {
-            (Some(stream), _) => stream,
-            (None, Some(error)) => return Err(unreachable(&error)),
-            (None, None) => return Err(unreachable(&"the name has no address")),
-        };
-        let prepared = stream
-            .set_nodelay(true)
-            .and_then(|()| stream.set_read_timeout(Some(OPERATION)))
-            .and_then(|()| stream.set_write_timeout(Some(OPERATION)))
-            .and_then(|()| stream.try_clone());
-        let cutter = Cutter(prepared.map_err(|error| unreachable(&error))?);
-
-        let mut session = ssh2::Session::new().map_err(|error| unreachable(&error))?;
+    ///
+    /// A server that sends for ever without a greeting is not noticed here: cut the line from outside.
+    pub fn shake_hands(line: Line, pin: Option<&HostKey>) -> Result<(Self, HostKey), NodeError> {
+        let Line { stream, place } = line;
+        let mut session = ssh2::Session::new().map_err(|error| unreachable(&place, &error))?;
         session.set_timeout(milliseconds(OPERATION));
         session.set_tcp_stream(stream);
         if let Some(pin) = pin {
             // A preference that this library does not know leaves its own order, which is no worse.
             let _ = session.method_pref(MethodType::HostKey, &preferred_host_keys(pin.kind()));
         }
-        session.handshake().map_err(|error| unreachable(&error))?;
+        session
+            .handshake()
+            .map_err(|error| unreachable(&place, &error))?;
         let (bytes, kind) = session
             .host_key()
-            .ok_or_else(|| unreachable(&"the server showed no host key"))?;
+            .ok_or_else(|| unreachable(&place, &"the server showed no host key"))?;
         let key = HostKey::new(key_type_name(kind), bytes);
         Ok((
             Self {
@@ -112,22 +131,32 @@ impl Session {
                 sftp: None,
             },
             key,
-            cutter,
         ))
     }
 
     /// Logs in.
     pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
-        self.session.userauth_pubkey_memory(user, None, key.pem(), None).map_err(|error| {
-            NodeError::new(
-                Reason::LoginRefused,
-                format!(
-                    "the server refused the login of user {user}: {error}; check that the public key is in \
-                     C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
-                     spec.ssh.user names the right user"
+        /// libssh2's code for a private key that it cannot use.
+        const UNUSABLE_KEY: i32 = -16;
+        self.session
+            .userauth_pubkey_memory(user, None, key.pem(), None)
+            .map_err(|error| match error.code() {
+                ssh2::ErrorCode::Session(UNUSABLE_KEY) => NodeError::new(
+                    Reason::InvalidPrivateKey,
+                    format!(
+                        "the private key of Secret {SSH_SECRET} cannot be used: {}; store an RSA, ECDSA or Ed25519 key",
+                        error.message()
+                    ),
                 ),
-            )
-        })
+                _ => NodeError::new(
+                    Reason::LoginRefused,
+                    format!(
+                        "the server refused the login of user {user}: {error}; check that the public key is in \
+                         C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
+                         spec.ssh.user names the right user"
+                    ),
+                ),
+            })
     }
 
     /// Runs a command and waits for its end.
@@ -377,7 +406,7 @@ mod tests {
     #[test]
     fn nobody_at_home_is_unreachable_and_says_what_to_check() {
         // Port 9 of the loopback address: nobody listens there on a test machine, and nothing leaves it.
-        let Err(error) = Session::connect("127.0.0.1", 9, None) else {
+        let Err(error) = Line::open("127.0.0.1", 9) else {
             panic!("nobody should listen there")
         };
         assert_eq!(error.reason, Reason::Unreachable);

@@ -7,14 +7,16 @@ use windows_storage_agent::paths::{
 };
 use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Outcome, Request};
 
-use crate::node::host_key::{Judgement, judge};
+use crate::node::host_key::Judgement;
 use crate::node::plan::{Observed, Step, next_step};
-use crate::node::session::{Cutter, Output, Session};
-use crate::node::{Desired, NodeError, Pins, Reason, Target};
+use crate::node::session::{Cutter, Line, Output, Session, unreachable};
+use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target};
 use crate::payload::{Payload, Program};
 
 /// How long a whole visit may take: a slow link included.
 const VISIT: Duration = Duration::from_secs(20 * 60);
+/// How long a server may take from the connection to its host key.
+const HANDSHAKE: Duration = Duration::from_secs(30);
 const COMMAND: Duration = Duration::from_secs(60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -48,16 +50,16 @@ pub async fn visit(
     refused: Option<Refused<'_>>,
 ) -> Result<Visited, NodeError> {
     let started = tokio::time::Instant::now();
-    let (address, port, pin) = (target.address.clone(), target.port, target.pin.clone());
-    let (session, key, cutter) = blocking(VISIT, None, move || {
-        Session::connect(&address, port, pin.as_ref())
-    })
-    .await??;
-    match judge(&target.node, target.pin.as_ref(), &key) {
+    let (session, key, cutter) = connect(target, HANDSHAKE).await?;
+    match pins.judge(&target.node, target.pin.as_ref(), &key) {
         Judgement::Known => {}
         Judgement::New => {
             pins.pin(&target.node, &key).await?;
-            tracing::info!(key = %key.fingerprint(), kind = key.kind(), "host key pinned at the first contact");
+            tracing::info!(
+                key = %key.fingerprint(),
+                kind = key.kind(),
+                "host key pinned at the first contact"
+            );
         }
         Judgement::Changed(error) => return Err(error),
     }
@@ -68,7 +70,35 @@ pub async fn visit(
         session.login(&target.user, &target.key)?;
         Ok(Work { session, payload }.carry_out(&target.desired, refused.as_ref()))
     };
-    blocking(VISIT.saturating_sub(started.elapsed()), Some(cutter), work).await?
+    let left = VISIT.saturating_sub(started.elapsed());
+    blocking(left, Some(cutter), work).await?.0
+}
+
+/// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
+async fn connect(
+    target: &Target,
+    limit: Duration,
+) -> Result<(Session, HostKey, Cutter), NodeError> {
+    let (address, port, pin) = (target.address.clone(), target.port, target.pin.clone());
+    let place = format!("{address}:{port}");
+    let (line, cutter) = blocking(VISIT, None, move || Line::open(&address, port))
+        .await?
+        .0?;
+    let shaken = blocking(limit, Some(cutter), move || {
+        Session::shake_hands(line, pin.as_ref())
+    })
+    .await;
+    match shaken {
+        Ok((outcome, Some(cutter))) => outcome.map(|(session, key)| (session, key, cutter)),
+        Ok((outcome, None)) => outcome.and(Err(unreachable(
+            &place,
+            &"the connection cannot be watched over",
+        ))),
+        Err(_) => Err(unreachable(
+            &place,
+            &format!("no SSH greeting within {} s", limit.as_secs()),
+        )),
+    }
 }
 
 /// Runs blocking work on a thread of its own. At the deadline, or when this future is dropped, the connection is cut,
@@ -77,19 +107,21 @@ async fn blocking<T: Send + 'static>(
     limit: Duration,
     cutter: Option<Cutter>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, NodeError> {
-    let finished = tokio::time::timeout(limit, tokio::task::spawn_blocking(work)).await;
-    drop(cutter);
-    match finished {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(NodeError::new(
+) -> Result<(T, Option<Cutter>), NodeError> {
+    let given_up = || {
+        NodeError::new(
             Reason::TimedOut,
             format!(
                 "work on the node took longer than {} s and was given up; what runs on the node was left as it was",
                 limit.as_secs()
             ),
-        )),
+        )
+    };
+    match tokio::time::timeout(limit, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(value)) => Ok((value, cutter)),
+        Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The process is ending, or time is up. The cutter goes with this function.
+        Ok(Err(_)) | Err(_) => Err(given_up()),
     }
 }
 
@@ -357,5 +389,41 @@ mod tests {
     fn nothing_printed_is_said_in_words() {
         assert!(brief(&output(" \n", "")).contains("printed nothing"));
         assert!(brief(&output("", "not recognized")).contains("not recognized"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_stops_to_send_is_cut_off() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let flood = tokio::task::spawn_blocking(move || {
+            use std::io::Write;
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(&[b'A'; 4096]).is_ok() {}
+        });
+        let pem = openssl::rsa::Rsa::generate(2048)
+            .unwrap()
+            .private_key_to_pem()
+            .unwrap();
+        let secret = crate::index::Secret {
+            data: [("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))].into(),
+        };
+        let target = Target {
+            node: "win-1".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            port,
+            user: "Administrator".to_owned(),
+            key: crate::node::check_private_key(Some(&secret), "ns").unwrap(),
+            pin: None,
+            desired: Err(NodeError::new(
+                Reason::InvalidServices,
+                "not of interest here",
+            )),
+        };
+        let Err(error) = connect(&target, Duration::from_millis(300)).await else {
+            panic!("there is no SSH server")
+        };
+        assert_eq!(error.reason, Reason::Unreachable);
+        let ended = tokio::time::timeout(Duration::from_secs(10), flood).await;
+        assert!(ended.is_ok(), "the connection is still open");
     }
 }

@@ -179,6 +179,10 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
     let mut failures = 0;
     let mut undone: Option<(String, NodeError)> = None;
     loop {
+        // The last assignment can still be read when nobody gives any more: the node is gone.
+        if assignments.has_changed().is_err() {
+            return;
+        }
         let Some(Assignment { target, interval }) = assignments.borrow_and_update().clone() else {
             if assignments.changed().await.is_err() {
                 return;
@@ -192,6 +196,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             outcome = visit_in_turn(&target, &shared, refused) => outcome,
             () = revoked(&mut assignments, &target) => continue,
         };
+        if assignments.has_changed().is_err() {
+            return;
+        }
         shared.observations.record(&target.node, &outcome);
         let problem = match outcome {
             Ok(Visited {
@@ -289,5 +296,72 @@ mod tests {
             all["win-1"].problem.as_ref().unwrap().reason,
             Reason::Unreachable
         );
+    }
+
+    /// A host that takes connections and never says a word.
+    fn silent_host() -> (std::net::TcpListener, Assignment) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let pem = openssl::rsa::Rsa::generate(2048)
+            .unwrap()
+            .private_key_to_pem()
+            .unwrap();
+        let secret = crate::index::Secret {
+            data: BTreeMap::from([("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))]),
+        };
+        let target = Target {
+            node: "win-1".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            port: listener.local_addr().unwrap().port(),
+            user: "Administrator".to_owned(),
+            key: crate::node::check_private_key(Some(&secret), "ns").unwrap(),
+            pin: None,
+            desired: Err(NodeError::new(
+                Reason::InvalidServices,
+                "not of interest here",
+            )),
+        };
+        (
+            listener,
+            Assignment {
+                target,
+                interval: Duration::from_secs(300),
+            },
+        )
+    }
+
+    #[tokio::test]
+    async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
+        let (listener, assignment) = silent_host();
+        let payload = tempfile::tempdir().unwrap();
+        let sum = crate::payload::sha256_hex(b"x");
+        std::fs::write(payload.path().join("x"), b"x").unwrap();
+        let program = format!(r#"{{"file":"x","version":"v","sha256":"{sum}"}}"#);
+        let manifest = format!(r#"{{"csiProxy":{program},"agent":{program}}}"#);
+        std::fs::write(payload.path().join("payload.json"), manifest).unwrap();
+        let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        let observations = Observations::default();
+        let mut workers = Workers::new(
+            Payload::load(payload.path()).unwrap(),
+            Pins::new(kube::Api::namespaced(client, "ns"), "ns".to_owned()),
+            observations.clone(),
+            Metrics::default(),
+        );
+        let plan = NodePlan::Visit(Box::new(assignment.target));
+        workers.assign(
+            &BTreeMap::from([("win-1".to_owned(), plan)]),
+            assignment.interval,
+        );
+        let (held, _) = tokio::task::spawn_blocking(move || listener.accept().unwrap())
+            .await
+            .unwrap();
+        workers.assign(&BTreeMap::new(), assignment.interval);
+        let ended = tokio::time::timeout(Duration::from_secs(10), workers.tasks.join_next()).await;
+        assert!(
+            ended.unwrap().unwrap().is_ok(),
+            "the task goes on for a node that is gone"
+        );
+        assert!(observations.read().is_empty());
+        drop(held);
     }
 }

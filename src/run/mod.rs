@@ -1,5 +1,6 @@
 //! The controller: waits for changes, judges, and lets each actor do its part.
 
+mod attempts;
 mod pass;
 mod services;
 
@@ -7,29 +8,28 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
 use crate::assess::report::{ReadinessReport, Upgradeable};
-use crate::backoff;
 use crate::gate::{Gate, REASSERT};
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Workers};
 use crate::payload::{Payload, PayloadError};
 use crate::serve::{Shown, serve};
 use crate::status::{EventSink, StatusWriter};
 use crate::watch::{self, OwnNamespace, SharedCluster};
+use attempts::Attempts;
 use services::ServicesWriter;
 
 /// Events that come together are judged together.
 const GATHER: Duration = Duration::from_millis(50);
-/// After a failed write the next attempt, the first of them.
-const RETRY: Duration = Duration::from_secs(2);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// How long a single pass waits for the cluster to be read.
-const ONCE_READ_LIMIT: Duration = Duration::from_secs(60);
+/// How long a single pass waits for nodes before it looks again.
+const ONCE_PAUSE: Duration = Duration::from_secs(2);
+/// How long a single pass tries to read and write.
+const ONCE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -54,13 +54,13 @@ pub enum RunError {
     Payload(#[from] PayloadError),
     /// The address for health and metrics cannot be used.
     #[error(
-        "cannot serve health and metrics on {address}: {source}; choose another with --serve-address"
+        "cannot serve health and metrics on {address}: {cause}; choose another with --serve-address"
     )]
     Serve {
         /// The address.
         address: SocketAddr,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The server for health and metrics ended, which it does not by itself.
     #[error("the server for health and metrics ended unexpectedly: {0}")]
@@ -69,9 +69,15 @@ pub enum RunError {
     #[error("a watch of the cluster ended unexpectedly: {0}")]
     Watch(String),
     /// A single pass could not read the cluster.
-    #[error("the cluster could not be read within {} s: {what}", ONCE_READ_LIMIT.as_secs())]
+    #[error("the cluster could not be read within {} s: {what}", ONCE_LIMIT.as_secs())]
     Unread {
         /// The kinds that are missing, and why.
+        what: String,
+    },
+    /// A single pass could not write what it found.
+    #[error("not everything could be written within {} s: {what}", ONCE_LIMIT.as_secs())]
+    Unwritten {
+        /// The last failure.
         what: String,
     },
 }
@@ -88,6 +94,7 @@ struct Controller {
     shown: Shown,
     /// Why the services entry could not be written the last time.
     services_problem: Option<String>,
+    attempts: Attempts,
     last: Option<(ReadinessReport, BTreeMap<String, NodePlan>)>,
 }
 
@@ -101,12 +108,12 @@ pub async fn run(
     let listener = match options.serve_address {
         Some(address) => {
             let bound = tokio::net::TcpListener::bind(address).await;
-            Some(bound.map_err(|source| RunError::Serve { address, source })?)
+            Some(bound.map_err(|cause| RunError::Serve { address, cause })?)
         }
         None => None,
     };
     let shown = Shown::default();
-    let shared = SharedCluster::default();
+    let shared = SharedCluster::of_namespace(&options.namespace);
     let observations = Observations::default();
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
     let events = EventSink::new(client.clone(), std::env::var("POD_NAME").ok());
@@ -133,7 +140,7 @@ pub async fn run(
         status: StatusWriter::new(&client, events, shared.clone()),
         workers: Workers::new(
             payload.clone(),
-            Pins::new(config_maps),
+            Pins::new(config_maps, options.namespace.clone()),
             observations.clone(),
             shown.metrics.clone(),
         ),
@@ -142,6 +149,7 @@ pub async fn run(
         payload,
         shown: shown.clone(),
         services_problem: None,
+        attempts: Attempts::default(),
         last: None,
     };
     let own = OwnNamespace {
@@ -176,38 +184,51 @@ impl Controller {
         let mut cluster = self.shared.changes();
         let mut observed = self.observations.changes();
         let started = tokio::time::Instant::now();
-        let mut failures = 0;
         loop {
             cluster.mark_unchanged();
             observed.mark_unchanged();
-            let clean = self.pass().await;
+            self.pass().await;
+            let clean = self.attempts.is_clean();
             let ready = clean
                 && self.gate.as_ref().is_none_or(Gate::is_set)
                 && self.shared.read().unread().is_empty();
             self.shown.ready.store(ready, Ordering::Relaxed);
             if once {
                 if clean && self.is_settled() {
-                    return Ok(self
-                        .last
-                        .as_ref()
-                        .map(|(report, _)| report.verdict.upgradeable));
+                    let last = self.last.as_ref();
+                    return Ok(last.map(|(report, _)| report.verdict.upgradeable));
                 }
-                let unread = self.unread();
-                if started.elapsed() > ONCE_READ_LIMIT && !unread.is_empty() {
-                    return Err(RunError::Unread { what: unread });
-                }
+                self.give_up_after(started.elapsed())?;
             }
-            failures = if clean { 0 } else { failures + 1 };
-            let pause = match (clean, once) {
-                (true, false) => REASSERT,
-                (true, true) => RETRY,
-                (false, _) => backoff::pause(failures, RETRY, LONGEST_RETRY),
-            };
+            let retry = self
+                .attempts
+                .next()
+                .map(|next| next.saturating_duration_since(Instant::now()));
+            let pause = retry
+                .unwrap_or(if once { ONCE_PAUSE } else { REASSERT })
+                .min(REASSERT);
             tokio::select! {
                 () = gathered(&mut cluster, &mut observed) => {}
                 () = tokio::time::sleep(pause) => {}
                 () = self.workers.watch_for_panics() => {}
             }
+        }
+    }
+
+    /// A single pass ends also where something cannot be read or written, with what that is.
+    fn give_up_after(&self, elapsed: Duration) -> Result<(), RunError> {
+        if elapsed < ONCE_LIMIT {
+            return Ok(());
+        }
+        let what = self.unread();
+        if !what.is_empty() {
+            return Err(RunError::Unread { what });
+        }
+        match self.attempts.last_problem() {
+            Some(what) if !self.attempts.is_clean() => Err(RunError::Unwritten {
+                what: what.to_owned(),
+            }),
+            _ => Ok(()),
         }
     }
 

@@ -1,13 +1,13 @@
 //! One pass: judge what is known, then let each actor write what differs.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use crate::api::{SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
-use crate::assess::assess;
-use crate::assess::report::{NodeReadiness, ReadinessReport};
+use crate::assess::report::{NodeReadiness, ReadinessReport, Verdict};
+use crate::assess::{assess, only_fresh_data_opens};
 use crate::deadline::CallError;
 use crate::gate::Change;
 use crate::index::Cluster;
@@ -15,7 +15,11 @@ use crate::node::{NodePlan, Observation, node_plans};
 use crate::payload::Payload;
 use crate::run::Controller;
 use crate::services::{self, ServicesError, Step, csi_proxy_service};
-use crate::status::{ClusterInputs, NodeInputs, cluster_status, node_status};
+use crate::status::{ClusterInputs, NodeInputs, cluster_status, node_status, with_verdict};
+
+const GATE_TARGET: &str = "OperatorCondition";
+const SERVICES_TARGET: &str = "ConfigMap/windows-services";
+const SETTINGS_TARGET: &str = "WindowsStorage/cluster";
 
 /// All that a pass has decided, from one look at the index.
 struct Decided {
@@ -37,8 +41,8 @@ struct NodeDecision {
 }
 
 impl Controller {
-    /// Judges and acts. Says whether everything could be written.
-    pub(super) async fn pass(&mut self) -> bool {
+    /// Judges and acts. What could not be written is tried again later, each for itself.
+    pub(super) async fn pass(&mut self) {
         let decided = {
             let cluster = self.shared.read();
             let observations = self.observations.read();
@@ -47,6 +51,7 @@ impl Controller {
                 &observations,
                 &self.payload,
                 self.services_problem.as_deref(),
+                self.last.as_ref().map(|(report, _)| &report.verdict),
                 Timestamp::now(),
             )
         };
@@ -59,37 +64,61 @@ impl Controller {
         self.shown.metrics.show_report(&decided.report, ready_nodes);
 
         // The gate comes first: nothing else may delay it.
-        let mut clean = self.set_gate(&decided.report).await;
+        self.set_gate(&decided.report).await;
         if decided.knows_configuration {
-            match &decided.services {
-                Ok(step) => {
+            self.write_services(&decided.services).await;
+            self.workers.assign(&decided.plans, decided.interval);
+        }
+        for node in &decided.nodes {
+            let target = format!("WindowsNodeStorage/{}", node.name);
+            if self.may_try(&target) {
+                let written = self
+                    .status
+                    .write_node(&node.name, &node.uid, node.previous.as_ref(), &node.status)
+                    .await;
+                self.note(&target, written);
+            }
+        }
+        for stray in &decided.strays {
+            let target = format!("WindowsNodeStorage/{stray}");
+            if self.may_try(&target) {
+                let removed = self.status.remove_node(stray).await;
+                self.note(&target, removed);
+            }
+        }
+        if let Some((previous, status)) = &decided.settings
+            && self.may_try(SETTINGS_TARGET)
+        {
+            let written = self.status.write_settings(previous.as_ref(), status).await;
+            self.note(SETTINGS_TARGET, written);
+        }
+        self.attempts
+            .keep(|target| match target.strip_prefix("WindowsNodeStorage/") {
+                Some(node) => {
+                    decided.plans.contains_key(node)
+                        || decided.strays.iter().any(|stray| stray == node)
+                }
+                None => true,
+            });
+        self.last = Some((decided.report, decided.plans));
+    }
+
+    async fn write_services(&mut self, services: &Result<Step, ServicesError>) {
+        match services {
+            Ok(step) => {
+                if self.may_try(SERVICES_TARGET) {
                     let written = self.services.write(step).await;
                     // A conflict is no fault: the next pass plans anew from what another has written.
                     let fault = written.as_ref().err().filter(|error| !error.is_conflict());
                     self.services_problem = fault.map(ToString::to_string);
-                    clean &= self.note("ConfigMap", written);
+                    self.note(SERVICES_TARGET, written);
                 }
-                Err(error) => tracing::debug!(%error, "ConfigMap windows-services cannot be used"),
             }
-            self.workers.assign(&decided.plans, decided.interval);
+            Err(error) => {
+                self.attempts.succeeded(SERVICES_TARGET);
+                tracing::debug!(%error, "ConfigMap windows-services cannot be used");
+            }
         }
-        for node in &decided.nodes {
-            let written = self
-                .status
-                .write_node(&node.name, &node.uid, node.previous.as_ref(), &node.status)
-                .await;
-            clean &= self.note("WindowsNodeStorage", written);
-        }
-        for stray in &decided.strays {
-            let removed = self.status.remove_node(stray).await;
-            clean &= self.note("WindowsNodeStorage", removed);
-        }
-        if let Some((previous, status)) = &decided.settings {
-            let written = self.status.write_settings(previous.as_ref(), status).await;
-            clean &= self.note("WindowsStorage", written);
-        }
-        self.last = Some((decided.report, decided.plans));
-        clean
     }
 
     fn log_verdict(&self, report: &ReadinessReport) {
@@ -108,42 +137,53 @@ impl Controller {
         }
     }
 
-    async fn set_gate(&mut self, report: &ReadinessReport) -> bool {
+    async fn set_gate(&mut self, report: &ReadinessReport) {
+        if !self.may_try(GATE_TARGET) {
+            return;
+        }
         let Some(gate) = &mut self.gate else {
-            return true;
+            return;
         };
         match gate.ensure(&report.verdict).await {
-            Ok(Change::Unchanged) => true,
-            Ok(Change::Updated | Change::Transitioned) => {
-                tracing::info!(
-                    upgradeable = report.verdict.upgradeable.as_str(),
-                    "the OperatorCondition says so now"
-                );
-                true
+            Ok(change) => {
+                self.attempts.succeeded(GATE_TARGET);
+                if change != Change::Unchanged {
+                    tracing::info!(
+                        upgradeable = report.verdict.upgradeable.as_str(),
+                        "the OperatorCondition says so now"
+                    );
+                }
             }
-            Err(error) => {
-                tracing::warn!("{error}");
-                self.shown.metrics.count_failed_write("OperatorCondition");
-                false
-            }
+            Err(error) => self.note_failure(GATE_TARGET, error.to_string()),
         }
     }
 
-    fn note(&self, target: &'static str, outcome: Result<(), CallError>) -> bool {
-        let Err(error) = outcome else { return true };
-        self.shown.metrics.count_failed_write(target);
-        if error.is_not_found() && target != "ConfigMap" {
-            tracing::warn!(
-                "{error}; are the custom resource definitions installed? kubectl apply -f crds/"
-            );
-        } else if error.is_not_found() {
-            tracing::warn!(
-                "{error}; is the operator's namespace there? kubectl apply -f manifests/namespace.yaml"
-            );
-        } else {
-            tracing::warn!("{error}");
-        }
-        false
+    fn may_try(&self, target: &str) -> bool {
+        self.attempts.may_try(target, Instant::now())
+    }
+
+    fn note(&mut self, target: &str, outcome: Result<(), CallError>) {
+        let Err(error) = outcome else {
+            self.attempts.succeeded(target);
+            return;
+        };
+        let hint = match (error.is_not_found(), target == SERVICES_TARGET) {
+            (false, _) => "",
+            (true, true) => {
+                "; is the operator's namespace there? kubectl apply -f manifests/namespace.yaml"
+            }
+            (true, false) => {
+                "; are the custom resource definitions installed? kubectl apply -k crds"
+            }
+        };
+        self.note_failure(target, format!("{error}{hint}"));
+    }
+
+    fn note_failure(&mut self, target: &str, problem: String) {
+        let kind = target.split('/').next().unwrap_or_default();
+        self.shown.metrics.count_failed_write(kind);
+        tracing::warn!("{problem}");
+        self.attempts.failed(target, problem, Instant::now());
     }
 }
 
@@ -159,10 +199,12 @@ fn decide(
     observations: &BTreeMap<String, Observation>,
     payload: &Payload,
     services_problem: Option<&str>,
+    last_verdict: Option<&Verdict>,
     now: Timestamp,
 ) -> Decided {
     let spec = cluster.wanted();
-    let report = assess(cluster, spec.upgrade_gate);
+    let mut report = assess(cluster, spec.upgrade_gate);
+    report.verdict = only_fresh_data_opens(last_verdict, report.verdict, &cluster.stale());
     let entry = csi_proxy_service(&spec.csi_proxy.extra_args);
     let services = services::plan(cluster.config_maps.get(services::CONFIG_MAP), &entry);
     let plans = node_plans(cluster, &spec, payload, &services);
@@ -186,33 +228,41 @@ fn decide(
         })
         .cloned()
         .collect();
-    let settings = complete.then(|| {
-        let previous = cluster.settings.get(SETTINGS_NAME).cloned();
-        let before = previous
+    let previous = cluster.settings.get(SETTINGS_NAME).cloned();
+    let before = previous
+        .as_ref()
+        .and_then(|object| object.status.clone())
+        .unwrap_or_default();
+    let when = (
+        previous
             .as_ref()
-            .and_then(|object| object.status.clone())
-            .unwrap_or_default();
-        let generation = previous
-            .as_ref()
-            .and_then(|object| object.metadata.generation);
+            .and_then(|object| object.metadata.generation),
+        now,
+    );
+    let settings = if complete {
         let statuses = nodes
             .iter()
             .map(|node| (node.name.clone(), node.status.clone()))
             .collect();
-        let status = cluster_status(
-            &before,
-            cluster,
-            &ClusterInputs {
-                report: &report,
-                plans: &plans,
-                services: &services,
-                services_problem,
-                nodes: &statuses,
-            },
-            (generation, now),
-        );
-        (previous, status)
-    });
+        let inputs = ClusterInputs {
+            report: &report,
+            plans: &plans,
+            services: &services,
+            services_problem,
+            nodes: &statuses,
+        };
+        Some((previous, cluster_status(&before, cluster, &inputs, when)))
+    } else if cluster.settings.is_complete()
+        && cluster
+            .unread()
+            .iter()
+            .any(|(_, problem)| problem.is_some())
+    {
+        // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
+        Some((previous, with_verdict(&before, &report.verdict, when)))
+    } else {
+        None
+    };
     Decided {
         report,
         plans,

@@ -34,7 +34,7 @@ struct ResultLabel {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TargetLabel {
-    target: &'static str,
+    target: String,
 }
 
 impl Default for Metrics {
@@ -102,10 +102,12 @@ impl Metrics {
         self.visits.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// A write failed.
-    pub fn count_failed_write(&self, target: &'static str) {
+    /// A write to an object of that kind failed.
+    pub fn count_failed_write(&self, target: &str) {
         self.failed_writes
-            .get_or_create(&TargetLabel { target })
+            .get_or_create(&TargetLabel {
+                target: target.to_owned(),
+            })
             .inc();
     }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
 use windows_storage_agent::document::Service;
+use windows_storage_agent::protocol::Request;
+use windows_storage_agent::validate::validate;
 
 use crate::index::ConfigMap;
 
@@ -48,6 +50,11 @@ pub enum ServicesError {
         /// The key of the document.
         feature: &'static str,
     },
+    /// The agents would refuse it.
+    #[error(
+        "ConfigMap windows-services cannot be carried out: {0}; correct the entry or remove it"
+    )]
+    Refused(String),
     /// The ConfigMap cannot be written and does not say what it should.
     #[error(
         "ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have it made anew, or set spec.csiProxy of WindowsStorage to fit"
@@ -144,7 +151,18 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
             feature,
         });
     }
-    Ok(Document { services })
+    let request = Request {
+        id: "check".to_owned(),
+        files: Vec::new(),
+        services,
+        pipes: Vec::new(),
+        stop_timeout_seconds: 1,
+        start_timeout_seconds: 1,
+    };
+    validate(&request).map_err(|failure| ServicesError::Refused(failure.message))?;
+    Ok(Document {
+        services: request.services,
+    })
 }
 
 fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
@@ -256,7 +274,7 @@ mod tests {
 
     #[test]
     fn replacing_our_entry_leaves_every_other_byte() {
-        let tail = ",  {\"name\":\"after\",\"path\":\"a\",\"bootstrap\":false,\"priority\":3}  ]";
+        let tail = ",  {\"name\":\"after\",\"path\":\"C:\\\\k\\\\a.exe\",\"bootstrap\":false,\"priority\":3}  ]";
         let text = format!(
             "{OTHERS} , {{\"name\":\"csi-proxy\",\"path\":\"old\",\"bootstrap\":false,\"priority\":2}}{tail}"
         );
@@ -302,6 +320,23 @@ mod tests {
             matches!(error, ServicesError::UnknownDependency { .. }),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_every_agent_would_refuse_is_refused_here() {
+        let entry = csi_proxy_service(&[]);
+        let mine = serde_json::to_string(&entry).unwrap();
+        for other in [
+            r#"{"name":"CSI-PROXY","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
+            r#"{"name":"../../x y","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
+            r#"{"name":"a","path":"a.exe","bootstrap":false,"priority":3}"#,
+        ] {
+            let error = plan(Some(&config_map(&format!("[{mine},{other}]"))), &entry).unwrap_err();
+            assert!(
+                matches!(error, ServicesError::Refused(_)),
+                "{other}: {error}"
+            );
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::api::{Counts, Verdict, WindowsNodeStorageStatus, WindowsStorageStatus};
-use crate::assess::report::{ReadinessReport, Upgradeable};
-use crate::index::{Cluster, Secret};
+use crate::assess::report::{self, ReadinessReport, Upgradeable};
+use crate::index::Cluster;
 use crate::node::{INSTANCES_CONFIG_MAP, NodePlan, SSH_SECRET, check_private_key, parse_instances};
 use crate::services::{ServicesError, Step};
 use crate::status::conditions::{Said, find, settle};
@@ -47,32 +47,16 @@ pub fn cluster_status(
         find(&status.conditions, "Ready").is_some_and(|condition| condition.status == "True")
     };
     let ready = nodes.values().filter(is_ready).count();
-    let upgradeable = match report.verdict.upgradeable {
-        Upgradeable::True => Said::yes(
-            "Upgradeable",
-            report.verdict.reason.as_str(),
-            &report.verdict.message,
-        ),
-        Upgradeable::False => Said::no(
-            "Upgradeable",
-            report.verdict.reason.as_str(),
-            &report.verdict.message,
-        ),
-    };
     let said = [
-        upgradeable,
-        credentials(cluster.secrets.get(SSH_SECRET), managed),
+        upgradeable(&report.verdict),
+        credentials(cluster, managed),
         instances(cluster),
         services_condition(services, *services_problem),
         nodes_ready(nodes.len(), ready),
     ];
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     WindowsStorageStatus {
-        verdict: Some(Verdict {
-            upgradeable: report.verdict.upgradeable.as_str().to_owned(),
-            reason: report.verdict.reason.as_str().to_owned(),
-            message: report.verdict.message.clone(),
-        }),
+        verdict: Some(written(&report.verdict)),
         counts: Some(Counts {
             windows_nodes: count(report.nodes.len()),
             ready_nodes: count(ready),
@@ -85,9 +69,42 @@ pub fn cluster_status(
     }
 }
 
-fn credentials(secret: Option<&Secret>, managed: bool) -> Said {
+/// The last status with another verdict: all that can be said while not all of the cluster can be read.
+#[must_use]
+pub fn with_verdict(
+    previous: &WindowsStorageStatus,
+    verdict: &report::Verdict,
+    (generation, now): (Option<i64>, Timestamp),
+) -> WindowsStorageStatus {
+    let mut status = previous.clone();
+    status.verdict = Some(written(verdict));
+    let condition = settle(&previous.conditions, upgradeable(verdict), generation, now);
+    status
+        .conditions
+        .retain(|other| other.type_ != condition.type_);
+    status.conditions.insert(0, condition);
+    status
+}
+
+fn upgradeable(verdict: &report::Verdict) -> Said {
+    const TYPE: &str = "Upgradeable";
+    match verdict.upgradeable {
+        Upgradeable::True => Said::yes(TYPE, verdict.reason.as_str(), &verdict.message),
+        Upgradeable::False => Said::no(TYPE, verdict.reason.as_str(), &verdict.message),
+    }
+}
+
+fn written(verdict: &report::Verdict) -> Verdict {
+    Verdict {
+        upgradeable: verdict.upgradeable.as_str().to_owned(),
+        reason: verdict.reason.as_str().to_owned(),
+        message: verdict.message.clone(),
+    }
+}
+
+fn credentials(cluster: &Cluster, managed: bool) -> Said {
     const TYPE: &str = "CredentialsValid";
-    match check_private_key(secret) {
+    match check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace) {
         Ok(_) => Said::yes(
             TYPE,
             "Valid",

@@ -6,7 +6,7 @@ mod events;
 mod node;
 mod writer;
 
-pub use cluster::{ClusterInputs, cluster_status};
+pub use cluster::{ClusterInputs, cluster_status, with_verdict};
 pub use events::EventSink;
 pub use node::{NodeInputs, node_status};
 pub use writer::StatusWriter;

@@ -14,6 +14,14 @@ const CSI_PROXY_READY: &str = "CSIProxyReady";
 const CSI_NODE_PRESENT: &str = "CSINodePresent";
 const DRIVERS_REGISTERED: &str = "DriversRegistered";
 const READY: &str = "Ready";
+/// Reasons that a node has without being visited: they end when it can be, and do not stand for what was seen there.
+const NOT_FROM_A_VISIT: [&str; 5] = [
+    "External",
+    "CredentialsMissing",
+    "InvalidPrivateKey",
+    "InvalidInstance",
+    "NoAddress",
+];
 
 /// All that a node's status follows from.
 pub struct NodeInputs<'a> {
@@ -185,7 +193,10 @@ fn csi_proxy_condition(
             Some(Observation {
                 problem: Some(error),
                 ..
-            }) => failed(error, is_running(csi_proxy), running),
+            }) => {
+                let is_wanted = csi_proxy.is_some_and(|status| status.version.is_some());
+                failed(error, (is_running(csi_proxy), is_wanted), running)
+            }
             Some(_) if is_running(csi_proxy) => Said::yes(CSI_PROXY_READY, "PipesOpen", running()),
             Some(_) => Said::no(
                 CSI_PROXY_READY,
@@ -193,7 +204,7 @@ fn csi_proxy_condition(
                 "csi-proxy does not run on the node, or not all of its pipes are open",
             ),
             None => find(&previous.conditions, CSI_PROXY_READY)
-                .filter(|condition| condition.reason != "External")
+                .filter(|condition| !NOT_FROM_A_VISIT.contains(&condition.reason.as_str()))
                 .map_or_else(
                     || {
                         Said::unknown(
@@ -217,7 +228,11 @@ fn csi_proxy_condition(
     }
 }
 
-fn failed(error: &NodeError, is_running: bool, running: impl Fn() -> String) -> Said {
+fn failed(
+    error: &NodeError,
+    (is_running, is_wanted): (bool, bool),
+    running: impl Fn() -> String,
+) -> Said {
     match error.reason {
         // The node could not be looked at, so nothing is known of csi-proxy there.
         Reason::CredentialsMissing
@@ -230,7 +245,8 @@ fn failed(error: &NodeError, is_running: bool, running: impl Fn() -> String) -> 
         | Reason::LoginRefused
         | Reason::TransferFailed
         | Reason::TimedOut => Said::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message),
-        Reason::InvalidServices if is_running => Said::yes(
+        // The fault is another service's, or the document's: csi-proxy itself is the one that is wanted, and it runs.
+        Reason::InvalidServices | Reason::RolledBack if is_running && is_wanted => Said::yes(
             CSI_PROXY_READY,
             "PipesOpen",
             format!("{}; but: {}", running(), error.message),
@@ -402,6 +418,37 @@ mod tests {
             10,
         );
         assert_eq!(said(&after, CSI_PROXY_READY), ("True", "PipesOpen"));
+    }
+
+    #[test]
+    fn a_reason_that_is_mended_does_not_stay_until_the_first_visit() {
+        let blocked = NodePlan::Blocked(NodeError::new(Reason::NoAddress, "words"));
+        let before = status(&WindowsNodeStorageStatus::default(), &blocked, None, 10);
+        assert_eq!(said(&before, CSI_PROXY_READY), ("Unknown", "NoAddress"));
+        let after = status(&before, &NodePlan::Waiting, None, 20);
+        assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "Pending"));
+    }
+
+    #[test]
+    fn another_services_fault_is_not_csi_proxys() {
+        let undone = observed(Some(state(true)), Some(Reason::RolledBack));
+        let after = status(
+            &WindowsNodeStorageStatus::default(),
+            &NodePlan::Waiting,
+            Some(&undone),
+            10,
+        );
+        assert_eq!(said(&after, CSI_PROXY_READY), ("True", "PipesOpen"));
+        let mut other = state(true);
+        other.files[0].sha256 = Some("previous".to_owned());
+        let undone = observed(Some(other), Some(Reason::RolledBack));
+        let after = status(
+            &WindowsNodeStorageStatus::default(),
+            &NodePlan::Waiting,
+            Some(&undone),
+            10,
+        );
+        assert_eq!(said(&after, CSI_PROXY_READY), ("False", "RolledBack"));
     }
 
     #[test]

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::api::{WindowsNodeStorage, WindowsStorage};
-use crate::backoff;
 use crate::index::{Cluster, Table};
+use crate::{backoff, deadline};
 pub use objects::Watched;
 use objects::{
     ClaimObject, ClassObject, CsiDriverObject, CsiNodeObject, NodeObject, PodObject, VolumeObject,
@@ -41,6 +41,14 @@ impl Default for SharedCluster {
 }
 
 impl SharedCluster {
+    /// An empty index of a cluster in which the operator has that namespace.
+    #[must_use]
+    pub fn of_namespace(namespace: &str) -> Self {
+        let shared = Self::default();
+        namespace.clone_into(&mut shared.read().namespace);
+        shared
+    }
+
     /// The index, for a moment: never hold this over an await.
     pub fn read(&self) -> MutexGuard<'_, Cluster> {
         // The index is plain data whose every change is one call: a panic elsewhere leaves it usable.
@@ -109,34 +117,47 @@ async fn feed<K: Watched>(
     shared: SharedCluster,
     table: fn(&mut Cluster) -> &mut Table<K::Key, K::Row>,
 ) {
-    // The pauses are made here: kube's own start over with each list, also with one that is refused.
-    let mut events = std::pin::pin!(watcher(api, config));
     let mut failures = 0;
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
+    loop {
+        let error = until_interrupted(&api, &config, &mut failures, &shared, table).await;
+        failures += 1;
+        let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
+        let (kind, problem) = (K::kind(&()), explain(&error));
+        tracing::warn!(%kind, retry_seconds = pause.as_secs_f32(), "watch interrupted: {problem}");
+        shared.update(|cluster| {
+            let table = table(cluster);
+            // A custom resource whose definition was never installed has no objects, so the defaults hold.
+            // One that was there once keeps what was read: nothing follows from its being away.
+            if is_own_kind::<K>() && is_not_found(&error) && !table.is_complete() {
+                return table.finish();
+            }
+            table.fail(problem)
+        });
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Feeds the table until something goes wrong. After that the kind is listed anew: only a complete list shows that
+/// nothing was missed. The pauses are the caller's, because kube's own start over with each list that is refused.
+async fn until_interrupted<K: Watched>(
+    api: &Api<K>,
+    config: &watcher::Config,
+    failures: &mut u32,
+    shared: &SharedCluster,
+    table: fn(&mut Cluster) -> &mut Table<K::Key, K::Row>,
+) -> watcher::Error {
+    let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
+    loop {
+        match events.next().await {
+            Some(Ok(event)) => {
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
-                    failures = 0;
+                    *failures = 0;
                 }
                 shared.update(|cluster| absorb(table(cluster), event));
             }
-            Err(error) => {
-                failures += 1;
-                let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
-                let kind = K::kind(&());
-                let retry_seconds = pause.as_secs_f32();
-                tracing::warn!(%kind, retry_seconds, "watch interrupted: {error}");
-                shared.update(|cluster| {
-                    let table = table(cluster);
-                    // A custom resource whose definition was never installed has no objects, so the defaults hold.
-                    // One that was there once keeps what was read: nothing follows from its being away.
-                    if is_own_kind::<K>() && is_not_found(&error) && !table.is_complete() {
-                        return table.finish();
-                    }
-                    table.fail(explain(&error))
-                });
-                tokio::time::sleep(pause).await;
-            }
+            Some(Err(error)) => return error,
+            // A watcher has no end; one that had is the same as one without a resource version.
+            None => return watcher::Error::NoResourceVersion,
         }
     }
 }
@@ -178,11 +199,16 @@ fn is_not_found(error: &watcher::Error) -> bool {
 }
 
 fn explain(error: &watcher::Error) -> String {
-    match status_of(error) {
-        Some(status) if status.code == 403 => {
-            format!("reading it is forbidden: {}", status.message)
-        }
-        Some(status) => status.message.clone(),
-        None => error.to_string(),
+    match error {
+        watcher::Error::InitialListFailed(cause)
+        | watcher::Error::WatchStartFailed(cause)
+        | watcher::Error::WatchFailed(cause) => match status_of(error) {
+            Some(status) if status.code == 403 => {
+                format!("reading it is forbidden: {}", status.message)
+            }
+            _ => deadline::plain(cause),
+        },
+        watcher::Error::WatchError(status) => status.message.clone(),
+        other @ watcher::Error::NoResourceVersion => other.to_string(),
     }
 }

@@ -74,7 +74,7 @@ impl Faulty {
         faulty.name_user(harness, "nonsense");
         sandbox
             .control_plane
-            .apply(&objects::azure_file_workload("good"))
+            .apply(&objects::azure_disk_workload("good"))
             .unwrap();
         let settings = objects::settings(sandbox.fleet.port(), sandbox.fleet.user());
         sandbox.control_plane.apply(&settings).unwrap();
@@ -99,7 +99,9 @@ fn without_a_key_no_node_is_visited(harness: &Harness) {
         "CredentialsMissing",
     );
     assert!(
-        message.contains("kubectl create secret generic cloud-private-key"),
+        message.contains(
+            "kubectl create secret generic cloud-private-key -n windows-storage-operator"
+        ),
         "{message}"
     );
     harness.expect(
@@ -173,7 +175,9 @@ fn a_changed_host_key_stops_work_until_it_is_accepted(harness: &Harness, good: &
         "HostKeyChanged",
     );
     assert!(
-        message.contains("kubectl patch configmap windows-storage-host-keys"),
+        message.contains(
+            "kubectl patch configmap windows-storage-host-keys -n windows-storage-operator"
+        ),
         "{message}"
     );
     harness.expect_event("Node/good", "HostKeyChanged");

@@ -19,7 +19,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     sandbox.give_access().unwrap();
     sandbox
         .control_plane
-        .apply(&objects::azure_file_workload("ours"))
+        .apply(&objects::azure_disk_workload("ours"))
         .unwrap();
     let _operator = harness.start();
 

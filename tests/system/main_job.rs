@@ -6,7 +6,7 @@ use testbed::objects;
 
 use crate::harness::{Harness, logins};
 
-const DRIVER: &str = "file.csi.azure.com";
+const DRIVER: &str = "disk.csi.azure.com";
 
 #[test]
 fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
@@ -17,7 +17,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     sandbox.give_access().unwrap();
     sandbox
         .control_plane
-        .apply(&objects::azure_file_workload("win-1"))
+        .apply(&objects::azure_disk_workload("win-1"))
         .unwrap();
     // What others keep in the ConfigMap, with white space of their own.
     let others = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: windows-services, namespace: windows-storage-operator}\ndata:\n  services: '[ ]'\n  files: '[  ]'\n  watchedEnvironmentVars: 'null'\n";

@@ -52,7 +52,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
         "False",
         "RolledBack",
     );
-    assert!(message.contains("previous one runs again"), "{message}");
+    assert!(message.contains("what ran before runs again"), "{message}");
     harness.expect_event("Node/win-1", "RolledBack");
     assert!(on_node() == good, "the file that worked is not back");
     csi_proxy_answers(&host).unwrap();

@@ -1,18 +1,68 @@
 //! What cannot be read is not taken for what is not there.
 
+use testbed::objects;
+
 use crate::harness::Harness;
+
+const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
+
+/// The operator's rights but for reading pods.
+fn without_pods() -> String {
+    let rights = MANIFEST.replace("resources: [nodes, pods, ", "resources: [nodes, ");
+    assert_ne!(rights, MANIFEST);
+    rights
+}
+
+#[test]
+fn what_can_no_longer_be_read_does_not_open_the_gate() {
+    let harness = Harness::new();
+    let control_plane = &harness.sandbox.control_plane;
+    harness.sandbox.add_node("win-1", None).unwrap();
+    harness.sandbox.register("win-1", &[]).unwrap();
+    control_plane
+        .apply(&objects::azure_disk_workload("win-1"))
+        .unwrap();
+    let _operator = harness.start();
+    harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+
+    // A watch that stands goes on whatever the rights are: the restart ends it.
+    control_plane.apply(&without_pods()).unwrap();
+    control_plane.restart_api_server().unwrap();
+    harness.eventually("pods cannot be read", || {
+        harness
+            .log()
+            .contains("watch interrupted: reading it is forbidden: pods is forbidden")
+    });
+    harness
+        .sandbox
+        .register("win-1", &["disk.csi.azure.com"])
+        .unwrap();
+    harness.expect_gate(
+        "False",
+        "ReadinessUnknown",
+        &["Pod (reading it is forbidden"],
+    );
+
+    control_plane.apply(MANIFEST).unwrap();
+    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.expect(
+        "windowsstorage/cluster",
+        "Upgradeable",
+        "True",
+        "DriversRegistered",
+    );
+}
 
 #[test]
 fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
     let harness = Harness::new();
     harness.sandbox.add_node("win-1", None).unwrap();
     harness.sandbox.register("win-1", &[]).unwrap();
-    let manifest =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"))
-            .unwrap();
-    let without_pods = manifest.replace("resources: [nodes, pods, ", "resources: [nodes, ");
-    assert_ne!(without_pods, manifest);
-    harness.sandbox.control_plane.apply(&without_pods).unwrap();
+    harness
+        .sandbox
+        .control_plane
+        .apply(&without_pods())
+        .unwrap();
     let _operator = harness.start();
     harness.expect_gate(
         "False",
@@ -20,7 +70,7 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
         &["Pod (reading it is forbidden"],
     );
 
-    harness.sandbox.control_plane.apply(&manifest).unwrap();
+    harness.sandbox.control_plane.apply(MANIFEST).unwrap();
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
 
     // Nobody has made the settings: the operator has, with their defaults, so that its verdict has a place.

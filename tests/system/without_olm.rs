@@ -14,7 +14,7 @@ fn a_single_pass_says_by_its_exit_status_whether_upgrades_are_held() {
     sandbox.give_access().unwrap();
     sandbox
         .control_plane
-        .apply(&objects::azure_file_workload("win-1"))
+        .apply(&objects::azure_disk_workload("win-1"))
         .unwrap();
 
     let held = harness.start_without_olm(&["--once"]).wait().unwrap();
@@ -29,7 +29,7 @@ fn a_single_pass_says_by_its_exit_status_whether_upgrades_are_held() {
         "without OLM's variable nobody's OperatorCondition is touched"
     );
 
-    sandbox.register("win-1", &["file.csi.azure.com"]).unwrap();
+    sandbox.register("win-1", &["disk.csi.azure.com"]).unwrap();
     let free = harness.start_without_olm(&["--once"]).wait().unwrap();
     assert_eq!(free.code(), Some(0), "{}", harness.log());
     let status = &harness.get("windowsstorage/cluster")["status"];

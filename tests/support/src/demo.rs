@@ -12,7 +12,7 @@ use testbed::windows_host::WindowsHost;
 
 use crate::{operator_binary, payload};
 
-const DRIVER: &str = "file.csi.azure.com";
+const DRIVER: &str = "disk.csi.azure.com";
 const CSI_PROXY: &str = "k/csi-proxy.exe";
 /// Slow enough that a kill hits the copy, fast enough to wait for.
 const SLOW: u64 = 3_000_000;
@@ -48,7 +48,7 @@ pub fn run() -> Result<()> {
     };
     let (binary, payload) = (operator_binary()?, payload()?);
 
-    story.tell("start a real control plane and two Windows hosts; a pod on win-1 uses an in-tree Azure File volume");
+    story.tell("start a real control plane and two Windows hosts; a pod on win-1 uses an in-tree Azure Disk volume");
     let sandbox = Sandbox::start()?;
     let command = sandbox.operator(&binary, &payload)?;
     let log = sandbox.control_plane.dir().join("operator.log");
@@ -72,7 +72,7 @@ fn tell(
     sandbox.give_access()?;
     sandbox
         .control_plane
-        .apply(&objects::azure_file_workload("win-1"))?;
+        .apply(&objects::azure_disk_workload("win-1"))?;
     let operator = command.start(Some(log), &[], true)?;
     nodes_become_ready(story, sandbox, &win_1)?;
     the_gate_holds_and_opens(story, sandbox)?;

@@ -30,7 +30,7 @@ pub fn run() -> Result<()> {
     sandbox.give_access()?;
     sandbox
         .control_plane
-        .apply(&objects::azure_file_workload("win-1"))?;
+        .apply(&objects::azure_disk_workload("win-1"))?;
 
     let folder = root().join("target/run");
     fs::create_dir_all(&folder)?;
@@ -45,7 +45,7 @@ pub fn run() -> Result<()> {
         format!("  alias kubectl={}\n", kubectl.display())
     };
     eprintln!(
-        "== ready: the pod {workloads}/web-0 on win-1 uses an in-tree Azure File volume, and no driver is there yet.
+        "== ready: the pod {workloads}/web-0 on win-1 uses an in-tree Azure Disk volume, and no driver is there yet.
    Try in another terminal:
 
   export KUBECONFIG={kubeconfig}
@@ -53,7 +53,7 @@ pub fn run() -> Result<()> {
   kubectl get windowsstorage cluster -o wide
   kubectl get operatorcondition -n {namespace} -o custom-columns='NAME:.metadata.name,UPGRADEABLE:.spec.conditions[*].status,REASON:.spec.conditions[*].reason,MESSAGE:.spec.conditions[*].message'
   # As if the driver's DaemonSet registered on a node; do it for win-2 as well, and the gate opens:
-  kubectl patch csinode win-1 --type=merge -p '{{\"spec\":{{\"drivers\":[{{\"name\":\"file.csi.azure.com\",\"nodeID\":\"win-1\",\"topologyKeys\":[]}}]}}}}'
+  kubectl patch csinode win-1 --type=merge -p '{{\"spec\":{{\"drivers\":[{{\"name\":\"disk.csi.azure.com\",\"nodeID\":\"win-1\",\"topologyKeys\":[]}}]}}}}'
 
 == starting the operator; Ctrl-C ends everything",
         workloads = objects::WORKLOADS,

@@ -45,9 +45,9 @@ pub fn csi_node(node: &str, drivers: &[&str]) -> String {
     text
 }
 
-/// A namespace with a pod on `node` that uses a claim bound to an in-tree Azure File volume.
+/// A namespace with a pod on `node` that uses a claim bound to an in-tree Azure Disk volume.
 #[must_use]
-pub fn azure_file_workload(node: &str) -> String {
+pub fn azure_disk_workload(node: &str) -> String {
     format!(
         r"apiVersion: v1
 kind: Namespace
@@ -60,10 +60,10 @@ metadata:
   name: pv-orders
 spec:
   capacity: {{storage: 5Gi}}
-  accessModes: [ReadWriteMany]
-  storageClassName: azurefile
+  accessModes: [ReadWriteOnce]
+  storageClassName: azuredisk
   claimRef: {{apiVersion: v1, kind: PersistentVolumeClaim, namespace: {WORKLOADS}, name: orders}}
-  azureFile: {{shareName: orders, secretName: orders-share, secretNamespace: {WORKLOADS}, readOnly: false}}
+  azureDisk: {{kind: Managed, diskName: orders, diskURI: /subscriptions/0/resourceGroups/shop/providers/Microsoft.Compute/disks/orders, cachingMode: ReadWrite, fsType: ntfs, readOnly: false}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -71,8 +71,8 @@ metadata:
   name: orders
   namespace: {WORKLOADS}
 spec:
-  accessModes: [ReadWriteMany]
-  storageClassName: azurefile
+  accessModes: [ReadWriteOnce]
+  storageClassName: azuredisk
   volumeName: pv-orders
   resources: {{requests: {{storage: 5Gi}}}}
 ---
