@@ -68,6 +68,13 @@ impl Gate {
         self.confirmed.is_some()
     }
 
+    /// How long until the condition is to be looked at again though nothing has changed.
+    #[must_use]
+    pub fn due_in(&self) -> Duration {
+        let confirmed = self.confirmed.as_ref();
+        confirmed.map_or(REASSERT, |(_, at)| REASSERT.saturating_sub(at.elapsed()))
+    }
+
     /// Makes the condition say the verdict. Reads first, writes only a difference, keeps what others wrote.
     pub async fn ensure(&mut self, verdict: &Verdict) -> Result<Change, GateError> {
         if self

@@ -26,6 +26,8 @@ use services::ServicesWriter;
 
 /// Events that come together are judged together.
 const GATHER: Duration = Duration::from_millis(50);
+/// Whatever is due: without news there is never less between two passes.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// How long a single pass waits for nodes before it looks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
 /// How long a single pass tries to read and write.
@@ -204,9 +206,10 @@ impl Controller {
                 .attempts
                 .next()
                 .map(|next| next.saturating_duration_since(Instant::now()));
+            let look = self.gate.as_ref().map_or(REASSERT, Gate::due_in);
             let pause = retry
-                .unwrap_or(if once { ONCE_PAUSE } else { REASSERT })
-                .min(REASSERT);
+                .unwrap_or(if once { ONCE_PAUSE } else { look })
+                .max(LEAST_PAUSE);
             tokio::select! {
                 () = gathered(&mut cluster, &mut observed) => {}
                 () = tokio::time::sleep(pause) => {}
