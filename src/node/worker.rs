@@ -352,7 +352,8 @@ mod tests {
             &BTreeMap::from([("win-1".to_owned(), plan)]),
             assignment.interval,
         );
-        let (held, _) = tokio::task::spawn_blocking(move || listener.accept().unwrap())
+        // The host goes on taking connections: a task that goes on would find it as silent as before.
+        let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
             .await
             .unwrap();
         workers.assign(&BTreeMap::new(), assignment.interval);
