@@ -244,9 +244,17 @@ fn power_fails_in_the_middle() {
             thread::sleep(Duration::from_millis(5));
         }
         node.host.reboot().unwrap();
-        let state = node.eventually("the old state is back", |state| {
-            state.unfinished_request_id.is_none() && is_well(state, &old)
-        });
+        // The result is noted last: it is there when all else is.
+        let state = node.eventually(
+            "the old state is back, and the end of the request is noted",
+            |state| {
+                let noted = state
+                    .last_result
+                    .as_ref()
+                    .is_some_and(|last| last.id == "upgrade");
+                noted && state.unfinished_request_id.is_none() && is_well(state, &old)
+            },
+        );
         let last = state.last_result.unwrap();
         assert_eq!(
             (last.id.as_str(), last.outcome),
