@@ -1,7 +1,8 @@
 use super::*;
 use crate::assess::report::{Reason, Source, Upgradeable, Verdict};
 use crate::index::{
-    Claim, CsiNode, Node, PersistentVolume, PodVolume, PodVolumeSource, StorageClass, VolumeType,
+    Claim, CsiNode, Node, PersistentVolume, PodVolume, PodVolumeSource, StorageClass, Unread,
+    VolumeType,
 };
 
 const AZURE_FILE: &str = "file.csi.azure.com";
@@ -414,8 +415,11 @@ fn stale_data_closes_the_gate_but_never_opens_it() {
         message: String::new(),
     };
     let (open, held) = (says(Upgradeable::True), says(Upgradeable::False));
-    let stale = [("Pod", "forbidden")];
-    let after = |last: Option<&Verdict>, new: &Verdict, stale: &[(&'static str, &str)]| {
+    let stale = [Unread {
+        kind: "Pod",
+        problem: Some("forbidden"),
+    }];
+    let after = |last: Option<&Verdict>, new: &Verdict, stale: &[Unread<'_>]| {
         let verdict = only_fresh_data_opens(last, new.clone(), stale);
         (verdict.upgradeable, verdict.reason)
     };

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::api::UpgradeGate;
 use crate::assess::report::{NodeReadiness, Reason, Upgradeable, Verdict, VolumeUse};
+use crate::index::Unread;
 
 /// How many volumes a message names before it only counts.
 const NAMED_VOLUMES: usize = 10;
@@ -58,25 +59,8 @@ pub fn verdict(nodes: &[NodeReadiness], volumes: &[VolumeUse], gate: UpgradeGate
 
 /// The verdict while an input is incomplete; nothing overrides it.
 #[must_use]
-pub fn unknown(unread: &[(&'static str, Option<&str>)]) -> Verdict {
-    let kinds: Vec<String> = unread
-        .iter()
-        .map(|(kind, problem)| {
-            problem.map_or_else(
-                || (*kind).to_owned(),
-                |problem| format!("{kind} ({problem})"),
-            )
-        })
-        .collect();
-    let message = format!(
-        "not all of the cluster has been read yet; still missing: {}",
-        kinds.join(", ")
-    );
-    Verdict {
-        upgradeable: Upgradeable::False,
-        reason: Reason::ReadinessUnknown,
-        message: limited(message),
-    }
+pub fn unknown(unread: &[Unread<'_>]) -> Verdict {
+    readiness_unknown("not all of the cluster has been read yet, missing", unread)
 }
 
 /// Lets a verdict become True only on data that is fresh. One that was True already stands while something cannot be
@@ -85,24 +69,24 @@ pub fn unknown(unread: &[(&'static str, Option<&str>)]) -> Verdict {
 pub fn only_fresh_data_opens(
     last: Option<&Verdict>,
     new: Verdict,
-    stale: &[(&'static str, &str)],
+    stale: &[Unread<'_>],
 ) -> Verdict {
     let was_open = last.is_some_and(|last| last.upgradeable == Upgradeable::True);
     if stale.is_empty() || was_open || new.upgradeable == Upgradeable::False {
         return new;
     }
-    let kinds: Vec<String> = stale
-        .iter()
-        .map(|(kind, problem)| format!("{kind} ({problem})"))
-        .collect();
-    let message = format!(
-        "not all of the cluster can be read at present, missing: {}",
-        kinds.join(", ")
-    );
+    readiness_unknown(
+        "not all of the cluster can be read at present, missing",
+        stale,
+    )
+}
+
+fn readiness_unknown(what: &str, unread: &[Unread<'_>]) -> Verdict {
+    let kinds: Vec<String> = unread.iter().map(ToString::to_string).collect();
     Verdict {
         upgradeable: Upgradeable::False,
         reason: Reason::ReadinessUnknown,
-        message: limited(message),
+        message: limited(format!("{what}: {}", kinds.join(", "))),
     }
 }
 

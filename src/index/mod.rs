@@ -3,6 +3,8 @@
 mod objects;
 mod table;
 
+use std::fmt;
+
 pub use objects::{
     Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume,
     PodVolumeSource, Secret, StorageClass, VolumeType,
@@ -40,24 +42,42 @@ pub struct Cluster {
     pub secrets: Table<String, Secret>,
 }
 
+/// A kind that cannot be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread<'a> {
+    /// The kind.
+    pub kind: &'static str,
+    /// Why, where it is known: a list that only has not ended yet has no problem.
+    pub problem: Option<&'a str>,
+}
+
+impl fmt::Display for Unread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.problem {
+            Some(problem) => write!(f, "{} ({problem})", self.kind),
+            None => f.write_str(self.kind),
+        }
+    }
+}
+
 impl Cluster {
-    /// The kinds on which the verdict rests and that have not been read completely, with the reason where it is known.
+    /// The kinds on which the verdict rests and that have not been read completely.
     #[must_use]
-    pub fn unread(&self) -> Vec<(&'static str, Option<&str>)> {
+    pub fn unread(&self) -> Vec<Unread<'_>> {
         let tables = self.verdict_tables().into_iter();
         tables
             .filter(|(_, complete, _)| !complete)
-            .map(|(kind, _, problem)| (kind, problem))
+            .map(|(kind, _, problem)| Unread { kind, problem })
             .collect()
     }
 
     /// The kinds on which the verdict rests and that were read once, but cannot be read at present.
     #[must_use]
-    pub fn stale(&self) -> Vec<(&'static str, &str)> {
+    pub fn stale(&self) -> Vec<Unread<'_>> {
         let tables = self.verdict_tables().into_iter();
         tables
-            .filter(|(_, complete, _)| *complete)
-            .filter_map(|(kind, _, problem)| Some((kind, problem?)))
+            .filter(|(_, complete, problem)| *complete && problem.is_some())
+            .map(|(kind, _, problem)| Unread { kind, problem })
             .collect()
     }
 

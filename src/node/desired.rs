@@ -27,13 +27,10 @@ pub enum NodePlan {
     /// Something that the work rests on is being written at this moment.
     Waiting,
     /// It cannot be gone to.
-    Blocked(Blocked),
+    Blocked(NodeError),
     /// Go there.
     Visit(Box<Target>),
 }
-
-/// Why a node cannot be gone to.
-pub type Blocked = NodeError;
 
 /// A node to go to.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +49,30 @@ pub struct Target {
     pub pin: Option<HostKey>,
     /// What it shall look like; where that is not known it is only looked at.
     pub desired: Result<Desired, NodeError>,
+}
+
+#[cfg(test)]
+impl Target {
+    /// A target on this machine, with a key that nobody knows.
+    pub(crate) fn of_test_host(port: u16) -> Self {
+        let pem = openssl::rsa::Rsa::generate(2048)
+            .unwrap()
+            .private_key_to_pem()
+            .unwrap();
+        let data = [("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))].into();
+        Self {
+            node: "win-1".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            port,
+            user: "Administrator".to_owned(),
+            key: check_private_key(Some(&crate::index::Secret { data }), "ns").unwrap(),
+            pin: None,
+            desired: Err(NodeError::new(
+                Reason::InvalidServices,
+                "not of interest here",
+            )),
+        }
+    }
 }
 
 /// What a node shall look like.

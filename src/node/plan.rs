@@ -66,8 +66,7 @@ fn has_files(request: &Request, state: &NodeState) -> bool {
 }
 
 /// Whether all services run and all pipes are open.
-#[must_use]
-pub fn is_working(request: &Request, state: &NodeState) -> bool {
+fn is_working(request: &Request, state: &NodeState) -> bool {
     let runs = |name: &str| {
         state
             .services

@@ -70,58 +70,48 @@ pub async fn visit(
         session.login(&target.user, &target.key)?;
         Ok(Work { session, payload }.carry_out(&target.desired, refused.as_ref()))
     };
-    let left = VISIT.saturating_sub(started.elapsed());
-    blocking(left, Some(cutter), work).await?.0
+    let done = blocking(VISIT.saturating_sub(started.elapsed()), work).await;
+    // From here on nothing uses the connection, or time is up.
+    drop(cutter);
+    done.unwrap_or_else(|| {
+        let minutes = VISIT.as_secs() / 60;
+        Err(NodeError::new(
+            Reason::TimedOut,
+            format!(
+                "work on the node took longer than {minutes} min and was given up; what runs on the node was left as it was"
+            ),
+        ))
+    })
 }
 
 /// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
+/// Whoever drops the cutter cuts the connection; so does an early return from here, or an end of this future.
 async fn connect(
     target: &Target,
     limit: Duration,
 ) -> Result<(Session, HostKey, Cutter), NodeError> {
     let (address, port, pin) = (target.address.clone(), target.port, target.pin.clone());
-    let place = format!("{address}:{port}");
-    let (line, cutter) = blocking(VISIT, None, move || Line::open(&address, port))
-        .await?
-        .0?;
-    let shaken = blocking(limit, Some(cutter), move || {
-        Session::shake_hands(line, pin.as_ref())
-    })
-    .await;
-    match shaken {
-        Ok((outcome, Some(cutter))) => outcome.map(|(session, key)| (session, key, cutter)),
-        Ok((outcome, None)) => outcome.and(Err(unreachable(
-            &place,
-            &"the connection cannot be watched over",
-        ))),
-        Err(_) => Err(unreachable(
-            &place,
-            &format!("no SSH greeting within {} s", limit.as_secs()),
-        )),
-    }
+    let in_vain = |what: &str| {
+        let problem = format!("{what} within {} s", limit.as_secs());
+        unreachable(&format!("{}:{port}", target.address), &problem)
+    };
+    let opened = blocking(limit, move || Line::open(&address, port)).await;
+    let (line, cutter) = opened.ok_or_else(|| in_vain("no connection"))??;
+    let shaken = blocking(limit, move || Session::shake_hands(line, pin.as_ref())).await;
+    let (session, key) = shaken.ok_or_else(|| in_vain("no SSH greeting"))??;
+    Ok((session, key, cutter))
 }
 
-/// Runs blocking work on a thread of its own. At the deadline, or when this future is dropped, the connection is cut,
-/// so that the thread ends as well.
+/// Runs blocking work on a thread of its own; `None` when time is up. The thread ends when its connection is cut.
 async fn blocking<T: Send + 'static>(
     limit: Duration,
-    cutter: Option<Cutter>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<(T, Option<Cutter>), NodeError> {
-    let given_up = || {
-        NodeError::new(
-            Reason::TimedOut,
-            format!(
-                "work on the node took longer than {} s and was given up; what runs on the node was left as it was",
-                limit.as_secs()
-            ),
-        )
-    };
+) -> Option<T> {
     match tokio::time::timeout(limit, tokio::task::spawn_blocking(work)).await {
-        Ok(Ok(value)) => Ok((value, cutter)),
+        Ok(Ok(value)) => Some(value),
         Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The process is ending, or time is up. The cutter goes with this function.
-        Ok(Err(_)) | Err(_) => Err(given_up()),
+        // The process is ending, or time is up.
+        Ok(Err(_)) | Err(_) => None,
     }
 }
 
@@ -400,25 +390,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             while stream.write_all(&[b'A'; 4096]).is_ok() {}
         });
-        let pem = openssl::rsa::Rsa::generate(2048)
-            .unwrap()
-            .private_key_to_pem()
-            .unwrap();
-        let secret = crate::index::Secret {
-            data: [("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))].into(),
-        };
-        let target = Target {
-            node: "win-1".to_owned(),
-            address: "127.0.0.1".to_owned(),
-            port,
-            user: "Administrator".to_owned(),
-            key: crate::node::check_private_key(Some(&secret), "ns").unwrap(),
-            pin: None,
-            desired: Err(NodeError::new(
-                Reason::InvalidServices,
-                "not of interest here",
-            )),
-        };
+        let target = Target::of_test_host(port);
         let Err(error) = connect(&target, Duration::from_millis(300)).await else {
             panic!("there is no SSH server")
         };

@@ -298,40 +298,12 @@ mod tests {
         );
     }
 
-    /// A host that takes connections and never says a word.
-    fn silent_host() -> (std::net::TcpListener, Assignment) {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let pem = openssl::rsa::Rsa::generate(2048)
-            .unwrap()
-            .private_key_to_pem()
-            .unwrap();
-        let secret = crate::index::Secret {
-            data: BTreeMap::from([("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))]),
-        };
-        let target = Target {
-            node: "win-1".to_owned(),
-            address: "127.0.0.1".to_owned(),
-            port: listener.local_addr().unwrap().port(),
-            user: "Administrator".to_owned(),
-            key: crate::node::check_private_key(Some(&secret), "ns").unwrap(),
-            pin: None,
-            desired: Err(NodeError::new(
-                Reason::InvalidServices,
-                "not of interest here",
-            )),
-        };
-        (
-            listener,
-            Assignment {
-                target,
-                interval: Duration::from_secs(300),
-            },
-        )
-    }
-
     #[tokio::test]
     async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
-        let (listener, assignment) = silent_host();
+        // A host that takes connections and never says a word.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::of_test_host(listener.local_addr().unwrap().port());
+        let interval = Duration::from_secs(300);
         let payload = tempfile::tempdir().unwrap();
         let sum = crate::payload::sha256_hex(b"x");
         std::fs::write(payload.path().join("x"), b"x").unwrap();
@@ -347,16 +319,13 @@ mod tests {
             observations.clone(),
             Metrics::default(),
         );
-        let plan = NodePlan::Visit(Box::new(assignment.target));
-        workers.assign(
-            &BTreeMap::from([("win-1".to_owned(), plan)]),
-            assignment.interval,
-        );
+        let plan = NodePlan::Visit(Box::new(target));
+        workers.assign(&BTreeMap::from([("win-1".to_owned(), plan)]), interval);
         // The host goes on taking connections: a task that goes on would find it as silent as before.
         let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
             .await
             .unwrap();
-        workers.assign(&BTreeMap::new(), assignment.interval);
+        workers.assign(&BTreeMap::new(), interval);
         let ended = tokio::time::timeout(Duration::from_secs(10), workers.tasks.join_next()).await;
         assert!(
             ended.unwrap().unwrap().is_ok(),

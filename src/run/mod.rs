@@ -253,13 +253,7 @@ impl Controller {
 
     fn unread(&self) -> String {
         let cluster = self.shared.read();
-        let mut unread: Vec<String> = cluster
-            .unread()
-            .into_iter()
-            .map(|(kind, problem)| {
-                problem.map_or_else(|| kind.to_owned(), |problem| format!("{kind} ({problem})"))
-            })
-            .collect();
+        let mut unread: Vec<String> = cluster.unread().iter().map(ToString::to_string).collect();
         if !cluster.knows_configuration() {
             unread.push("the operator's namespace".to_owned());
         }

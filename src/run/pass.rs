@@ -256,7 +256,7 @@ fn decide(
         && cluster
             .unread()
             .iter()
-            .any(|(_, problem)| problem.is_some())
+            .any(|unread| unread.problem.is_some())
     {
         // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
         Some((previous, with_verdict(&before, &report.verdict, when)))

@@ -208,7 +208,10 @@ impl OperatorCommand {
         let child = command
             .spawn()
             .with_context(|| format!("starting {}", self.binary.display()))?;
-        Ok(Operator { child, guardian })
+        Ok(Operator {
+            child,
+            _guardian: guardian,
+        })
     }
 }
 
@@ -216,7 +219,8 @@ impl OperatorCommand {
 #[derive(Debug)]
 pub struct Operator {
     child: Child,
-    guardian: Guardian,
+    /// Ends the process, whatever becomes of this one.
+    _guardian: Guardian,
 }
 
 impl Operator {
@@ -245,11 +249,5 @@ impl Operator {
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
-    }
-
-    /// Its own folder for temporary files.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        self.guardian.dir()
     }
 }
