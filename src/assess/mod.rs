@@ -53,6 +53,8 @@ pub fn assess(cluster: &Cluster, gate: UpgradeGate) -> ReadinessReport {
                     .filter(|(_, nodes)| nodes.contains(name))
                     .map(|(driver, _)| driver.clone())
                     .collect(),
+                ready: csi_node.is_some() && !missing.values().any(|nodes| nodes.contains(name)),
+                findings: Vec::new(),
                 needs_csi_proxy: csi_proxy_users.contains(name),
             }
         })
@@ -70,9 +72,16 @@ pub fn assess(cluster: &Cluster, gate: UpgradeGate) -> ReadinessReport {
         verdict::unknown(&unread)
     };
     ReadinessReport {
+        api_version: report::API_VERSION.to_owned(),
+        kind: report::KIND.to_owned(),
+        cluster: report::ClusterFacts {
+            kubernetes_version: None,
+            windows_nodes: nodes.len(),
+        },
         verdict,
         nodes,
         volumes,
+        drivers: Vec::new(),
         findings,
     }
 }

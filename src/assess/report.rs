@@ -2,16 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The report's `apiVersion`.
+pub const API_VERSION: &str = "windowsstorage.dev/v1alpha1";
+/// The report's `kind`.
+pub const KIND: &str = "ReadinessReport";
+
 /// The whole judgement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessReport {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// [`KIND`].
+    pub kind: String,
+    /// What was judged.
+    pub cluster: ClusterFacts,
     /// Whether the cluster may be upgraded.
     pub verdict: Verdict,
     /// The Windows nodes, by name.
     pub nodes: Vec<NodeReadiness>,
     /// The volumes of Windows workloads that need a driver or are in-tree.
     pub volumes: Vec<VolumeUse>,
+    /// The drivers that some Windows workload needs or some Windows node has, by name.
+    pub drivers: Vec<DriverReadiness>,
     /// What else is worth knowing.
     pub findings: Vec<Finding>,
 }
@@ -21,6 +34,16 @@ impl ReadinessReport {
     pub fn blocking(&self) -> impl Iterator<Item = &VolumeUse> {
         self.volumes.iter().filter(|volume| volume.blocking)
     }
+}
+
+/// What was judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterFacts {
+    /// The API server's version, or the highest kubelet version where only files were read.
+    pub kubernetes_version: Option<String>,
+    /// How many Windows nodes there are.
+    pub windows_nodes: usize,
 }
 
 /// Whether the cluster may be upgraded, and why.
@@ -104,8 +127,31 @@ pub struct NodeReadiness {
     pub drivers: Vec<String>,
     /// The drivers that are needed and not registered on it.
     pub missing_drivers: Vec<String>,
-    /// Whether a live pod on it mounts one of csi-proxy's pipes.
+    /// CSINode there, no driver missing, and csi-proxy running where it is needed and that can be known.
+    pub ready: bool,
+    /// What is wrong with it, and why drivers are missing on it.
+    pub findings: Vec<Finding>,
+    /// Whether csi-proxy has to run on it: a live pod there mounts one of its pipes, or the administrator says so.
+    #[serde(skip)]
     pub needs_csi_proxy: bool,
+}
+
+/// One CSI driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriverReadiness {
+    /// The driver's name.
+    pub name: String,
+    /// The Windows nodes on which it is registered.
+    pub registered_on: Vec<String>,
+    /// The Windows nodes on which it is needed and not registered.
+    pub missing_on: Vec<String>,
+    /// Its DaemonSet for Windows nodes, as `namespace/name`.
+    pub daemon_set: Option<String>,
+    /// The pipes of csi-proxy that the DaemonSet mounts, without `\\.\pipe\`.
+    pub csi_proxy_pipes: Vec<String>,
+    /// Why it is missing, and what to do about it.
+    pub findings: Vec<Finding>,
 }
 
 /// A volume of a Windows workload.

@@ -318,6 +318,8 @@ mod tests {
             csi_node: true,
             drivers: vec![],
             missing_drivers: vec![],
+            ready: true,
+            findings: Vec::new(),
             needs_csi_proxy: true,
         }
     }
