@@ -11,6 +11,7 @@ pub mod deadline;
 pub mod gate;
 pub mod index;
 pub mod node;
+pub mod objects;
 pub mod payload;
 pub mod run;
 pub mod serve;

@@ -13,7 +13,7 @@ pub use windows_node_storage::{
     CsiProxyStatus, WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    Counts, CsiProxySpec, Management, SshSpec, UpgradeGate, Verdict, WindowsStorage,
+    Counts, CsiProxyNeed, CsiProxySpec, Management, SshSpec, UpgradeGate, Verdict, WindowsStorage,
     WindowsStorageSpec, WindowsStorageStatus,
 };
 

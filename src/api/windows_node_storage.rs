@@ -79,6 +79,14 @@ pub struct CsiProxyStatus {
     pub restarts: u32,
 }
 
+impl CsiProxyStatus {
+    /// Whether it runs and all of its pipes are open.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.service_state == "Running" && self.missing_pipes.is_empty() && self.open_pipes > 0
+    }
+}
+
 /// Conditions merge by type for whoever applies them from outside.
 pub(super) fn conditions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({

@@ -60,6 +60,9 @@ pub struct CsiProxySpec {
     /// Who looks after csi-proxy on the nodes.
     #[serde(default)]
     pub management: Management,
+    /// On which Windows nodes csi-proxy has to run for the node to count as ready.
+    #[serde(default)]
+    pub needed: CsiProxyNeed,
     /// Further flags for csi-proxy, each one flag such as -kubelet-path=D:\kubelet. No spaces and no quotes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -82,6 +85,16 @@ pub enum Management {
     Managed,
     /// Somebody else does; nodes are watched and never touched.
     External,
+}
+
+/// On which Windows nodes csi-proxy has to run for the node to count as ready.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CsiProxyNeed {
+    /// Where a pod mounts one of its pipes. Drivers in HostProcess containers do without it.
+    #[default]
+    WhereMounted,
+    /// On every Windows node.
+    Always,
 }
 
 /// How the operator logs in to nodes.

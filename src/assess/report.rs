@@ -214,3 +214,15 @@ pub struct Finding {
     /// What it is and what to do.
     pub message: String,
 }
+
+impl Finding {
+    /// A finding.
+    #[must_use]
+    pub fn new(code: &'static str, object: String, message: String) -> Self {
+        Self {
+            code: code.to_owned(),
+            object,
+            message,
+        }
+    }
+}

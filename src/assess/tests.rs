@@ -1,8 +1,9 @@
 use super::*;
+use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 use crate::assess::report::{Reason, Source, Upgradeable, Verdict};
 use crate::index::{
-    Claim, CsiNode, Node, PersistentVolume, PodVolume, PodVolumeSource, StorageClass, Unread,
-    VolumeType,
+    Claim, CsiNode, Node, ObjectKey, PersistentVolume, Pod, PodVolume, PodVolumeSource,
+    StorageClass, Unread, VolumeType,
 };
 
 const AZURE_FILE: &str = "file.csi.azure.com";
@@ -19,12 +20,12 @@ impl Builder {
             operating_system: "windows".to_owned(),
             ..Node::default()
         };
-        self.cluster.nodes.apply(name.to_owned(), node);
+        self.cluster.nodes.apply(name.into(), node);
         if let Some(drivers) = drivers {
-            let drivers = drivers.iter().map(|driver| (*driver).to_owned()).collect();
+            let drivers = drivers.iter().map(|driver| (*driver).into()).collect();
             self.cluster
                 .csi_nodes
-                .apply(name.to_owned(), CsiNode { drivers });
+                .apply(name.into(), CsiNode { drivers });
         }
         self
     }
@@ -34,15 +35,15 @@ impl Builder {
             operating_system: "linux".to_owned(),
             ..Node::default()
         };
-        self.cluster.nodes.apply(name.to_owned(), node);
+        self.cluster.nodes.apply(name.into(), node);
         self
     }
 
     fn pod(mut self, name: &str, node: Option<&str>, source: PodVolumeSource) -> Self {
         let pod = Pod {
-            node_name: node.map(str::to_owned),
+            node_name: node.map(Into::into),
             volumes: vec![PodVolume {
-                name: "data".to_owned(),
+                name: "data".into(),
                 source,
             }],
             ..Pod::default()
@@ -53,8 +54,8 @@ impl Builder {
 
     fn claim(mut self, name: &str, volume: Option<&str>, class: Option<&str>) -> Self {
         let claim = Claim {
-            volume_name: volume.map(str::to_owned),
-            storage_class: class.map(str::to_owned),
+            volume_name: volume.map(Into::into),
+            storage_class: class.map(Into::into),
             provisioner: None,
         };
         self.cluster
@@ -65,19 +66,23 @@ impl Builder {
 
     fn volume(mut self, name: &str, field: &str) -> Self {
         let source = plugins::by_field(field).map(VolumeType::InTree);
-        self.cluster
-            .volumes
-            .apply(name.to_owned(), PersistentVolume { source });
+        self.cluster.volumes.apply(
+            name.into(),
+            PersistentVolume {
+                source,
+                goes_with_claim: false,
+            },
+        );
         self
     }
 
     fn class(mut self, name: &str, provisioner: &str, default_since: Option<i64>) -> Self {
         let class = StorageClass {
-            provisioner: provisioner.to_owned(),
+            provisioner: provisioner.into(),
             is_default: default_since.is_some(),
             created: default_since.unwrap_or_default(),
         };
-        self.cluster.classes.apply(name.to_owned(), class);
+        self.cluster.classes.apply(name.into(), class);
         self
     }
 
@@ -90,12 +95,26 @@ impl Builder {
         self.cluster.volumes.finish();
         self.cluster.classes.finish();
         self.cluster.settings.finish();
+        self.cluster.runtime_classes.finish();
+        for (_, table) in self.cluster.owners.tables_mut() {
+            table.finish();
+        }
         self.cluster
     }
 
     fn report(self) -> ReadinessReport {
-        assess(&self.read(), UpgradeGate::Enforce)
+        assess(&mut self.read())
     }
+}
+
+fn with_gate(mut cluster: Cluster, upgrade_gate: UpgradeGate) -> Cluster {
+    let spec = WindowsStorageSpec {
+        upgrade_gate,
+        ..WindowsStorageSpec::default()
+    };
+    let settings = WindowsStorage::new(SETTINGS_NAME, spec);
+    cluster.settings.apply(SETTINGS_NAME.to_owned(), settings);
+    cluster
 }
 
 fn inline(field: &str) -> PodVolumeSource {
@@ -103,7 +122,7 @@ fn inline(field: &str) -> PodVolumeSource {
 }
 
 fn claim(name: &str) -> PodVolumeSource {
-    PodVolumeSource::Claim(name.to_owned())
+    PodVolumeSource::Claim(name.into())
 }
 
 fn verdict(report: &ReadinessReport) -> (Upgradeable, Reason) {
@@ -112,9 +131,8 @@ fn verdict(report: &ReadinessReport) -> (Upgradeable, Reason) {
 
 #[test]
 fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
-    let cluster = Cluster::default();
     for gate in [UpgradeGate::Enforce, UpgradeGate::Ignore] {
-        let report = assess(&cluster, gate);
+        let report = assess(&mut with_gate(Cluster::default(), gate));
         assert_eq!(
             verdict(&report),
             (Upgradeable::False, Reason::ReadinessUnknown)
@@ -125,7 +143,7 @@ fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
     one_missing
         .pods
         .fail("reading it is forbidden: no".to_owned());
-    let report = assess(&one_missing, UpgradeGate::Ignore);
+    let report = assess(&mut with_gate(one_missing, UpgradeGate::Ignore));
     assert_eq!(
         verdict(&report),
         (Upgradeable::False, Reason::ReadinessUnknown)
@@ -269,14 +287,14 @@ fn an_administrator_can_accept_the_risk_and_it_stays_named() {
         .node("w", Some(&[]))
         .pod("p", Some("w"), inline("azureFile"))
         .read();
-    let report = assess(&cluster, UpgradeGate::Ignore);
+    let report = assess(&mut with_gate(cluster, UpgradeGate::Ignore));
     assert_eq!(verdict(&report), (Upgradeable::True, Reason::Override));
     assert!(report.verdict.message.contains("pod shop/p") && report.volumes[0].blocking);
 }
 
 #[test]
 fn a_csi_volume_concerns_the_nodes_that_use_it_and_never_holds() {
-    let csi = PodVolumeSource::Inline(VolumeType::Csi("smb.csi.k8s.io".to_owned()));
+    let csi = PodVolumeSource::Inline(VolumeType::Csi("smb.csi.k8s.io".into()));
     let report = Builder::default()
         .node("w1", Some(&[]))
         .node("w2", Some(&[]))
@@ -343,8 +361,11 @@ fn the_newest_default_class_stands_in_and_an_empty_class_stands_for_none() {
 
 #[test]
 fn an_ephemeral_volume_is_its_claim_or_else_its_template() {
-    let ephemeral = || PodVolumeSource::Ephemeral {
-        storage_class: Some("sc".to_owned()),
+    let ephemeral = || {
+        PodVolumeSource::Ephemeral(Claim {
+            storage_class: Some("sc".into()),
+            ..Claim::default()
+        })
     };
     let template = Builder::default()
         .node("w", Some(&[]))
@@ -389,14 +410,14 @@ fn pods_that_mount_a_pipe_make_csi_proxy_needed_on_their_node() {
         .node("w2", Some(&[]))
         .read();
     let pod = Pod {
-        node_name: Some("w2".to_owned()),
+        node_name: Some("w2".into()),
         csi_proxy_pipes: vec!["csi-proxy-disk-v1".to_owned()],
         ..Pod::default()
     };
     cluster
         .pods
         .apply(ObjectKey::new("kube-system", "driver"), pod);
-    let report = assess(&cluster, UpgradeGate::Enforce);
+    let report = assess(&mut cluster);
     assert_eq!(
         report
             .nodes

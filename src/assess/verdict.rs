@@ -1,58 +1,70 @@
 //! The verdict: the first row of the table that fits.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::api::UpgradeGate;
-use crate::assess::report::{NodeReadiness, Reason, Upgradeable, Verdict, VolumeUse};
-use crate::index::Unread;
+use crate::assess::report::{Reason, Upgradeable, Verdict};
+use crate::assess::volumes::Resolved;
+use crate::index::{Name, Unread, WorkloadKey};
 
 /// How many volumes a message names before it only counts.
-const NAMED_VOLUMES: usize = 10;
+pub const NAMED_VOLUMES: usize = 10;
 /// How many nodes a message names for one volume before it only counts.
 const NAMED_NODES: usize = 10;
 /// What an `OperatorCondition` takes.
 const MESSAGE_LIMIT: usize = 32_768;
 
+/// What the verdict on complete inputs follows from.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// How many Windows nodes there are.
+    pub windows_nodes: usize,
+    /// How many in-tree volumes Windows workloads use.
+    pub in_tree: usize,
+    /// How many of them no driver takes over.
+    pub abandoned: usize,
+    /// The Windows nodes without a CSINode object.
+    pub without_csi_node: &'a BTreeSet<Name>,
+    /// How many volumes hold upgrades.
+    pub blocking: usize,
+    /// The first [`NAMED_VOLUMES`] of those, as [`name_volume`] names them.
+    pub named: Vec<String>,
+}
+
 /// Judges complete inputs.
 #[must_use]
-pub fn verdict(nodes: &[NodeReadiness], volumes: &[VolumeUse], gate: UpgradeGate) -> Verdict {
-    let in_tree = volumes.iter().filter(|volume| volume.in_tree).count();
-    if nodes.is_empty() {
+pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
+    if facts.windows_nodes == 0 {
         return go(
             Reason::NoWindowsNodes,
             "the cluster has no Windows nodes".to_owned(),
         );
     }
-    if in_tree == 0 {
+    if facts.in_tree == 0 {
         return go(
             Reason::NoInTreeVolumes,
             "no Windows workload uses an in-tree volume".to_owned(),
         );
     }
-    let without_csi_node: Vec<&str> = nodes
-        .iter()
-        .filter(|node| !node.csi_node)
-        .map(|node| node.name.as_str())
-        .collect();
-    let blocking: Vec<&VolumeUse> = volumes.iter().filter(|volume| volume.blocking).collect();
-    if blocking.iter().any(|volume| volume.csi_driver.is_none()) {
-        return hold(Reason::NoCSIMigration, name_volumes(&blocking), gate);
+    if facts.abandoned > 0 {
+        return hold(Reason::NoCSIMigration, name_volumes(facts), gate);
     }
-    if !without_csi_node.is_empty() {
+    if !facts.without_csi_node.is_empty() {
         let message = format!(
             "no CSINode object for {}: is the kubelet there running and registered? {}",
-            list(&without_csi_node, NAMED_NODES),
-            name_volumes(&blocking)
+            list(facts.without_csi_node),
+            name_volumes(facts)
         );
         return hold(Reason::CSINodeMissing, message, gate);
     }
-    if !blocking.is_empty() {
-        return hold(Reason::DriversMissing, name_volumes(&blocking), gate);
+    if facts.blocking > 0 {
+        return hold(Reason::DriversMissing, name_volumes(facts), gate);
     }
     let message = format!(
-        "the CSI drivers that take over the {in_tree} in-tree volume(s) of Windows workloads are registered on all {} \
+        "the CSI drivers that take over the {} in-tree volume(s) of Windows workloads are registered on all {} \
          Windows node(s)",
-        nodes.len()
+        facts.in_tree, facts.windows_nodes
     );
     go(Reason::DriversRegistered, message)
 }
@@ -115,15 +127,9 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
     }
 }
 
-fn name_volumes(blocking: &[&VolumeUse]) -> String {
-    let mut message = String::new();
-    for volume in blocking.iter().take(NAMED_VOLUMES) {
-        if !message.is_empty() {
-            message.push_str("; ");
-        }
-        message.push_str(&name_volume(volume));
-    }
-    let more = blocking.len().saturating_sub(NAMED_VOLUMES);
+fn name_volumes(facts: &Facts<'_>) -> String {
+    let mut message = facts.named.join("; ");
+    let more = facts.blocking.saturating_sub(facts.named.len());
     if more > 0 {
         // Writing to a String does not fail.
         let _ = write!(message, "; and {more} more");
@@ -131,40 +137,46 @@ fn name_volumes(blocking: &[&VolumeUse]) -> String {
     message
 }
 
-fn name_volume(volume: &VolumeUse) -> String {
-    let workload = &volume.workload;
-    let kind = workload.kind.to_lowercase();
-    let plugin = volume.plugin.as_deref().unwrap_or("CSI");
-    let what = match (&volume.persistent_volume, &volume.persistent_volume_claim) {
-        (Some(name), _) => format!("PersistentVolume {name}"),
-        (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
-        (None, None) => format!("volume {}", volume.volume),
-    };
-    let subject = format!("{kind} {}/{}", workload.namespace, workload.name);
-    match &volume.csi_driver {
-        Some(driver) => {
-            let missing: Vec<&str> = volume.missing_on.iter().map(String::as_str).collect();
-            format!(
-                "{subject}: {what} ({plugin}) needs {driver}, missing on {}",
-                list(&missing, NAMED_NODES)
-            )
+/// Names a volume that holds upgrades, with the nodes on which its driver is missing.
+#[must_use]
+pub fn name_volume(
+    workload: &WorkloadKey,
+    volume: &Resolved,
+    missing: Option<&BTreeSet<Name>>,
+) -> String {
+    let kind = workload.kind.as_str().to_lowercase();
+    let plugin = volume.plugin().map_or("CSI", |plugin| plugin.name);
+    let subject = format!("{kind} {}", workload.object);
+    match (volume.driver(), missing) {
+        (Some(driver), Some(missing)) => {
+            let what = match (&volume.persistent_volume, &volume.claim) {
+                (Some(name), _) => format!("PersistentVolume {name}"),
+                (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
+                (None, None) => format!("volume {}", volume.volume),
+            };
+            let missing = list(missing);
+            format!("{subject}: {what} ({plugin}) needs {driver}, missing on {missing}")
         }
-        None => format!(
+        _ => format!(
             "{subject}: volume {} ({plugin}) has no CSI driver that takes over",
             volume.volume
         ),
     }
 }
 
-fn list(names: &[&str], most: usize) -> String {
-    let mut text = names
-        .iter()
-        .take(most)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > most {
-        let _ = write!(text, " and {} more", names.len() - most);
+/// Names nodes, and counts those that are too many to name.
+#[must_use]
+pub fn list(names: &BTreeSet<Name>) -> String {
+    let mut text = String::new();
+    for (number, name) in names.iter().take(NAMED_NODES).enumerate() {
+        if number > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(name);
+    }
+    if names.len() > NAMED_NODES {
+        // Writing to a String does not fail.
+        let _ = write!(text, " and {} more", names.len() - NAMED_NODES);
     }
     text
 }

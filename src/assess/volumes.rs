@@ -1,24 +1,26 @@
 //! From a Windows workload's volumes to the drivers that they need.
 
+use crate::assess::assessment::Dependency;
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
 use crate::index::{
-    Claim, Cluster, ObjectKey, Pod, PodVolume, PodVolumeSource, StorageClass, VolumeType,
+    Claim, ClaimTemplate, Cluster, Name, ObjectKey, PodVolume, PodVolumeSource, VolumeType,
+    WorkloadKey, WorkloadKind,
 };
 
 /// A volume and what serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// Its name in the pod.
-    pub volume: String,
+    pub volume: Name,
     /// How it was found.
     pub source: Source,
-    /// The claim.
-    pub claim: Option<String>,
+    /// The claim, where its name is known.
+    pub claim: Option<Name>,
     /// The `PersistentVolume`.
-    pub persistent_volume: Option<String>,
+    pub persistent_volume: Option<Name>,
     /// The class.
-    pub storage_class: Option<String>,
+    pub storage_class: Option<Name>,
     /// What serves it.
     pub served_by: VolumeType,
 }
@@ -43,151 +45,252 @@ impl Resolved {
     }
 }
 
-/// What the volumes of a pod come to: those that need a driver or are in-tree, and what is wrong with others.
+/// What the volumes of a workload come to.
+#[derive(Clone, Debug, Default)]
+pub struct Resolution {
+    /// Those that need a driver or are in-tree, by volume and claim.
+    pub rows: Vec<Resolved>,
+    /// What is wrong with others.
+    pub findings: Vec<Finding>,
+    /// What was looked up: when it changes, this is to be done again.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// What resolving looks things up in.
+#[derive(Clone, Copy)]
+pub struct Lookup<'a> {
+    /// The objects.
+    pub cluster: &'a Cluster,
+    /// The default class.
+    pub default_class: Option<&'a Name>,
+    /// Whether the cluster itself shows a CSI driver of that name.
+    pub shows_driver: &'a dyn Fn(&str) -> bool,
+}
+
+/// Resolves the volumes of a pod or a template, and the claim templates of a StatefulSet.
 #[must_use]
-pub fn resolve_pod(cluster: &Cluster, key: &ObjectKey, pod: &Pod) -> (Vec<Resolved>, Vec<Finding>) {
-    let mut findings = Vec::new();
-    let resolved = pod
-        .volumes
-        .iter()
-        .filter_map(|volume| resolve(cluster, key, volume, &mut findings))
-        .collect::<Vec<_>>();
-    (resolved, findings)
-}
-
-fn resolve(
-    cluster: &Cluster,
-    pod: &ObjectKey,
-    volume: &PodVolume,
-    findings: &mut Vec<Finding>,
-) -> Option<Resolved> {
-    match &volume.source {
-        PodVolumeSource::Inline(served_by) => Some(Resolved {
-            volume: volume.name.clone(),
-            source: Source::Inline,
-            claim: None,
-            persistent_volume: None,
-            storage_class: None,
-            served_by: served_by.clone(),
-        }),
-        PodVolumeSource::Claim(name) => {
-            let key = ObjectKey::new(&pod.namespace, name);
-            let Some(claim) = cluster.claims.get(&key) else {
-                findings.push(Finding {
-                    code: "PersistentVolumeClaimNotFound".to_owned(),
-                    object: format!("PersistentVolumeClaim/{key}"),
-                    message: format!(
-                        "pod {pod} uses the claim {name} in its volume {}, but there is no such claim; create it or \
-                         remove the volume",
-                        volume.name
-                    ),
-                });
-                return None;
-            };
-            resolve_claim(cluster, &key, claim, volume, findings)
-        }
-        PodVolumeSource::Ephemeral { storage_class } => {
-            let key = ObjectKey::new(&pod.namespace, format!("{}-{}", pod.name, volume.name));
-            let from_template = Claim {
-                storage_class: storage_class.clone(),
-                ..Claim::default()
-            };
-            let claim = cluster.claims.get(&key).unwrap_or(&from_template);
-            resolve_claim(cluster, &key, claim, volume, findings)
-        }
-    }
-}
-
-fn resolve_claim(
-    cluster: &Cluster,
-    key: &ObjectKey,
-    claim: &Claim,
-    volume: &PodVolume,
-    findings: &mut Vec<Finding>,
-) -> Option<Resolved> {
-    let found =
-        |source, persistent_volume: Option<&String>, class: Option<&str>, served_by| Resolved {
-            volume: volume.name.clone(),
-            source,
-            claim: Some(key.name.clone()),
-            persistent_volume: persistent_volume.cloned(),
-            storage_class: class.filter(|name| !name.is_empty()).map(str::to_owned),
-            served_by,
-        };
-    if let Some(name) = &claim.volume_name {
-        let Some(persistent_volume) = cluster.volumes.get(name) else {
-            findings.push(Finding {
-                code: "PersistentVolumeNotFound".to_owned(),
-                object: format!("PersistentVolumeClaim/{key}"),
-                message: format!(
-                    "the claim {key} is bound to the PersistentVolume {name}, but there is no such volume; its data \
-                     is out of reach until the volume is there again"
-                ),
-            });
-            return None;
-        };
-        let served_by = persistent_volume.source.clone()?;
-        return Some(found(
-            Source::PersistentVolume,
-            Some(name),
-            claim.storage_class.as_deref(),
-            served_by,
-        ));
-    }
-    let (class_name, provisioner) = match &claim.storage_class {
-        Some(name) if name.is_empty() => return None,
-        Some(name) => match (cluster.classes.get(name), &claim.provisioner) {
-            (Some(class), _) => (name.as_str(), class.provisioner.as_str()),
-            (None, Some(noted)) => (name.as_str(), noted.as_str()),
-            (None, None) => {
-                findings.push(Finding {
-                    code: "StorageClassNotFound".to_owned(),
-                    object: format!("StorageClass/{name}"),
-                    message: format!(
-                        "the claim {key} asks for the StorageClass {name}, but there is no such class; create it, or \
-                         delete the claim and make it anew with a class that exists"
-                    ),
-                });
-                return None;
-            }
-        },
-        None => {
-            let (name, class) = default_class(cluster)?;
-            (name.as_str(), class.provisioner.as_str())
-        }
+pub fn resolve(
+    lookup: Lookup<'_>,
+    workload: &WorkloadKey,
+    volumes: &[PodVolume],
+    claim_templates: &[ClaimTemplate],
+) -> Resolution {
+    let mut resolver = Resolver {
+        lookup,
+        workload,
+        found: Resolution::default(),
     };
-    let served_by = provisioned_type(cluster, provisioner)?;
-    Some(found(
-        Source::StorageClass,
-        None,
-        Some(class_name),
-        served_by,
-    ))
-}
-
-/// The default class: of several the newest, then the first by name, as Kubernetes chooses.
-fn default_class(cluster: &Cluster) -> Option<(&String, &StorageClass)> {
-    cluster
-        .classes
-        .iter()
-        .filter(|(_, class)| class.is_default)
-        .min_by(|(left_name, left), (right_name, right)| {
-            right
-                .created
-                .cmp(&left.created)
-                .then_with(|| left_name.cmp(right_name))
-        })
-}
-
-fn provisioned_type(cluster: &Cluster, provisioner: &str) -> Option<VolumeType> {
-    if let Some(plugin) = plugins::by_name(provisioner) {
-        return Some(VolumeType::InTree(plugin));
+    for volume in volumes {
+        resolver.volume(volume);
     }
-    let is_driver = plugins::is_known_driver(provisioner)
-        || cluster.csi_drivers.get(provisioner).is_some()
-        || cluster
-            .csi_nodes
-            .iter()
-            .any(|(_, csi_node)| csi_node.drivers.contains(provisioner));
-    is_driver.then(|| VolumeType::Csi(provisioner.to_owned()))
+    for template in claim_templates {
+        resolver.claim_template(template);
+    }
+    let mut found = resolver.found;
+    found
+        .rows
+        .sort_by(|left, right| (&left.volume, &left.claim).cmp(&(&right.volume, &right.claim)));
+    found
+}
+
+struct Resolver<'a> {
+    lookup: Lookup<'a>,
+    workload: &'a WorkloadKey,
+    found: Resolution,
+}
+
+impl Resolver<'_> {
+    fn volume(&mut self, volume: &PodVolume) {
+        match &volume.source {
+            PodVolumeSource::Inline(served_by) => self.found.rows.push(Resolved {
+                volume: volume.name.clone(),
+                source: Source::Inline,
+                claim: None,
+                persistent_volume: None,
+                storage_class: None,
+                served_by: served_by.clone(),
+            }),
+            PodVolumeSource::Claim(name) => self.named_claim(&volume.name, name),
+            PodVolumeSource::Ephemeral(template) => self.ephemeral(&volume.name, template),
+        }
+    }
+
+    fn named_claim(&mut self, volume: &Name, name: &Name) {
+        let key = ObjectKey::new(self.workload.object.namespace.clone(), name.clone());
+        let claim = self.lookup.cluster.claims.get(&key);
+        match claim {
+            Some(claim) => self.claim(volume, Some(&key), claim),
+            None => self.find(
+                "PersistentVolumeClaimNotFound",
+                format!("PersistentVolumeClaim/{key}"),
+                format!(
+                    "{} uses the claim {name} in its volume {volume}, but there is no such claim; create it or remove \
+                     the volume",
+                    self.workload
+                ),
+            ),
+        }
+        self.found.dependencies.push(Dependency::Claim(key));
+    }
+
+    /// The pod that will come from a template has no name yet, and so its claim has none.
+    fn ephemeral(&mut self, volume: &Name, template: &Claim) {
+        if self.workload.kind != WorkloadKind::Pod {
+            return self.claim(volume, None, template);
+        }
+        let pod = &self.workload.object;
+        let key = ObjectKey::new(pod.namespace.clone(), format!("{}-{volume}", pod.name));
+        let claim = self.lookup.cluster.claims.get(&key).unwrap_or(template);
+        self.claim(volume, Some(&key), claim);
+        self.found.dependencies.push(Dependency::Claim(key));
+    }
+
+    /// The claims that a StatefulSet has left, or else what the next one will be.
+    fn claim_template(&mut self, template: &ClaimTemplate) {
+        let set = &self.workload.object;
+        let stem = format!("{}-{}", template.name, set.name);
+        let first = ObjectKey::new(set.namespace.clone(), format!("{stem}-"));
+        let claims = &self.lookup.cluster.claims;
+        let mut left = claims
+            .from(&first)
+            .take_while(|(key, _)| {
+                key.namespace == first.namespace && key.name.starts_with(&*first.name)
+            })
+            .filter(|(key, _)| ordinal_stem(&key.name) == Some(&stem))
+            .peekable();
+        if left.peek().is_none() {
+            self.claim(&template.name, None, &template.claim);
+        }
+        for (key, claim) in left {
+            self.claim(&template.name, Some(key), claim);
+        }
+        let key = ObjectKey::new(set.namespace.clone(), stem);
+        self.found.dependencies.push(Dependency::ClaimsOf(key));
+    }
+
+    fn claim(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
+        if let Some(name) = &claim.volume_name {
+            self.bound(volume, key, claim, name);
+        } else {
+            self.unbound(volume, key, claim);
+        }
+    }
+
+    fn bound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim, name: &Name) {
+        self.found
+            .dependencies
+            .push(Dependency::Volume(name.clone()));
+        let Some(persistent_volume) = self.lookup.cluster.volumes.get(name) else {
+            let subject = self.claim_name(key);
+            return self.find(
+                "PersistentVolumeNotFound",
+                subject.clone(),
+                format!(
+                    "{subject} is bound to the PersistentVolume {name}, but there is no such volume; its data is out \
+                     of reach until the volume is there again"
+                ),
+            );
+        };
+        let Some(served_by) = persistent_volume.source.clone() else {
+            return;
+        };
+        self.found.rows.push(Resolved {
+            volume: volume.clone(),
+            source: Source::PersistentVolume,
+            claim: key.map(|key| key.name.clone()),
+            persistent_volume: Some(name.clone()),
+            storage_class: claim
+                .storage_class
+                .clone()
+                .filter(|class| !class.is_empty()),
+            served_by,
+        });
+    }
+
+    fn unbound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
+        let Some((class, provisioner)) = self.class_of(key, claim) else {
+            return;
+        };
+        let Some(served_by) = self.provisioned_type(&provisioner) else {
+            return;
+        };
+        self.found.rows.push(Resolved {
+            volume: volume.clone(),
+            source: Source::StorageClass,
+            claim: key.map(|key| key.name.clone()),
+            persistent_volume: None,
+            storage_class: Some(class),
+            served_by,
+        });
+    }
+
+    /// The class that a claim gets its volume from, and that class's provisioner.
+    fn class_of(&mut self, key: Option<&ObjectKey>, claim: &Claim) -> Option<(Name, Name)> {
+        let Lookup {
+            cluster,
+            default_class,
+            ..
+        } = self.lookup;
+        let Some(name) = &claim.storage_class else {
+            self.found.dependencies.push(Dependency::DefaultClass);
+            let name = default_class?;
+            let class = cluster.classes.get(name)?;
+            return Some((name.clone(), class.provisioner.clone()));
+        };
+        if name.is_empty() {
+            return None;
+        }
+        self.found
+            .dependencies
+            .push(Dependency::Class(name.clone()));
+        let class = cluster.classes.get(name).map(|class| &class.provisioner);
+        if let Some(provisioner) = class.or(claim.provisioner.as_ref()) {
+            return Some((name.clone(), provisioner.clone()));
+        }
+        let subject = self.claim_name(key);
+        self.find(
+            "StorageClassNotFound",
+            format!("StorageClass/{name}"),
+            format!(
+                "{subject} asks for the StorageClass {name}, but there is no such class; create it, or make the claim \
+                 anew with a class that exists"
+            ),
+        );
+        None
+    }
+
+    fn provisioned_type(&mut self, provisioner: &Name) -> Option<VolumeType> {
+        if let Some(plugin) = plugins::by_name(provisioner) {
+            return Some(VolumeType::InTree(plugin));
+        }
+        if plugins::is_known_driver(provisioner) {
+            return Some(VolumeType::Csi(provisioner.clone()));
+        }
+        self.found
+            .dependencies
+            .push(Dependency::Driver(provisioner.clone()));
+        (self.lookup.shows_driver)(provisioner).then(|| VolumeType::Csi(provisioner.clone()))
+    }
+
+    fn claim_name(&self, key: Option<&ObjectKey>) -> String {
+        match key {
+            Some(key) => format!("PersistentVolumeClaim/{key}"),
+            None => self.workload.to_string(),
+        }
+    }
+
+    fn find(&mut self, code: &'static str, object: String, message: String) {
+        self.found
+            .findings
+            .push(Finding::new(code, object, message));
+    }
+}
+
+/// The part before the ordinal of a claim that a StatefulSet has made: `data-web` of `data-web-0`.
+#[must_use]
+pub fn ordinal_stem(claim: &str) -> Option<&str> {
+    let (stem, ordinal) = claim.rsplit_once('-')?;
+    let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = ordinal == "0" || !ordinal.starts_with('0');
+    (is_number && is_plain).then_some(stem)
 }

@@ -1,37 +1,61 @@
 //! The cluster as plain data: what was read, and whether it is complete.
 
+mod driver_pods;
 mod objects;
+mod owners;
 mod table;
 
 use std::fmt;
 
+pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
 pub use objects::{
-    Claim, ConfigMap, CsiNode, Node, NodeAddress, ObjectKey, PersistentVolume, Pod, PodVolume,
-    PodVolumeSource, Secret, StorageClass, VolumeType,
+    Claim, ConfigMap, CsiNode, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
+    PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType, WindowsRequest,
 };
+pub use owners::{ClaimTemplate, Owner, WorkloadKey, WorkloadKind};
 pub use table::Table;
 
-use crate::api::{WindowsNodeStorageStatus, WindowsStorage};
+use crate::api::{CsiProxyNeed, UpgradeGate, WindowsNodeStorageStatus, WindowsStorage};
 
-/// Everything that the operator knows of the cluster.
+/// Where the cluster was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The API server.
+    #[default]
+    Api,
+    /// Files, which say nothing of what runs on nodes at present.
+    Files,
+}
+
+/// Everything that is known of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
+    /// Where it was read from.
+    pub read_from: ReadFrom,
+    /// The API server's version.
+    pub api_server_version: Option<String>,
     /// The operator's own namespace.
     pub namespace: String,
     /// Nodes by name.
-    pub nodes: Table<String, Node>,
+    pub nodes: Table<Name, Node>,
     /// `CSINodes` by name.
-    pub csi_nodes: Table<String, CsiNode>,
+    pub csi_nodes: Table<Name, CsiNode>,
     /// Names of `CSIDrivers`.
-    pub csi_drivers: Table<String, ()>,
-    /// Pods that have a volume of interest or mount one of csi-proxy's pipes.
+    pub csi_drivers: Table<Name, ()>,
+    /// Pods that have not ended and have a controller, a volume of interest, or a part in a CSI driver.
     pub pods: Table<ObjectKey, Pod>,
+    /// The objects that make pods, by kind.
+    pub owners: Owners,
     /// Claims.
     pub claims: Table<ObjectKey, Claim>,
     /// `PersistentVolumes` by name.
-    pub volumes: Table<String, PersistentVolume>,
+    pub volumes: Table<Name, PersistentVolume>,
     /// `StorageClasses` by name.
-    pub classes: Table<String, StorageClass>,
+    pub classes: Table<Name, StorageClass>,
+    /// `RuntimeClasses` by name.
+    pub runtime_classes: Table<Name, RuntimeClass>,
+    /// `ConfigMaps` with the feature switches of a CSI driver, in any namespace.
+    pub feature_switches: Table<ObjectKey, ConfigMap>,
     /// What the administrator wants: the object `cluster`.
     pub settings: Table<String, WindowsStorage>,
     /// The status that the operator itself has written per Windows node.
@@ -40,6 +64,76 @@ pub struct Cluster {
     pub config_maps: Table<String, ConfigMap>,
     /// The Secret with the SSH key.
     pub secrets: Table<String, Secret>,
+}
+
+/// The objects that make pods: one table a kind.
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    /// `CronJobs`.
+    pub cron_jobs: Table<ObjectKey, Owner>,
+    /// `DaemonSets`.
+    pub daemon_sets: Table<ObjectKey, Owner>,
+    /// `Deployments`.
+    pub deployments: Table<ObjectKey, Owner>,
+    /// `Jobs`.
+    pub jobs: Table<ObjectKey, Owner>,
+    /// `ReplicaSets`.
+    pub replica_sets: Table<ObjectKey, Owner>,
+    /// `ReplicationControllers`.
+    pub replication_controllers: Table<ObjectKey, Owner>,
+    /// `StatefulSets`.
+    pub stateful_sets: Table<ObjectKey, Owner>,
+}
+
+impl Owners {
+    /// All kinds and their tables.
+    #[must_use]
+    pub fn tables(&self) -> [(WorkloadKind, &Table<ObjectKey, Owner>); 7] {
+        [
+            (WorkloadKind::CronJob, &self.cron_jobs),
+            (WorkloadKind::DaemonSet, &self.daemon_sets),
+            (WorkloadKind::Deployment, &self.deployments),
+            (WorkloadKind::Job, &self.jobs),
+            (WorkloadKind::ReplicaSet, &self.replica_sets),
+            (
+                WorkloadKind::ReplicationController,
+                &self.replication_controllers,
+            ),
+            (WorkloadKind::StatefulSet, &self.stateful_sets),
+        ]
+    }
+
+    /// The same, to change them.
+    pub fn tables_mut(&mut self) -> [(WorkloadKind, &mut Table<ObjectKey, Owner>); 7] {
+        [
+            (WorkloadKind::CronJob, &mut self.cron_jobs),
+            (WorkloadKind::DaemonSet, &mut self.daemon_sets),
+            (WorkloadKind::Deployment, &mut self.deployments),
+            (WorkloadKind::Job, &mut self.jobs),
+            (WorkloadKind::ReplicaSet, &mut self.replica_sets),
+            (
+                WorkloadKind::ReplicationController,
+                &mut self.replication_controllers,
+            ),
+            (WorkloadKind::StatefulSet, &mut self.stateful_sets),
+        ]
+    }
+
+    /// The owner of that key; a Pod is none.
+    #[must_use]
+    pub fn get(&self, key: &WorkloadKey) -> Option<&Owner> {
+        let table = match key.kind {
+            WorkloadKind::Pod => return None,
+            WorkloadKind::CronJob => &self.cron_jobs,
+            WorkloadKind::DaemonSet => &self.daemon_sets,
+            WorkloadKind::Deployment => &self.deployments,
+            WorkloadKind::Job => &self.jobs,
+            WorkloadKind::ReplicaSet => &self.replica_sets,
+            WorkloadKind::ReplicationController => &self.replication_controllers,
+            WorkloadKind::StatefulSet => &self.stateful_sets,
+        };
+        table.get(&key.object)
+    }
 }
 
 /// A kind that cannot be relied on.
@@ -81,41 +175,27 @@ impl Cluster {
             .collect()
     }
 
-    fn verdict_tables(&self) -> [(&'static str, bool, Option<&str>); 8] {
-        [
-            ("Node", self.nodes.is_complete(), self.nodes.problem()),
-            (
-                "CSINode",
-                self.csi_nodes.is_complete(),
-                self.csi_nodes.problem(),
-            ),
-            (
-                "CSIDriver",
-                self.csi_drivers.is_complete(),
-                self.csi_drivers.problem(),
-            ),
-            ("Pod", self.pods.is_complete(), self.pods.problem()),
-            (
-                "PersistentVolumeClaim",
-                self.claims.is_complete(),
-                self.claims.problem(),
-            ),
-            (
-                "PersistentVolume",
-                self.volumes.is_complete(),
-                self.volumes.problem(),
-            ),
-            (
-                "StorageClass",
-                self.classes.is_complete(),
-                self.classes.problem(),
-            ),
-            (
-                "WindowsStorage",
-                self.settings.is_complete(),
-                self.settings.problem(),
-            ),
-        ]
+    fn verdict_tables(&self) -> Vec<(&'static str, bool, Option<&str>)> {
+        fn state<'a, K: Ord + Clone, V: PartialEq>(
+            kind: &'static str,
+            table: &'a Table<K, V>,
+        ) -> (&'static str, bool, Option<&'a str>) {
+            (kind, table.is_complete(), table.problem())
+        }
+        let mut states = vec![
+            state("Node", &self.nodes),
+            state("CSINode", &self.csi_nodes),
+            state("CSIDriver", &self.csi_drivers),
+            state("Pod", &self.pods),
+            state("PersistentVolumeClaim", &self.claims),
+            state("PersistentVolume", &self.volumes),
+            state("StorageClass", &self.classes),
+            state("RuntimeClass", &self.runtime_classes),
+            state("WindowsStorage", &self.settings),
+        ];
+        let owners = self.owners.tables().into_iter();
+        states.extend(owners.map(|(kind, table)| state(kind.as_str(), table)));
+        states
     }
 
     /// Whether everything that work on nodes depends on has been read.
@@ -129,8 +209,33 @@ impl Cluster {
     }
 
     /// The Windows nodes, by name.
-    pub fn windows_nodes(&self) -> impl Iterator<Item = (&String, &Node)> {
+    pub fn windows_nodes(&self) -> impl Iterator<Item = (&Name, &Node)> {
         self.nodes.iter().filter(|(_, node)| node.is_windows())
+    }
+
+    /// Whether a pod or a template asks for Windows.
+    #[must_use]
+    pub fn asks_for_windows(&self, request: &WindowsRequest) -> bool {
+        request.by_itself
+            || request.runtime_class.as_ref().is_some_and(|name| {
+                self.runtime_classes
+                    .get(name)
+                    .is_some_and(|class| class.asks_for_windows)
+            })
+    }
+
+    /// Whether the administrator accepts the risk of upgrades.
+    #[must_use]
+    pub fn upgrade_gate(&self) -> UpgradeGate {
+        let settings = self.settings.get(crate::api::SETTINGS_NAME);
+        settings.map_or_else(UpgradeGate::default, |object| object.spec.upgrade_gate)
+    }
+
+    /// On which Windows nodes csi-proxy has to run.
+    #[must_use]
+    pub fn csi_proxy_need(&self) -> CsiProxyNeed {
+        let settings = self.settings.get(crate::api::SETTINGS_NAME);
+        settings.map_or_else(CsiProxyNeed::default, |object| object.spec.csi_proxy.needed)
     }
 
     /// What the administrator wants, by default everything at its default.

@@ -2,24 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
+use crate::index::driver_pods::{DriverPod, Taint};
+
+/// A name that many rows share.
+pub type Name = Arc<str>;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace.
-    pub namespace: String,
+    pub namespace: Name,
     /// The name.
-    pub name: String,
+    pub name: Name,
 }
 
 impl ObjectKey {
     /// The key of an object in a namespace.
     #[must_use]
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(namespace: impl Into<Name>, name: impl Into<Name>) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),
@@ -48,6 +53,10 @@ pub struct Node {
     pub managed_by_wmco: bool,
     /// `status.addresses`, in their order.
     pub addresses: Vec<NodeAddress>,
+    /// `status.nodeInfo.kubeletVersion`.
+    pub kubelet_version: String,
+    /// Taints that keep pods away.
+    pub taints: Vec<Taint>,
 }
 
 impl Node {
@@ -71,27 +80,57 @@ pub struct NodeAddress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
     /// Names of the entries in `spec.drivers`.
-    pub drivers: BTreeSet<String>,
+    pub drivers: BTreeSet<Name>,
 }
 
-/// A Pod that uses storage and has not ended.
+/// How a pod, or a pod template, asks for Windows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowsRequest {
+    /// By its own `spec.os`, node selector or node affinity.
+    pub by_itself: bool,
+    /// Its RuntimeClass, which may ask in its stead.
+    pub runtime_class: Option<Name>,
+}
+
+impl WindowsRequest {
+    /// One that asks by itself.
+    #[must_use]
+    pub fn by_itself() -> Self {
+        Self {
+            by_itself: true,
+            runtime_class: None,
+        }
+    }
+
+    /// Whether nothing in it can ask for Windows.
+    #[must_use]
+    pub fn never_asks(&self) -> bool {
+        !self.by_itself && self.runtime_class.is_none()
+    }
+}
+
+/// A Pod that has not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// The Node that it is bound to.
-    pub node_name: Option<String>,
-    /// Asks for Windows by `spec.os.name` or a node selector.
-    pub asks_for_windows: bool,
+    pub node_name: Option<Name>,
+    /// How it asks for Windows.
+    pub request: WindowsRequest,
+    /// The uid of its controller.
+    pub controller: Option<Name>,
     /// Its volumes that matter for storage.
     pub volumes: Vec<PodVolume>,
     /// csi-proxy pipes that it mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
+    /// What it is as a part of a CSI driver, if it looks like one.
+    pub driver: Option<Box<DriverPod>>,
 }
 
 /// A volume of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodVolume {
     /// Its name within the Pod.
-    pub name: String,
+    pub name: Name,
     /// Where it comes from.
     pub source: PodVolumeSource,
 }
@@ -100,12 +139,9 @@ pub struct PodVolume {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVolumeSource {
     /// A claim in the Pod's namespace.
-    Claim(String),
-    /// A claim made for this Pod from a template, named `<pod>-<volume>`.
-    Ephemeral {
-        /// The template's class; `None` stands for the default class.
-        storage_class: Option<String>,
-    },
+    Claim(Name),
+    /// A claim made for this Pod, named `<pod>-<volume>`, from this template.
+    Ephemeral(Claim),
     /// Written into the Pod itself: a CSI driver or an in-tree type.
     Inline(VolumeType),
 }
@@ -114,20 +150,20 @@ pub enum PodVolumeSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeType {
     /// The CSI driver of that name.
-    Csi(String),
+    Csi(Name),
     /// An in-tree plugin.
     InTree(&'static Plugin),
 }
 
-/// A `PersistentVolumeClaim`.
+/// A `PersistentVolumeClaim`, or the template of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// `spec.volumeName`.
-    pub volume_name: Option<String>,
+    pub volume_name: Option<Name>,
     /// Its class; `None` stands for the default class, `""` for none.
-    pub storage_class: Option<String>,
+    pub storage_class: Option<Name>,
     /// The provisioner that the controller has noted on it.
-    pub provisioner: Option<String>,
+    pub provisioner: Option<Name>,
 }
 
 /// A `PersistentVolume`.
@@ -135,17 +171,26 @@ pub struct Claim {
 pub struct PersistentVolume {
     /// What serves it; `None` for types that neither are in-tree plugins nor need a driver.
     pub source: Option<VolumeType>,
+    /// Its data goes when its claim goes: `persistentVolumeReclaimPolicy` is `Delete`.
+    pub goes_with_claim: bool,
 }
 
 /// A StorageClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageClass {
     /// Its provisioner.
-    pub provisioner: String,
+    pub provisioner: Name,
     /// Marked as the default class.
     pub is_default: bool,
     /// Creation time in seconds since 1970: of several default classes the newest is taken.
     pub created: i64,
+}
+
+/// A RuntimeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeClass {
+    /// Whether its `scheduling.nodeSelector` asks for Windows.
+    pub asks_for_windows: bool,
 }
 
 /// A `ConfigMap` of the operator's namespace.

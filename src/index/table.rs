@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// A table is fed by a watch: `begin`, any number of `apply`, then `finish` for a list; single `apply` and `delete`
 /// afterwards. What a new list does not name any more is removed when that list is finished, not before.
+/// Whoever follows the rows takes the keys of those that have changed, so that work is in proportion to them.
 #[derive(Clone, Debug)]
 pub struct Table<K, V> {
     rows: BTreeMap<K, V>,
+    changed: BTreeSet<K>,
+    rejected: BTreeMap<K, String>,
     listing: Option<BTreeSet<K>>,
     complete: bool,
     problem: Option<String>,
@@ -18,6 +21,8 @@ impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
         Self {
             rows: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            rejected: BTreeMap::new(),
             listing: None,
             complete: false,
             problem: None,
@@ -36,9 +41,11 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         }
+        let was_rejected = self.rejected.remove(&key).is_some();
         match self.rows.get(&key) {
-            Some(old) if *old == value => false,
+            Some(old) if *old == value => was_rejected,
             _ => {
+                self.changed.insert(key.clone());
                 self.rows.insert(key, value);
                 true
             }
@@ -47,7 +54,21 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
 
     /// An object is gone, or no longer of interest. Says whether that changes anything.
     pub fn delete(&mut self, key: &K) -> bool {
-        self.rows.remove(key).is_some()
+        let was_rejected = self.rejected.remove(key).is_some();
+        let known = self.rows.remove(key).is_some();
+        if known {
+            self.changed.insert(key.clone());
+        }
+        known || was_rejected
+    }
+
+    /// An object is there but cannot be read. What was read of it before stays. Says whether that changes anything.
+    pub fn reject(&mut self, key: K, problem: String) -> bool {
+        if let Some(listing) = &mut self.listing {
+            listing.insert(key.clone());
+        }
+        let old = self.rejected.insert(key, problem);
+        old.is_none()
     }
 
     /// A list is complete. Says whether that changes anything.
@@ -55,8 +76,17 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         let mut changed = !self.complete || self.problem.is_some();
         if let Some(listing) = self.listing.take() {
             let before = self.rows.len();
-            self.rows.retain(|key, _| listing.contains(key));
-            changed |= self.rows.len() != before;
+            let gone = &mut self.changed;
+            self.rows.retain(|key, _| {
+                let stays = listing.contains(key);
+                if !stays {
+                    gone.insert(key.clone());
+                }
+                stays
+            });
+            let unreadable = self.rejected.len();
+            self.rejected.retain(|key, _| listing.contains(key));
+            changed |= self.rows.len() != before || self.rejected.len() != unreadable;
         }
         self.complete = true;
         self.problem = None;
@@ -70,16 +100,22 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         changed
     }
 
+    /// The keys of the rows that were added, changed or removed since this was last asked.
+    pub fn take_changed(&mut self) -> BTreeSet<K> {
+        std::mem::take(&mut self.changed)
+    }
+
     /// Whether the table has been read completely at least once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Why reading fails at present.
+    /// Why reading fails at present, as a whole or for one of the objects.
     #[must_use]
     pub fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+        let unreadable = self.rejected.values().next();
+        self.problem.as_ref().or(unreadable).map(String::as_str)
     }
 
     /// The object of that key.
@@ -89,6 +125,23 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         Q: Ord + ?Sized,
     {
         self.rows.get(key)
+    }
+
+    /// The objects whose keys are not below that one, in the order of their keys.
+    pub fn from(&self, key: &K) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.range(key..)
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// All objects in the order of their keys.

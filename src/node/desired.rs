@@ -125,7 +125,7 @@ pub fn node_plans(
                     (None, _, _) => NodePlan::Waiting,
                     (Some(desired), Ok((address, user)), Ok(key)) => {
                         NodePlan::Visit(Box::new(Target {
-                            node: name.clone(),
+                            node: name.to_string(),
                             address,
                             port: spec.ssh.port,
                             user,
@@ -136,7 +136,7 @@ pub fn node_plans(
                     }
                 }
             };
-            (name.clone(), plan)
+            (name.to_string(), plan)
         })
         .collect()
 }

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
+use crate::assess::Assessment;
 use crate::assess::report::{ReadinessReport, Upgradeable};
 use crate::gate::{Gate, REASSERT};
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Workers};
@@ -97,6 +98,7 @@ struct Controller {
     /// Why the services entry could not be written the last time.
     services_problem: Option<String>,
     attempts: Attempts,
+    assessment: Assessment,
     last: Option<(ReadinessReport, BTreeMap<String, NodePlan>)>,
 }
 
@@ -152,6 +154,7 @@ pub async fn run(
         shown: shown.clone(),
         services_problem: None,
         attempts: Attempts::default(),
+        assessment: Assessment::default(),
         last: None,
     };
     let own = OwnNamespace {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::api::{SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
 use crate::assess::report::{NodeReadiness, ReadinessReport, Verdict};
-use crate::assess::{assess, only_fresh_data_opens};
+use crate::assess::{Assessment, only_fresh_data_opens};
 use crate::deadline::CallError;
 use crate::gate::Change;
 use crate::index::Cluster;
@@ -44,10 +44,11 @@ impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
         let decided = {
-            let cluster = self.shared.read();
+            let mut cluster = self.shared.read();
             let observations = self.observations.read();
             decide(
-                &cluster,
+                &mut self.assessment,
+                &mut cluster,
                 &observations,
                 &self.payload,
                 self.services_problem.as_deref(),
@@ -195,7 +196,8 @@ fn is_ready(status: &WindowsNodeStorageStatus) -> bool {
 }
 
 fn decide(
-    cluster: &Cluster,
+    assessment: &mut Assessment,
+    cluster: &mut Cluster,
     observations: &BTreeMap<String, Observation>,
     payload: &Payload,
     services_problem: Option<&str>,
@@ -203,7 +205,9 @@ fn decide(
     now: Timestamp,
 ) -> Decided {
     let spec = cluster.wanted();
-    let mut report = assess(cluster, spec.upgrade_gate);
+    assessment.update(cluster);
+    let cluster = &*cluster;
+    let mut report = assessment.report(cluster);
     report.verdict = only_fresh_data_opens(last_verdict, report.verdict, &cluster.stale());
     let entry = csi_proxy_service(&spec.csi_proxy.extra_args);
     let services = services::plan(cluster.config_maps.get(services::CONFIG_MAP), &entry);
@@ -283,7 +287,7 @@ fn decide_node(
     readiness: &NodeReadiness,
     now: Timestamp,
 ) -> Option<NodeDecision> {
-    let node = cluster.nodes.get(&readiness.name)?;
+    let node = cluster.nodes.get(readiness.name.as_str())?;
     let previous = cluster.node_statuses.get(&readiness.name).cloned();
     let inputs = NodeInputs {
         readiness,

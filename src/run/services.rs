@@ -5,8 +5,9 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
+use crate::objects::Object;
 use crate::services::{CONFIG_MAP, Step};
-use crate::watch::{SharedCluster, Watched};
+use crate::watch::SharedCluster;
 
 /// Writes the ConfigMap.
 pub struct ServicesWriter {

@@ -158,11 +158,7 @@ fn csi_proxy_status(state: &NodeState, (wanted_sha256, version): (&str, &str)) -
 }
 
 fn is_running(csi_proxy: Option<&CsiProxyStatus>) -> bool {
-    csi_proxy.is_some_and(|status| {
-        status.service_state == "Running"
-            && status.missing_pipes.is_empty()
-            && status.open_pipes > 0
-    })
+    csi_proxy.is_some_and(CsiProxyStatus::is_running)
 }
 
 fn csi_proxy_condition(

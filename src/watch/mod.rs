@@ -1,24 +1,25 @@
 //! Watches that keep the [`index`](crate::index) as the cluster is.
 
-mod objects;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1 as core;
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::api::{WindowsNodeStorage, WindowsStorage};
 use crate::index::{Cluster, Table};
-use crate::{backoff, deadline};
-pub use objects::Watched;
-use objects::{
-    ClaimObject, ClassObject, CsiDriverObject, CsiNodeObject, NodeObject, PodObject, VolumeObject,
+use crate::objects::{
+    ClaimObject, ClassObject, CronJobObject, CsiDriverObject, CsiNodeObject, DaemonSetObject,
+    DeploymentObject, FeatureSwitchObject, JobObject, NodeObject, Object, PodObject,
+    ReplicaSetObject, ReplicationControllerObject, RuntimeClassObject, StatefulSetObject,
+    VolumeObject,
 };
+use crate::{backoff, deadline};
 
 /// The first pause after a watch was interrupted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -84,48 +85,58 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
     let mut tasks = JoinSet::new();
     let all = watcher::Config::default().page_size(500);
     let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
-    let config_maps = Api::<core::ConfigMap>::namespaced(client.clone(), &own.namespace);
-    let secrets = Api::<core::Secret>::namespaced(client.clone(), &own.namespace);
+    let switches = all
+        .clone()
+        .fields(&format!("metadata.name={}", FeatureSwitchObject::NAME));
+    let config_maps =
+        Api::<DeserializeGuard<core::ConfigMap>>::namespaced(client.clone(), &own.namespace);
+    let secrets = Api::<DeserializeGuard<core::Secret>>::namespaced(client.clone(), &own.namespace);
 
     macro_rules! watch {
-        ($kind:ty, $table:ident) => {
-            watch!($kind, $table, Api::all(client.clone()), all.clone())
+        ($kind:ty) => {
+            watch!($kind, Api::all(client.clone()), all.clone())
         };
-        ($kind:ty, $table:ident, $api:expr, $config:expr) => {
-            tasks.spawn(feed::<$kind>($api, $config, shared.clone(), |cluster| {
-                &mut cluster.$table
-            }));
+        ($kind:ty, $api:expr, $config:expr) => {
+            tasks.spawn(feed::<$kind>($api, $config, shared.clone()));
         };
     }
-    watch!(NodeObject, nodes);
-    watch!(CsiNodeObject, csi_nodes);
-    watch!(CsiDriverObject, csi_drivers);
-    watch!(PodObject, pods);
-    watch!(ClaimObject, claims);
-    watch!(VolumeObject, volumes);
-    watch!(ClassObject, classes);
-    watch!(WindowsStorage, settings);
-    watch!(WindowsNodeStorage, node_statuses);
-    watch!(core::ConfigMap, config_maps, config_maps, all.clone());
-    watch!(core::Secret, secrets, secrets, secret);
+    watch!(NodeObject);
+    watch!(CsiNodeObject);
+    watch!(CsiDriverObject);
+    watch!(PodObject);
+    watch!(CronJobObject);
+    watch!(DaemonSetObject);
+    watch!(DeploymentObject);
+    watch!(JobObject);
+    watch!(ReplicaSetObject);
+    watch!(ReplicationControllerObject);
+    watch!(StatefulSetObject);
+    watch!(ClaimObject);
+    watch!(VolumeObject);
+    watch!(ClassObject);
+    watch!(RuntimeClassObject);
+    watch!(FeatureSwitchObject, Api::all(client.clone()), switches);
+    watch!(WindowsStorage);
+    watch!(WindowsNodeStorage);
+    watch!(core::ConfigMap, config_maps, all.clone());
+    watch!(core::Secret, secrets, secret);
     tasks
 }
 
-async fn feed<K: Watched>(
-    api: Api<K>,
+async fn feed<K: Object>(
+    api: Api<DeserializeGuard<K>>,
     config: watcher::Config,
     shared: SharedCluster,
-    table: fn(&mut Cluster) -> &mut Table<K::Key, K::Row>,
 ) {
     let mut failures = 0;
     loop {
-        let error = until_interrupted(&api, &config, &mut failures, &shared, table).await;
+        let error = until_interrupted(&api, &config, &mut failures, &shared).await;
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
         let (kind, problem) = (K::kind(&()), explain(&error));
         tracing::warn!(%kind, retry_seconds = pause.as_secs_f32(), "watch interrupted: {problem}");
         shared.update(|cluster| {
-            let table = table(cluster);
+            let table = K::table(cluster);
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.
             if is_own_kind::<K>() && is_not_found(&error) && !table.is_complete() {
@@ -139,12 +150,11 @@ async fn feed<K: Watched>(
 
 /// Feeds the table until something goes wrong. After that the kind is listed anew: only a complete list shows that
 /// nothing was missed. The pauses are the caller's, because kube's own start over with each list that is refused.
-async fn until_interrupted<K: Watched>(
-    api: &Api<K>,
+async fn until_interrupted<K: Object>(
+    api: &Api<DeserializeGuard<K>>,
     config: &watcher::Config,
     failures: &mut u32,
     shared: &SharedCluster,
-    table: fn(&mut Cluster) -> &mut Table<K::Key, K::Row>,
 ) -> watcher::Error {
     let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
     loop {
@@ -153,7 +163,7 @@ async fn until_interrupted<K: Watched>(
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     *failures = 0;
                 }
-                shared.update(|cluster| absorb(table(cluster), event));
+                shared.update(|cluster| absorb(K::table(cluster), event));
             }
             Some(Err(error)) => return error,
             // A watcher has no end; one that had is the same as one without a resource version.
@@ -162,25 +172,37 @@ async fn until_interrupted<K: Watched>(
     }
 }
 
-fn absorb<K: Watched>(table: &mut Table<K::Key, K::Row>, event: watcher::Event<K>) -> bool {
+fn absorb<K: Object>(
+    table: &mut Table<K::Key, K::Row>,
+    event: watcher::Event<DeserializeGuard<K>>,
+) -> bool {
     match event {
         watcher::Event::Init => {
             table.begin();
             false
         }
         watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-            let key = object.key();
-            match object.row() {
-                Some(row) => table.apply(key, row),
-                None => table.delete(&key),
+            let key = K::key(object.meta());
+            match object.0 {
+                Ok(object) => match object.row() {
+                    Some(row) => table.apply(key, row),
+                    None => table.delete(&key),
+                },
+                // What it says is not known, so nothing good may follow from it.
+                Err(invalid) => {
+                    let problem =
+                        format!("{} {key} cannot be read: {}", K::kind(&()), invalid.error);
+                    tracing::warn!("{problem}");
+                    table.reject(key, problem)
+                }
             }
         }
-        watcher::Event::Delete(object) => table.delete(&object.key()),
+        watcher::Event::Delete(object) => table.delete(&K::key(object.meta())),
         watcher::Event::InitDone => table.finish(),
     }
 }
 
-fn is_own_kind<K: Watched>() -> bool {
+fn is_own_kind<K: Object>() -> bool {
     K::group(&()) == "windowsstorage.dev"
 }
 

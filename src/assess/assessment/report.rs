@@ -1,0 +1,316 @@
+//! The whole judgement as a report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::CsiProxyNeed;
+use crate::assess::assessment::{Assessment, Dependency};
+use crate::assess::causes::{self, DaemonSets, Place};
+use crate::assess::report::{
+    API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
+    VolumeUse, Workload,
+};
+use crate::assess::verdict::list;
+use crate::assess::volumes::Resolved;
+use crate::assess::{advice, plugins, versions};
+use crate::index::{Cluster, Name, Node, ObjectKey, Pod, ReadFrom, WorkloadKey};
+
+impl Assessment {
+    /// Everything that is known, for people and machines. Work in proportion to the cluster.
+    #[must_use]
+    pub fn report(&self, cluster: &Cluster) -> ReadinessReport {
+        let version = kubernetes_version(cluster);
+        let sets = self.daemon_sets(cluster);
+        let nodes = self.needs.windows.iter();
+        let nodes: Vec<NodeReadiness> = nodes
+            .filter_map(|name| self.node_with(cluster, name, &sets))
+            .collect();
+        let drivers = self.drivers(cluster, &sets, version.as_deref());
+        let entries = self.entries.iter();
+        let volumes = entries
+            .flat_map(|(key, entry)| entry.uses.rows.iter().map(move |row| (key, row)))
+            .map(|(key, row)| self.volume_use(key, row))
+            .collect();
+        ReadinessReport {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            cluster: ClusterFacts {
+                windows_nodes: nodes.len(),
+                kubernetes_version: version,
+            },
+            verdict: self.verdict(cluster),
+            nodes,
+            volumes,
+            drivers,
+            findings: self.findings(cluster),
+        }
+    }
+
+    /// The Windows nodes.
+    pub fn windows_nodes(&self) -> impl Iterator<Item = &Name> {
+        self.needs.windows.iter()
+    }
+
+    /// The readiness of one Windows node. Work in proportion to the node's pods and the drivers that it lacks.
+    #[must_use]
+    pub fn node(&self, cluster: &Cluster, name: &str) -> Option<NodeReadiness> {
+        let name = self.needs.windows.get(name)?;
+        let missing = self.needs.missing_on(name);
+        let sets = missing
+            .map(|driver| (driver.clone(), DaemonSets::of_driver(cluster, driver)))
+            .collect();
+        self.node_with(cluster, name, &sets)
+    }
+
+    fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
+        let names: BTreeSet<&Name> = self
+            .needs
+            .windows
+            .iter()
+            .filter_map(|name| self.csi_nodes.get(name))
+            .flatten()
+            .chain(self.needs.drivers.keys())
+            .collect();
+        names
+            .into_iter()
+            .map(|name| (name.clone(), DaemonSets::of_driver(cluster, name)))
+            .collect()
+    }
+
+    fn node_with(
+        &self,
+        cluster: &Cluster,
+        name: &Name,
+        sets: &BTreeMap<Name, DaemonSets<'_>>,
+    ) -> Option<NodeReadiness> {
+        let node = cluster.nodes.get(name)?;
+        let csi_node = cluster.csi_nodes.get(name);
+        let missing: Vec<&Name> = self.needs.missing_on(name).collect();
+        let needs_csi_proxy =
+            self.pipe_users.contains_key(name) || cluster.csi_proxy_need() == CsiProxyNeed::Always;
+        let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
+        let is_down = csi_proxy
+            .as_ref()
+            .is_some_and(|finding| finding.code == CSI_PROXY_NOT_READY);
+        let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
+        if csi_node.is_none() {
+            findings.push(Finding::new(
+                "CSINodeMissing",
+                format!("CSINode/{name}"),
+                format!(
+                    "node {name} has no CSINode object; its kubelet makes one at start: check that the kubelet runs and \
+                     is registered"
+                ),
+            ));
+        }
+        let pods = self.pods_on(cluster, name);
+        for (driver, sets) in sets {
+            let place = place(cluster, driver, sets, (name, node), &pods);
+            if missing.contains(&driver) {
+                findings.extend(causes::why_missing(&place));
+            } else if self.needs.drivers.contains_key(driver) {
+                findings.extend(causes::stale_entry(&place));
+            }
+        }
+        sort(&mut findings);
+        Some(NodeReadiness {
+            name: name.to_string(),
+            csi_node: csi_node.is_some(),
+            drivers: csi_node
+                .map(|csi_node| texts(&csi_node.drivers))
+                .unwrap_or_default(),
+            ready: csi_node.is_some() && missing.is_empty() && !is_down,
+            missing_drivers: missing.iter().map(ToString::to_string).collect(),
+            findings,
+            needs_csi_proxy,
+        })
+    }
+
+    fn pods_on<'a>(&'a self, cluster: &'a Cluster, node: &Name) -> Vec<(&'a ObjectKey, &'a Pod)> {
+        self.dependents
+            .of(&Dependency::Node(node.clone()))
+            .filter_map(|key| Some((&key.object, cluster.pods.get(&key.object)?)))
+            .collect()
+    }
+
+    fn drivers(
+        &self,
+        cluster: &Cluster,
+        sets: &BTreeMap<Name, DaemonSets<'_>>,
+        version: Option<&str>,
+    ) -> Vec<DriverReadiness> {
+        let mut rows: Vec<DriverReadiness> = sets
+            .iter()
+            .map(|(driver, sets)| {
+                let need = self.needs.drivers.get(driver);
+                let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
+                let mut findings = Vec::new();
+                if need.is_some() {
+                    findings = causes::of_driver(cluster, driver, sets, !missing.is_empty());
+                }
+                if need.is_some_and(|need| !need.in_tree.is_empty()) {
+                    let plugins = plugins::PLUGINS.iter();
+                    findings.extend(
+                        plugins
+                            .filter(|plugin| plugin.driver == Some(driver))
+                            .filter_map(|plugin| advice::recommend(plugin, version?)),
+                    );
+                }
+                let windows = sets.windows.first();
+                DriverReadiness {
+                    name: driver.to_string(),
+                    registered_on: Vec::new(),
+                    missing_on: missing,
+                    daemon_set: windows.map(|set| set.key.to_string()),
+                    csi_proxy_pipes: windows
+                        .map(|set| set.node_side.csi_proxy_pipes.clone())
+                        .unwrap_or_default(),
+                    findings,
+                }
+            })
+            .collect();
+        let place_of: BTreeMap<&str, usize> =
+            sets.keys().map(|name| &**name).zip(0..rows.len()).collect();
+        let mut on_nodes: BTreeMap<(usize, Finding), BTreeSet<Name>> = BTreeMap::new();
+        for name in &self.needs.windows {
+            for driver in self.csi_nodes.get(name).into_iter().flatten() {
+                if let Some(&row) = place_of.get(&**driver) {
+                    rows[row].registered_on.push(name.to_string());
+                }
+            }
+            let Some(node) = cluster.nodes.get(name) else {
+                continue;
+            };
+            let pods = self.pods_on(cluster, name);
+            for driver in self.needs.missing_on(name) {
+                if let (Some(sets), Some(&row)) = (sets.get(driver), place_of.get(&**driver)) {
+                    let place = place(cluster, driver, sets, (name, node), &pods);
+                    for cause in causes::why_missing(&place) {
+                        on_nodes
+                            .entry((row, cause))
+                            .or_default()
+                            .insert(name.clone());
+                    }
+                }
+            }
+        }
+        for ((row, mut finding), nodes) in on_nodes {
+            finding.message = format!("{} (on {})", finding.message, list(&nodes));
+            rows[row].findings.push(finding);
+        }
+        for row in &mut rows {
+            sort(&mut row.findings);
+        }
+        rows
+    }
+
+    fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (key, entry) in &self.entries {
+            findings.extend(entry.findings.iter().cloned());
+            let rows = entry.uses.rows.iter();
+            findings.extend(rows.filter_map(|row| advice::move_data(cluster, key, row)));
+        }
+        sort(&mut findings);
+        findings.dedup_by(|next, first| next.code == first.code && next.object == first.object);
+        findings
+    }
+
+    fn volume_use(&self, key: &WorkloadKey, row: &Resolved) -> VolumeUse {
+        let need = row
+            .driver()
+            .and_then(|driver| self.needs.drivers.get(driver));
+        let missing_on = need.map(|need| texts(&need.missing)).unwrap_or_default();
+        let plugin = row.plugin();
+        let text = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
+        VolumeUse {
+            workload: Workload {
+                kind: key.kind.as_str().to_owned(),
+                namespace: key.object.namespace.to_string(),
+                name: key.object.name.to_string(),
+            },
+            volume: row.volume.to_string(),
+            source: row.source,
+            persistent_volume_claim: text(&row.claim),
+            persistent_volume: text(&row.persistent_volume),
+            storage_class: text(&row.storage_class),
+            plugin: plugin.map(|plugin| plugin.name.to_owned()),
+            csi_driver: row.driver().map(str::to_owned),
+            in_tree: plugin.is_some(),
+            blocking: plugin.is_some() && (row.driver().is_none() || !missing_on.is_empty()),
+            missing_on,
+        }
+    }
+}
+
+const CSI_PROXY_NOT_READY: &str = "CSIProxyNotReady";
+
+/// What is known of csi-proxy on a node that needs it. Files say nothing of what runs at present.
+fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<Finding> {
+    if !is_needed {
+        return None;
+    }
+    let status = match cluster.read_from {
+        ReadFrom::Api => cluster.node_statuses.get(&**name),
+        ReadFrom::Files => None,
+    };
+    let object = format!("Node/{name}");
+    match status.and_then(|status| status.csi_proxy.as_ref()) {
+        Some(csi_proxy) if csi_proxy.is_running() => None,
+        Some(csi_proxy) => Some(Finding::new(
+            CSI_PROXY_NOT_READY,
+            object,
+            format!(
+                "a pod on node {name} mounts pipes of csi-proxy, but its service is {} with {} pipe(s) open; see kubectl \
+                 describe windowsnodestorage {name}",
+                csi_proxy.service_state, csi_proxy.open_pipes
+            ),
+        )),
+        None => Some(Finding::new(
+            "CSIProxyUnknown",
+            object,
+            format!(
+                "node {name} needs csi-proxy, and whether it runs there cannot be seen from here; see kubectl describe \
+                 windowsnodestorage {name}"
+            ),
+        )),
+    }
+}
+
+fn place<'a>(
+    cluster: &'a Cluster,
+    driver: &'a Name,
+    sets: &'a DaemonSets<'a>,
+    (name, node): (&'a Name, &'a Node),
+    pods: &'a [(&'a ObjectKey, &'a Pod)],
+) -> Place<'a> {
+    Place {
+        cluster,
+        driver,
+        sets,
+        name,
+        node,
+        csi_node: cluster.csi_nodes.get(name),
+        pods,
+    }
+}
+
+/// The API server's version where that is known, else that of the newest kubelet.
+fn kubernetes_version(cluster: &Cluster) -> Option<String> {
+    match cluster.read_from {
+        ReadFrom::Api => cluster.api_server_version.clone(),
+        ReadFrom::Files => {
+            let nodes = cluster.nodes.iter();
+            let kubelets = nodes.map(|(_, node)| node.kubelet_version.as_str());
+            versions::highest(kubelets).map(str::to_owned)
+        }
+    }
+}
+
+fn texts(names: &BTreeSet<Name>) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+fn sort(findings: &mut Vec<Finding>) {
+    findings.sort();
+    findings.dedup();
+}

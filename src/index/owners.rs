@@ -1,0 +1,105 @@
+//! The controllers whose templates make pods.
+
+use std::fmt;
+
+use crate::index::{Claim, Name, NodeSide, ObjectKey, PodVolume, WindowsRequest};
+
+/// The kinds of workloads, in the order of their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkloadKind {
+    /// `batch` CronJob.
+    CronJob,
+    /// `apps` DaemonSet.
+    DaemonSet,
+    /// `apps` Deployment.
+    Deployment,
+    /// `batch` Job.
+    Job,
+    /// A Pod.
+    Pod,
+    /// `apps` ReplicaSet.
+    ReplicaSet,
+    /// `ReplicationController`.
+    ReplicationController,
+    /// `apps` StatefulSet.
+    StatefulSet,
+}
+
+impl WorkloadKind {
+    /// As objects write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CronJob => "CronJob",
+            Self::DaemonSet => "DaemonSet",
+            Self::Deployment => "Deployment",
+            Self::Job => "Job",
+            Self::Pod => "Pod",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+
+    /// Whether a controller above it stands for it.
+    #[must_use]
+    pub fn yields_to_its_controller(self) -> bool {
+        matches!(
+            self,
+            Self::Job | Self::ReplicaSet | Self::ReplicationController
+        )
+    }
+}
+
+/// A workload, in the order in which reports list them: by namespace, name and kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkloadKey {
+    /// Namespace and name.
+    pub object: ObjectKey,
+    /// The kind.
+    pub kind: WorkloadKind,
+}
+
+impl WorkloadKey {
+    /// A Pod's key.
+    #[must_use]
+    pub fn pod(object: ObjectKey) -> Self {
+        let kind = WorkloadKind::Pod;
+        Self { object, kind }
+    }
+}
+
+/// `Kind/namespace/name`.
+impl fmt::Display for WorkloadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.as_str(), self.object)
+    }
+}
+
+/// An object that makes pods from a template, or makes objects that do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Its uid, which pods and other owners refer to.
+    pub uid: Option<Name>,
+    /// The uid of its own controller.
+    pub controller: Option<Name>,
+    /// How its template asks for Windows.
+    pub request: WindowsRequest,
+    /// The template's volumes, but those that a claim template replaces.
+    pub volumes: Vec<PodVolume>,
+    /// A StatefulSet's claim templates.
+    pub claim_templates: Vec<ClaimTemplate>,
+    /// A Job that has come to its end.
+    pub finished: bool,
+    /// A DaemonSet's template as the node side of a CSI driver, if it looks like one.
+    pub node_side: Option<Box<NodeSide>>,
+}
+
+/// A claim that a StatefulSet makes for each of its pods, named `<name>-<set>-<ordinal>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimTemplate {
+    /// Its name, which is the volume's as well.
+    pub name: Name,
+    /// The claim as it will be made.
+    pub claim: Claim,
+}

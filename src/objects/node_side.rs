@@ -1,0 +1,226 @@
+//! What a pod's spec shows of a CSI driver's node side.
+
+use serde::Deserialize;
+
+use crate::assess::drivers;
+use crate::index::{Image, NodeSide, Toleration as NodeToleration};
+use crate::objects::pod::PodSpec;
+
+const REGISTRATION_FLAG: &str = "kubelet-registration-path";
+const PLUGINS_FOLDER: &str = "plugins";
+const PIPE_PREFIXES: [&str; 2] = [r"\\.\pipe\", "//./pipe/"];
+const CSI_PROXY_PREFIX: &str = "csi-proxy-";
+
+/// A container, as far as it shows a driver.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Container {
+    image: Option<String>,
+    command: Option<Vec<String>>,
+    args: Option<Vec<String>>,
+    env: Option<Vec<Variable>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Variable {
+    name: String,
+    value: Option<String>,
+}
+
+/// A toleration.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Toleration {
+    key: Option<String>,
+    operator: Option<String>,
+    value: Option<String>,
+    effect: Option<String>,
+}
+
+impl Toleration {
+    /// An empty key or effect stands for all, and so does the value where the operator is `Exists`.
+    fn plain(&self) -> NodeToleration {
+        let unless_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let exists = self.operator.as_deref() == Some("Exists");
+        NodeToleration {
+            key: unless_empty(&self.key),
+            value: (!exists).then(|| self.value.clone().unwrap_or_default()),
+            effect: unless_empty(&self.effect),
+        }
+    }
+}
+
+/// What the spec shows; `None` where nothing in it looks like a driver or like csi-proxy's pipes.
+pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
+    let mut side = NodeSide::default();
+    for volume in spec.volumes.iter().flatten() {
+        let Some(host_path) = &volume.host_path else {
+            continue;
+        };
+        if let Some(pipe) = csi_proxy_pipe(&host_path.path) {
+            side.csi_proxy_pipes.push(pipe.to_owned());
+            continue;
+        }
+        let mut parts = parts(&host_path.path);
+        if parts.any(|part| part == PLUGINS_FOLDER)
+            && let Some(driver) = parts.next()
+        {
+            side.names.insert(driver.into());
+        }
+    }
+    let init = spec.init_containers.iter().flatten();
+    for container in init.chain(spec.containers.iter().flatten()) {
+        if let Some(path) = registration_path(container) {
+            side.names.extend(parts(&path).map(Into::into));
+        }
+        if let Some((repository, tag)) = container.image.as_deref().map(split_image) {
+            side.names
+                .extend(drivers::of_image(repository).map(Into::into));
+            side.images.extend(versioned(repository, tag));
+        }
+    }
+    if side.names.is_empty() && side.csi_proxy_pipes.is_empty() {
+        return None;
+    }
+    let tolerations = spec.tolerations.iter().flatten();
+    side.tolerations = tolerations.map(Toleration::plain).collect();
+    side.csi_proxy_pipes.sort();
+    side.csi_proxy_pipes.dedup();
+    Some(side)
+}
+
+fn csi_proxy_pipe(path: &str) -> Option<&str> {
+    let pipe = PIPE_PREFIXES
+        .into_iter()
+        .find_map(|prefix| path.strip_prefix(prefix))?;
+    pipe.starts_with(CSI_PROXY_PREFIX).then_some(pipe)
+}
+
+/// The parts of a path in either of the two notations, with separators doubled or not.
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split(['\\', '/']).filter(|part| !part.is_empty())
+}
+
+/// What the registrar tells the kubelet: the value of its flag, `--flag=value` or `--flag value`.
+fn registration_path(container: &Container) -> Option<String> {
+    let command = container.command.iter().flatten();
+    let mut words = command.chain(container.args.iter().flatten());
+    while let Some(word) = words.next() {
+        let Some(rest) = word.trim_start_matches('-').strip_prefix(REGISTRATION_FLAG) else {
+            continue;
+        };
+        let value = match rest.strip_prefix('=') {
+            Some(value) => value,
+            None if rest.is_empty() => words.next()?,
+            None => continue,
+        };
+        return Some(expand(value, container));
+    }
+    None
+}
+
+/// Replaces `$(NAME)` by the container's variables, as the kubelet does.
+fn expand(text: &str, container: &Container) -> String {
+    let mut expanded = text.to_owned();
+    for variable in container.env.iter().flatten() {
+        if let Some(value) = &variable.value {
+            expanded = expanded.replace(&format!("$({})", variable.name), value);
+        }
+    }
+    expanded
+}
+
+/// Repository and tag of an image; a digest is left out.
+fn split_image(image: &str) -> (&str, &str) {
+    let image = image.split('@').next().unwrap_or(image);
+    match image.rsplit_once(':') {
+        // A colon before a slash belongs to the registry's port.
+        Some((repository, tag)) if !tag.contains('/') => (repository, tag),
+        _ => (image, ""),
+    }
+}
+
+fn versioned(repository: &str, tag: &str) -> Option<Image> {
+    let name = repository.rsplit('/').next().unwrap_or(repository);
+    if drivers::is_sidecar(name) {
+        return None;
+    }
+    let mut numbers = tag
+        .trim_start_matches('v')
+        .splitn(3, |letter: char| !letter.is_ascii_digit())
+        .map(str::parse::<u64>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return None;
+    };
+    Some(Image {
+        name: name.to_owned(),
+        version: (major, minor),
+        tag: tag.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn side(spec: serde_json::Value) -> Option<NodeSide> {
+        node_side(&serde_json::from_value(spec).unwrap())
+    }
+
+    #[test]
+    fn a_driver_is_named_by_path_flag_variable_or_image() {
+        let flag = |args: &[&str]| json!({"containers": [{"args": args, "env": [{"name": "SOCK", "value": r"C:\\var\\lib\\kubelet\\plugins\\a.b\\csi.sock"}]}]});
+        for spec in [
+            flag(&[r"--kubelet-registration-path=C:\\var\\lib\\kubelet\\plugins\\a.b\\csi.sock"]),
+            flag(&[
+                "--v=5",
+                "-kubelet-registration-path=/var/lib/kubelet/plugins/a.b/csi.sock",
+            ]),
+            flag(&["--kubelet-registration-path", r"C:\kubelet\a.b\csi.sock"]),
+            flag(&["--kubelet-registration-path=$(SOCK)"]),
+            json!({"initContainers": [{"command": ["registrar.exe", "--kubelet-registration-path=/x/a.b/csi.sock"]}]}),
+            json!({"volumes": [{"name": "plugin-dir", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b\"}}]}),
+        ] {
+            assert!(side(spec.clone()).unwrap().names_driver("a.b"), "{spec}");
+        }
+        let image = json!({"containers": [{"image": "mirror.example:5000/k8s/csi/azuredisk-csi:v1.30.2-windows-hp"}]});
+        let found = side(image).unwrap();
+        assert!(found.names_driver("disk.csi.azure.com"));
+        assert_eq!(found.images[0].version, (1, 30));
+    }
+
+    #[test]
+    fn only_pipes_of_csi_proxy_count_and_a_plain_pod_is_no_driver() {
+        let volume = |path: &str| json!({"name": "v", "hostPath": {"path": path}});
+        let found = side(json!({"volumes": [
+            volume(r"\\.\pipe\csi-proxy-disk-v1"), volume(r"\\.\pipe\containerd"),
+            volume("//./pipe/csi-proxy-filesystem-v1"), volume(r"\\.\pipe\csi-proxy-disk-v1"),
+        ]}));
+        assert_eq!(
+            found.unwrap().csi_proxy_pipes,
+            ["csi-proxy-disk-v1", "csi-proxy-filesystem-v1"]
+        );
+        assert_eq!(
+            side(json!({"volumes": [volume(r"C:\data")], "containers": [{"image": "web:1.2"}]})),
+            None
+        );
+    }
+
+    #[test]
+    fn sidecars_and_images_without_a_version_are_not_compared() {
+        for (image, version) in [
+            (
+                "registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.8.0",
+                None,
+            ),
+            ("gcr.io/x/driver:v3.0.1", Some((3, 0))),
+            ("gcr.io/x/driver:latest", None),
+            ("gcr.io:443/x/driver", None),
+            ("gcr.io/x/driver:v3.0.1@sha256:00", Some((3, 0))),
+        ] {
+            let (repository, tag) = split_image(image);
+            let found = versioned(repository, tag).map(|image| image.version);
+            assert_eq!(found, version, "{image}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Pods, and the parts of a pod's spec that templates share with them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, de};
+
+use crate::assess::plugins::{self, Plugin};
+use crate::index::{
+    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, Table, VolumeType,
+};
+use crate::objects::node_side::{Container, Toleration, node_side};
+use crate::objects::placement::{Affinity, PodOs, windows_request};
+use crate::objects::storage::ClaimTemplateObject;
+use crate::objects::{Object, controller, object_key};
+
+/// A Pod.
+#[derive(Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = core::Pod)]
+pub struct PodObject {
+    metadata: ObjectMeta,
+    spec: Option<PodSpec>,
+    status: Option<PodStatus>,
+}
+
+/// The spec of a pod or of a template.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSpec {
+    node_name: Option<Name>,
+    pub(super) os: Option<PodOs>,
+    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) affinity: Option<Affinity>,
+    pub(super) runtime_class_name: Option<Name>,
+    pub(super) volumes: Option<Vec<Volume>>,
+    pub(super) containers: Option<Vec<Container>>,
+    pub(super) init_containers: Option<Vec<Container>>,
+    pub(super) tolerations: Option<Vec<Toleration>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodStatus {
+    phase: Option<String>,
+    conditions: Option<Vec<Condition>>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Condition {
+    pub(super) r#type: String,
+    pub(super) status: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ContainerStatus {
+    state: Option<ContainerState>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ContainerState {
+    waiting: Option<Stopped>,
+    terminated: Option<Stopped>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Stopped {
+    reason: Option<String>,
+}
+
+/// A volume of a pod.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Volume {
+    pub(super) name: Name,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<EphemeralSource>,
+    pub(super) host_path: Option<HostPath>,
+    csi: Option<CsiSource>,
+    #[serde(flatten)]
+    in_tree: InTreeSource,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimSource {
+    claim_name: Name,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EphemeralSource {
+    volume_claim_template: Option<ClaimTemplateObject>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct HostPath {
+    pub(super) path: String,
+}
+
+/// A CSI volume's source, of which only the driver matters.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CsiSource {
+    driver: Name,
+}
+
+impl CsiSource {
+    pub(super) fn volume_type(self) -> VolumeType {
+        VolumeType::Csi(self.driver)
+    }
+}
+
+/// The in-tree plugin whose field is set among those of a volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InTreeSource(pub(super) Option<&'static Plugin>);
+
+impl<'de> Deserialize<'de> for InTreeSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = InTreeSource;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a volume")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InTreeSource, A::Error> {
+                let mut found = InTreeSource::default();
+                while let Some(field) = map.next_key::<String>()? {
+                    let Some(plugin) = plugins::by_field(&field) else {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    let source: Option<BTreeMap<String, IgnoredAny>> =
+                        map.next_value().map_err(|error| {
+                            de::Error::custom(format_args!("field {field}: {error}"))
+                        })?;
+                    if source.is_some() {
+                        found.0.get_or_insert(plugin);
+                    }
+                }
+                Ok(found)
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+impl PodSpec {
+    /// The volumes that matter for storage.
+    pub(super) fn volumes(&self) -> Vec<PodVolume> {
+        let volumes = self.volumes.iter().flatten();
+        volumes
+            .filter_map(|volume| {
+                Some(PodVolume {
+                    name: volume.name.clone(),
+                    source: volume.source()?,
+                })
+            })
+            .collect()
+    }
+}
+
+impl Volume {
+    fn source(&self) -> Option<PodVolumeSource> {
+        if let Some(claim) = &self.persistent_volume_claim {
+            return Some(PodVolumeSource::Claim(claim.claim_name.clone()));
+        }
+        if let Some(ephemeral) = &self.ephemeral {
+            let template = ephemeral.volume_claim_template.as_ref();
+            let claim = template.map_or_else(Claim::default, ClaimTemplateObject::claim);
+            return Some(PodVolumeSource::Ephemeral(claim));
+        }
+        if let Some(csi) = &self.csi {
+            return Some(PodVolumeSource::Inline(csi.clone().volume_type()));
+        }
+        let plugin = self.in_tree.0?;
+        Some(PodVolumeSource::Inline(VolumeType::InTree(plugin)))
+    }
+}
+
+impl Object for PodObject {
+    type Key = ObjectKey;
+    type Row = Pod;
+
+    fn key(meta: &ObjectMeta) -> ObjectKey {
+        object_key(meta)
+    }
+
+    fn row(self) -> Option<Pod> {
+        let status = self.status.unwrap_or_default();
+        if let Some("Succeeded" | "Failed") = status.phase.as_deref() {
+            return None;
+        }
+        let spec = self.spec.unwrap_or_default();
+        let node_side = node_side(&spec).unwrap_or_default();
+        let driver = (!node_side.names.is_empty()).then(|| {
+            Box::new(DriverPod {
+                names: node_side.names,
+                ready: status.is_ready(),
+                trouble: status.trouble(),
+            })
+        });
+        let pod = Pod {
+            request: windows_request(&spec),
+            volumes: spec.volumes(),
+            node_name: spec.node_name.filter(|name| !name.is_empty()),
+            controller: controller(&self.metadata),
+            csi_proxy_pipes: node_side.csi_proxy_pipes,
+            driver,
+        };
+        // What neither uses storage nor stands for somebody who does need not be kept.
+        let matters = !pod.volumes.is_empty()
+            || !pod.csi_proxy_pipes.is_empty()
+            || pod.driver.is_some()
+            || (pod.controller.is_some() && (pod.node_name.is_some() || !pod.request.never_asks()));
+        matters.then_some(pod)
+    }
+
+    fn table(cluster: &mut Cluster) -> &mut Table<ObjectKey, Pod> {
+        &mut cluster.pods
+    }
+}
+
+impl PodStatus {
+    fn is_ready(&self) -> bool {
+        let conditions = self.conditions.iter().flatten();
+        conditions
+            .filter(|condition| condition.r#type == "Ready")
+            .any(|condition| condition.status == "True")
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let containers = self.init_container_statuses.iter().flatten();
+        containers
+            .chain(self.container_statuses.iter().flatten())
+            .filter_map(|container| container.state.as_ref())
+            .filter_map(|state| state.waiting.as_ref().or(state.terminated.as_ref()))
+            .filter_map(|stopped| stopped.reason.clone())
+            .find(|reason| reason != "Completed")
+    }
+}
