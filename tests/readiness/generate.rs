@@ -26,7 +26,8 @@ pub struct Random {
     favourites: [usize; 2],
 }
 
-pub const NAMESPACES: [&str; 2] = ["bank", "shop"];
+/// Mostly one of the two, or nothing would meet.
+pub const NAMESPACES: [&str; 5] = ["shop", "bank", "shop", "shop", "shop"];
 const OWNERS: [(Kind, &str); 7] = [
     (DEPLOYMENT, "deploy"),
     (REPLICA_SET, "rs"),
@@ -44,15 +45,16 @@ pub fn events(count: usize, seed: u64) -> Vec<Event> {
     let mut there: BTreeMap<String, Value> = BTreeMap::new();
     let mut life = Vec::new();
     while life.len() < count {
-        if !there.is_empty() && random.chance(14) {
+        if !there.is_empty() && life.len() > 3 && random.chance(10) {
             let nth = random.below(there.len());
             let gone = there.keys().nth(nth).cloned().unwrap();
             life.extend(there.remove(&gone).map(Event::Delete));
         } else {
-            let object = if life.is_empty() && random.chance(80) {
-                plain_node()
-            } else {
-                random.object()
+            let object = match life.len() {
+                0 if random.chance(95) => plain_node(),
+                1 if random.chance(60) => random.node(),
+                2 if random.chance(60) => random.csi_node(),
+                _ => random.object(),
             };
             there.insert(key(&object), object.clone());
             life.push(Event::Upsert(object));
@@ -106,19 +108,23 @@ impl Random {
 
     fn object(&mut self) -> Value {
         match self.below(100) {
-            0..10 => self.node(),
-            10..22 => self.csi_node(),
-            22..24 => {
-                let name = self.driver();
+            0..8 => self.node(),
+            8..16 => self.csi_node(),
+            16..20 => {
+                let name = if self.chance(60) {
+                    "x.example.com".to_owned()
+                } else {
+                    self.driver()
+                };
                 object(CSI_DRIVER, "", &name, json!({"spec": {}}))
             }
-            24..42 => self.pod(),
-            42..54 => self.claim(),
-            54..63 => self.persistent_volume(),
-            63..71 => self.storage_class(),
-            71..74 => self.runtime_class(),
-            74..92 => self.owner(),
-            92..98 => self.driver_daemon_set(),
+            20..41 => self.pod(),
+            41..52 => self.claim(),
+            52..60 => self.persistent_volume(),
+            60..68 => self.storage_class(),
+            68..72 => self.runtime_class(),
+            72..93 => self.owner(),
+            93..98 => self.driver_daemon_set(),
             _ => self.windows_storage(),
         }
     }
@@ -227,7 +233,7 @@ impl Random {
 
     fn reference(&mut self, namespace: &str, kinds: &[(Kind, &str)]) -> Value {
         let ((api_version, kind), short) = self.pick(kinds);
-        let name = self.pick(&["a", "b"]);
+        let name = self.pick(&["a", "a", "b"]);
         let mut reference = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": self.uid(short, namespace, name)});
         if self.chance(30) {
             reference["controller"] = json!(false);
@@ -244,7 +250,7 @@ impl Random {
     fn owner(&mut self) -> Value {
         let (kind, short) = self.pick(&OWNERS);
         let namespace = self.pick(&NAMESPACES);
-        let name = self.pick(&["a", "b"]);
+        let name = self.pick(&["a", "a", "b"]);
         let mut parts = json!({"metadata": {"uid": self.uid(short, namespace, name)}});
         let controllers: &[(Kind, &str)] = match short {
             "rs" => &[

@@ -30,9 +30,8 @@ pub fn fresh(make: &dyn Fn() -> Box<dyn Subject>, objects: &[Value]) -> Value {
 
 /// Lets `clusters` random clusters live through `events` events each, and panics at the first difference.
 pub fn run(make: impl Fn() -> Box<dyn Subject>, clusters: u32, events: usize, seed: u64) {
-    if let Some(difference) = search(&make, clusters, events, seed) {
-        panic!("{difference}");
-    }
+    let difference = search(&make, clusters, events, seed);
+    assert!(difference.is_none(), "{}", difference.unwrap_or_default());
 }
 
 /// The first difference, with the fewest events that still show one.

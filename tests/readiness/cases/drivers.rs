@@ -1,4 +1,4 @@
-//! Where drivers are missing, and the DaemonSets that bring them.
+//! Where drivers are missing, and what brings them.
 
 use super::{Case, azure_disk, case, csi_node, linux, object, owner, pod_on, windows};
 use crate::oracle::cluster::DAEMON_SET;

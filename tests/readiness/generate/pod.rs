@@ -10,16 +10,14 @@ impl Random {
     pub fn pod_spec(&mut self) -> Value {
         let mut spec = json!({"containers": [{"name": "c", "image": "registry.example/app:1"}]});
         self.ask(&mut spec);
-        let volumes: Vec<_> = ["data", "logs"]
-            .into_iter()
-            .filter_map(|name| {
-                self.chance(60).then(|| {
-                    let mut volume = self.volume();
-                    volume["name"] = json!(name);
-                    volume
-                })
-            })
-            .collect();
+        let mut volumes = Vec::new();
+        for name in ["data", "logs"] {
+            if self.chance(65) {
+                let mut volume = self.volume();
+                volume["name"] = json!(name);
+                volumes.push(volume);
+            }
+        }
         if !volumes.is_empty() || self.chance(50) {
             spec["volumes"] = json!(volumes);
         }
@@ -28,13 +26,13 @@ impl Random {
 
     /// Asks for Windows in one of many ways, or nearly.
     fn ask(&mut self, spec: &mut Value) {
-        match self.below(20) {
-            0..6 => spec["os"] = json!({"name": "windows"}),
-            6 => spec["os"] = json!({"name": "linux"}),
-            7..11 => spec["nodeSelector"] = self.selector(),
+        match if self.chance(35) { 0 } else { self.below(20) } {
+            0..7 => spec["os"] = json!({"name": "windows"}),
+            7 => spec["os"] = json!({"name": "linux"}),
+            8..11 => spec["nodeSelector"] = self.selector(),
             11..15 => self.affinity(spec),
-            15..17 => spec["runtimeClassName"] = json!(self.pick(&["r-1", "r-2", "r-3"])),
-            17 => {
+            15..18 => spec["runtimeClassName"] = json!(self.pick(&["r-1", "r-2", "r-3"])),
+            18 => {
                 spec["os"] = json!({"name": "linux"});
                 spec["nodeSelector"] = self.selector();
             }
@@ -55,7 +53,7 @@ impl Random {
     }
 
     fn affinity(&mut self, spec: &mut Value) {
-        let terms: Vec<_> = (0..1 + self.below(2)).map(|_| self.term()).collect();
+        let terms: Vec<_> = (0..=self.below(2)).map(|_| self.term()).collect();
         let key = if self.chance(90) {
             "requiredDuringSchedulingIgnoredDuringExecution"
         } else {
@@ -125,11 +123,15 @@ impl Random {
     /// A volume of a pod, but for its name.
     fn volume(&mut self) -> Value {
         match self.below(12) {
-            0..4 => {
-                let claim = self.claim_name();
+            0..5 => {
+                let claim = if self.chance(60) {
+                    "data"
+                } else {
+                    self.claim_name()
+                };
                 json!({"persistentVolumeClaim": {"claimName": claim}})
             }
-            4..7 => {
+            5..8 => {
                 let mut template = json!({"spec": self.claim_spec()});
                 let annotations = self.claim_annotations();
                 if annotations != json!({}) {
@@ -137,7 +139,7 @@ impl Random {
                 }
                 json!({"ephemeral": {"volumeClaimTemplate": template}})
             }
-            7..11 => self.source(true),
+            8..11 => self.source(true),
             _ => self.pick(&[
                 || json!({"emptyDir": {}}),
                 || json!({"configMap": {"name": "c"}}),

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes, and the DaemonSets of drivers.
+//! Claims, volumes and classes, and what brings the drivers.
 
 use super::{NAMESPACES, Random, object};
 use crate::oracle::cluster::{CLAIM, DAEMON_SET, PERSISTENT_VOLUME, STORAGE_CLASS};
@@ -29,7 +29,11 @@ impl Random {
 
     pub fn claim(&mut self) -> Value {
         let namespace = self.pick(&NAMESPACES);
-        let name = self.claim_name();
+        let name = if self.chance(40) {
+            "data"
+        } else {
+            self.claim_name()
+        };
         let parts = json!({"metadata": {"annotations": self.claim_annotations()}, "spec": self.claim_spec()});
         object(CLAIM, namespace, name, parts)
     }
@@ -42,8 +46,8 @@ impl Random {
             _ => {}
         }
         match self.below(10) {
-            0..4 => spec["volumeName"] = json!(self.pick(&["pv-1", "pv-2", "pv-3"])),
-            4 => spec["volumeName"] = json!(""),
+            0..3 => spec["volumeName"] = json!(self.pick(&["pv-1", "pv-2", "pv-3"])),
+            3 => spec["volumeName"] = json!(""),
             _ => {}
         }
         spec
@@ -71,7 +75,8 @@ impl Random {
         match self.below(20) {
             0..10 => PLUGINS[self.plugin()].0.to_owned(),
             10..13 => format!("kubernetes.io/{}", self.pick(&DEAD).to_lowercase()),
-            13..18 => self.driver(),
+            13..16 => self.driver(),
+            16..18 => "x.example.com".to_owned(),
             _ => self
                 .pick(&[
                     "kubernetes.io/no-provisioner",
