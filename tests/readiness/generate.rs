@@ -24,6 +24,8 @@ pub struct Random {
     rng: StdRng,
     /// The plugins that this cluster mostly uses: of all at once, none would ever be used twice.
     favourites: [usize; 2],
+    /// The owner that this cluster mostly has, so that pods find theirs.
+    favourite_owner: usize,
 }
 
 /// Mostly one of the two, or nothing would meet.
@@ -41,7 +43,12 @@ const OWNERS: [(Kind, &str); 7] = [
 pub fn events(count: usize, seed: u64) -> Vec<Event> {
     let mut rng = StdRng::seed_from_u64(seed);
     let favourites = [rng.random_range(0..7), rng.random_range(0..7)];
-    let mut random = Random { rng, favourites };
+    let favourite_owner = rng.random_range(0..OWNERS.len());
+    let mut random = Random {
+        rng,
+        favourites,
+        favourite_owner,
+    };
     let mut there: BTreeMap<String, Value> = BTreeMap::new();
     let mut life = Vec::new();
     while life.len() < count {
@@ -49,6 +56,10 @@ pub fn events(count: usize, seed: u64) -> Vec<Event> {
             let nth = random.below(there.len());
             let gone = there.keys().nth(nth).cloned().unwrap();
             life.extend(there.remove(&gone).map(Event::Delete));
+        } else if !there.is_empty() && random.chance(3) {
+            // A watch that starts again tells what is already known.
+            let nth = random.below(there.len());
+            life.extend(there.values().nth(nth).cloned().map(Event::Upsert));
         } else {
             let object = match life.len() {
                 0 if random.chance(95) => plain_node(),
@@ -232,7 +243,12 @@ impl Random {
     }
 
     fn reference(&mut self, namespace: &str, kinds: &[(Kind, &str)]) -> Value {
-        let ((api_version, kind), short) = self.pick(kinds);
+        let any = kinds.len() == OWNERS.len();
+        let ((api_version, kind), short) = if any && self.chance(60) {
+            OWNERS[self.favourite_owner]
+        } else {
+            self.pick(kinds)
+        };
         let name = self.pick(&["a", "a", "b"]);
         let mut reference = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": self.uid(short, namespace, name)});
         if self.chance(30) {
@@ -248,7 +264,11 @@ impl Random {
     }
 
     fn owner(&mut self) -> Value {
-        let (kind, short) = self.pick(&OWNERS);
+        let (kind, short) = if self.chance(40) {
+            OWNERS[self.favourite_owner]
+        } else {
+            self.pick(&OWNERS)
+        };
         let namespace = self.pick(&NAMESPACES);
         let name = self.pick(&["a", "a", "b"]);
         let mut parts = json!({"metadata": {"uid": self.uid(short, namespace, name)}});

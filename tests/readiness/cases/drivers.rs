@@ -257,6 +257,20 @@ fn daemon_sets() -> Vec<Case> {
             json!({"drivers": [{"daemonSet": "bank/a", "csiProxyPipes": []}]}),
         ),
         case(
+            "the name comes before the namespace",
+            vec![
+                windows("win-1"),
+                csi_node("win-1", &[X]),
+                with_pipes("a", &[]),
+                {
+                    let mut later = with_pipes("b", &pipes);
+                    later["metadata"]["namespace"] = json!("bank");
+                    later
+                },
+            ],
+            json!({"drivers": [{"daemonSet": "shop/a"}]}),
+        ),
+        case(
             "a DaemonSet of no driver that matters",
             vec![
                 windows("win-1"),

@@ -127,6 +127,24 @@ fn templates() -> Vec<Case> {
             reported(&[(REPLICA_SET, "rs")]),
         ),
         case(
+            "a controlled ReplicationController is not reported",
+            vec![
+                windows("win-1"),
+                asking_owner(DEPLOYMENT, "a"),
+                controlled_by(asking_owner(REPLICATION_CONTROLLER, "rc"), "a"),
+            ],
+            reported(&[(DEPLOYMENT, "a")]),
+        ),
+        case(
+            "a Deployment is reported whoever controls it",
+            vec![
+                windows("win-1"),
+                asking_owner(DEPLOYMENT, "a"),
+                controlled_by(asking_owner(DEPLOYMENT, "b"), "a"),
+            ],
+            reported(&[(DEPLOYMENT, "a"), (DEPLOYMENT, "b")]),
+        ),
+        case(
             "a Job of a CronJob is not reported",
             vec![
                 windows("win-1"),
@@ -250,6 +268,10 @@ fn stateful() -> Vec<Case> {
         json!({"workload": {"kind": "StatefulSet", "name": "db"}, "volume": "data", "source": "StorageClass",
             "persistentVolumeClaim": claim, "storageClass": "std", "plugin": "kubernetes.io/aws-ebs"})
     };
+    let mut elsewhere = claim("data-db-0", json!({"storageClassName": ""}));
+    elsewhere["metadata"]["namespace"] = json!("bank");
+    let mut bound_to_nothing = set();
+    bound_to_nothing["spec"]["volumeClaimTemplates"][0]["spec"]["volumeName"] = json!("pv-1");
     let of_class = |name: &str| claim(name, json!({"storageClassName": "std"}));
     vec![
         case(
@@ -263,6 +285,16 @@ fn stateful() -> Vec<Case> {
                 of_class("data-other-0"),
             ],
             json!({"volumes": [row(Value::Null)]}),
+        ),
+        case(
+            "a claim of another namespace is another's",
+            vec![windows("win-1"), set(), std(), elsewhere],
+            json!({"volumes": [row(Value::Null)]}),
+        ),
+        case(
+            "a claim template that names a volume which is not there",
+            vec![windows("win-1"), bound_to_nothing, std()],
+            json!({"volumes": [], "findings": [["PersistentVolumeNotFound", "StatefulSet/shop/db"]]}),
         ),
         case(
             "every claim that exists stands in for the template",

@@ -175,6 +175,23 @@ fn bound() -> Vec<Case> {
             json!({"volumes": [{"storageClass": "old"}]}),
         ),
         with(
+            "a bound claim without class has no default class",
+            [
+                claim("data", json!({"volumeName": "pv-1"})),
+                cinder(),
+                annotated(class("std", EBS), DEFAULT, "true"),
+            ],
+            json!({"volumes": [{"storageClass": null}]}),
+        ),
+        with(
+            "an empty volume name is none",
+            [
+                claim("data", json!({"volumeName": "", "storageClassName": "std"})),
+                class("std", EBS),
+            ],
+            json!({"volumes": [{"source": "StorageClass", "plugin": EBS}], "findings": []}),
+        ),
+        with(
             "a bound claim has no default class, and an empty one is none",
             [
                 claim(
