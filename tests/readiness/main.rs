@@ -1,0 +1,8 @@
+//! The readiness report against an oracle of its own, on clusters written by hand and on random ones.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cases;
+mod generate;
+mod oracle;
+mod run;
+mod trust;

@@ -1,0 +1,211 @@
+//! What the contract says of a cluster, computed in the plainest way: every question is a loop over all objects, nothing is
+//! kept between two questions, and nothing is shared with the program, so that the two can only agree by both being right.
+
+pub mod cluster;
+pub mod drivers;
+pub mod volumes;
+mod workloads;
+
+use cluster::{Cluster, name, text};
+use serde_json::{Value, json};
+use volumes::Row;
+
+/// The parts of the report that the contract fixes. `verdict.message` is there where it is fixed as a whole,
+/// `verdict.messageEnd` where only its end is; findings are pairs of code and object.
+pub fn expect(objects: &[Value]) -> Value {
+    let cluster = Cluster(objects);
+    let (rows, mut findings) = volumes::rows(cluster);
+    findings.sort();
+    findings.dedup();
+    let windows = windows_nodes(cluster);
+    json!({
+        "windowsNodes": windows.len(),
+        "verdict": verdict(cluster, &rows),
+        "nodes": windows
+            .iter()
+            .map(|node| {
+                json!({
+                    "name": node,
+                    "csiNode": cluster.get(cluster::CSI_NODE, "", node).is_some(),
+                    "drivers": entries(cluster, node),
+                    "missingDrivers": all_drivers(cluster, &rows)
+                        .into_iter()
+                        .filter(|driver| missing_on(cluster, &rows, driver).contains(node))
+                        .collect::<Vec<_>>(),
+                })
+            })
+            .collect::<Vec<_>>(),
+        "volumes": rows.iter().map(|row| volume(cluster, &rows, row)).collect::<Vec<_>>(),
+        "drivers": all_drivers(cluster, &rows)
+            .iter()
+            .map(|driver| {
+                let daemon_set = drivers::daemon_set(cluster, driver);
+                json!({
+                    "name": driver,
+                    "registeredOn": registered_on(cluster, driver),
+                    "missingOn": missing_on(cluster, &rows, driver),
+                    "daemonSet": daemon_set.map(|set| format!("{}/{}", cluster::namespace(set), name(set))),
+                    "csiProxyPipes": daemon_set.map(drivers::pipes).unwrap_or_default(),
+                })
+            })
+            .collect::<Vec<_>>(),
+        "findings": findings,
+    })
+}
+
+/// The names of the Windows nodes, sorted.
+fn windows_nodes(cluster: Cluster<'_>) -> Vec<&str> {
+    let mut names: Vec<_> = cluster
+        .of(cluster::NODE)
+        .filter(|node| workloads::is_windows_node(node))
+        .map(name)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// The drivers in a node's CSINode, sorted.
+fn entries<'a>(cluster: Cluster<'a>, node: &str) -> Vec<&'a str> {
+    let mut names: Vec<_> = cluster
+        .get(cluster::CSI_NODE, "", node)
+        .into_iter()
+        .flat_map(cluster::csi_node_drivers)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn registered_on<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a str> {
+    windows_nodes(cluster)
+        .into_iter()
+        .filter(|node| entries(cluster, node).contains(&driver))
+        .collect()
+}
+
+/// Every driver that a row needs or a Windows node has, sorted.
+fn all_drivers(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Vec<String> {
+    let mut names: Vec<String> = rows.iter().filter_map(|row| row.driver.clone()).collect();
+    for node in windows_nodes(cluster) {
+        names.extend(entries(cluster, node).into_iter().map(str::to_owned));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn missing_on<'a>(cluster: Cluster<'a>, rows: &[Row<'_>], driver: &str) -> Vec<&'a str> {
+    let users: Vec<_> = rows
+        .iter()
+        .filter(|row| row.driver.as_deref() == Some(driver))
+        .collect();
+    let everywhere = users.iter().any(|row| row.plugin.is_some());
+    windows_nodes(cluster)
+        .into_iter()
+        .filter(|node| !entries(cluster, node).contains(&driver))
+        .filter(|node| everywhere || users.iter().any(|row| row.node == Some(*node)))
+        .collect()
+}
+
+fn blocking(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> bool {
+    row.plugin.is_some()
+        && row
+            .driver
+            .as_ref()
+            .is_none_or(|driver| !missing_on(cluster, rows, driver).is_empty())
+}
+
+fn volume(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> Value {
+    json!({
+        "workload": {"kind": row.kind, "namespace": row.namespace, "name": row.name},
+        "volume": row.volume,
+        "source": row.source,
+        "persistentVolumeClaim": row.claim,
+        "persistentVolume": row.persistent_volume,
+        "storageClass": row.storage_class,
+        "plugin": row.plugin,
+        "csiDriver": row.driver,
+        "inTree": row.plugin.is_some(),
+        "blocking": blocking(cluster, rows, row),
+        "missingOn": row.driver.as_ref().map(|driver| missing_on(cluster, rows, driver)).unwrap_or_default(),
+    })
+}
+
+fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
+    let windows = windows_nodes(cluster);
+    let in_tree: Vec<_> = rows.iter().filter(|row| row.plugin.is_some()).collect();
+    let reason = if cluster.of(cluster::NODE).next().is_none() {
+        return json!({"upgradeable": "False", "reason": "ReadinessUnknown"});
+    } else if windows.is_empty() {
+        return json!({"upgradeable": "True", "reason": "NoWindowsNodes"});
+    } else if in_tree.is_empty() {
+        return json!({"upgradeable": "True", "reason": "NoInTreeVolumes"});
+    } else if in_tree.iter().any(|row| row.driver.is_none()) {
+        "NoCSIMigration"
+    } else if windows
+        .iter()
+        .any(|node| cluster.get(cluster::CSI_NODE, "", node).is_none())
+    {
+        "CSINodeMissing"
+    } else if in_tree.iter().any(|row| blocking(cluster, rows, row)) {
+        "DriversMissing"
+    } else {
+        return json!({"upgradeable": "True", "reason": "DriversRegistered"});
+    };
+    let sentences: Vec<_> = rows
+        .iter()
+        .filter(|row| blocking(cluster, rows, row))
+        .map(|row| sentence(cluster, rows, row))
+        .collect();
+    let message = at_most_ten(&sentences, "; ", "; and");
+    let accepted = cluster
+        .get(cluster::WINDOWS_STORAGE, "", "cluster")
+        .is_some_and(|storage| text(storage, &["spec", "upgradeGate"]) == Some("Ignore"));
+    if accepted {
+        json!({"upgradeable": "True", "reason": "Override", "messageEnd": message})
+    } else if reason == "CSINodeMissing" {
+        json!({"upgradeable": "False", "reason": reason, "messageEnd": message})
+    } else {
+        json!({"upgradeable": "False", "reason": reason, "message": message})
+    }
+}
+
+fn sentence(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> String {
+    let what = match (&row.persistent_volume, &row.claim) {
+        (Some(volume), _) => format!("PersistentVolume {volume}"),
+        (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
+        (None, None) => format!("volume {}", row.volume),
+    };
+    let fault = match &row.driver {
+        None => "has no CSI driver that takes over".to_owned(),
+        Some(driver) => {
+            let nodes: Vec<_> = missing_on(cluster, rows, driver)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            format!(
+                "needs {driver}, missing on {}",
+                at_most_ten(&nodes, ", ", " and")
+            )
+        }
+    };
+    let plugin = row.plugin.as_deref().unwrap_or_default();
+    format!(
+        "{} {}/{}: {what} ({plugin}) {fault}",
+        row.kind.to_lowercase(),
+        row.namespace,
+        row.name
+    )
+}
+
+fn at_most_ten(parts: &[String], between: &str, before_rest: &str) -> String {
+    if parts.len() > 10 {
+        format!(
+            "{}{before_rest} {} more",
+            parts[..10].join(between),
+            parts.len() - 10
+        )
+    } else {
+        parts.join(between)
+    }
+}

@@ -1,0 +1,143 @@
+//! The DaemonSet that brings a driver to the Windows nodes.
+
+use super::cluster::{Cluster, DAEMON_SET, list, name, namespace, text};
+use super::workloads::{asks_for_windows, template_spec};
+use serde_json::Value;
+
+/// The end of an image's repository, and the driver in it.
+pub const IMAGES: [(&str, &str); 7] = [
+    ("csi-vsphere/driver", "csi.vsphere.vmware.com"),
+    (
+        "cloud-provider-vsphere/csi/release/driver",
+        "csi.vsphere.vmware.com",
+    ),
+    ("azuredisk-csi", "disk.csi.azure.com"),
+    ("azurefile-csi", "file.csi.azure.com"),
+    ("aws-ebs-csi-driver", "ebs.csi.aws.com"),
+    ("smbplugin", "smb.csi.k8s.io"),
+    (
+        "gcp-compute-persistent-disk-csi-driver",
+        "pd.csi.storage.gke.io",
+    ),
+];
+
+const REGISTRATION: &str = "--kubelet-registration-path";
+const PIPES: &str = r"\\.\pipe\";
+
+pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str) -> Option<&'a Value> {
+    let mut sets: Vec<_> = cluster
+        .of(DAEMON_SET)
+        .filter(|set| {
+            template_spec(set)
+                .is_some_and(|spec| asks_for_windows(cluster, spec) && names_driver(spec, driver))
+        })
+        .collect();
+    sets.sort_by_key(|set| (name(set), namespace(set)));
+    sets.first().copied()
+}
+
+/// The csi-proxy pipes that the DaemonSet's pods mount, by their names.
+pub fn pipes(set: &Value) -> Vec<&str> {
+    let mut names: Vec<_> = template_spec(set)
+        .map(host_paths)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|path| path.strip_prefix(PIPES))
+        .filter(|pipe| pipe.starts_with("csi-proxy-"))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn host_paths(spec: &Value) -> Vec<&str> {
+    list(spec, &["volumes"])
+        .iter()
+        .filter_map(|volume| text(volume, &["hostPath", "path"]))
+        .collect()
+}
+
+fn names_driver(spec: &Value, driver: &str) -> bool {
+    let containers = || {
+        list(spec, &["containers"])
+            .iter()
+            .chain(list(spec, &["initContainers"]))
+    };
+    containers().any(|container| {
+        registration_paths(container)
+            .iter()
+            .any(|path| components(path).contains(&driver))
+    }) || host_paths(spec).iter().any(|path| {
+        components(path)
+            .windows(2)
+            .any(|pair| pair == ["plugins", driver])
+    }) || containers()
+        .filter_map(|container| text(container, &["image"]))
+        .any(|image| is_image_of(image, driver))
+}
+
+fn components(path: &str) -> Vec<&str> {
+    path.split(['\\', '/'])
+        .filter(|component| !component.is_empty())
+        .collect()
+}
+
+fn registration_paths(container: &Value) -> Vec<String> {
+    // The process gets the one after the other.
+    let words: Vec<_> = list(container, &["command"])
+        .iter()
+        .chain(list(container, &["args"]))
+        .filter_map(Value::as_str)
+        .collect();
+    let mut paths = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        if let Some(value) = word
+            .strip_prefix(REGISTRATION)
+            .and_then(|rest| rest.strip_prefix('='))
+        {
+            paths.push(expanded(container, value));
+        } else if *word == REGISTRATION
+            && let Some(value) = words.get(index + 1)
+        {
+            paths.push(expanded(container, value));
+        }
+    }
+    paths
+}
+
+/// Puts the container's variables in place of `$(NAME)`, and leaves those that it does not know.
+fn expanded(container: &Value, word: &str) -> String {
+    let Some((before, rest)) = word.split_once("$(") else {
+        return word.to_owned();
+    };
+    let Some((variable, after)) = rest.split_once(')') else {
+        return word.to_owned();
+    };
+    let value = list(container, &["env"])
+        .iter()
+        .find(|entry| text(entry, &["name"]) == Some(variable))
+        .and_then(|entry| text(entry, &["value"]));
+    let value = value.map_or_else(|| format!("$({variable})"), str::to_owned);
+    format!("{before}{value}{}", expanded(container, after))
+}
+
+fn is_image_of(image: &str, driver: &str) -> bool {
+    let repository = repository(image);
+    IMAGES
+        .into_iter()
+        .filter(|(_, of)| *of == driver)
+        .any(|(end, _)| repository == end || repository.ends_with(&format!("/{end}")))
+}
+
+/// Without the registry, the tag and the digest.
+fn repository(image: &str) -> &str {
+    let untagged = image.split('@').next().unwrap_or_default();
+    let untagged = match untagged.rsplit_once(':') {
+        Some((before, tag)) if !tag.contains('/') => before,
+        _ => untagged,
+    };
+    match untagged.split_once('/') {
+        Some((registry, path)) if registry.contains(['.', ':']) || registry == "localhost" => path,
+        _ => untagged,
+    }
+}

@@ -1,0 +1,356 @@
+//! From a workload's volumes to the drivers that they need.
+
+use super::cluster::{
+    CLAIM, CSI_DRIVER, CSI_NODE, Cluster, PERSISTENT_VOLUME, POD, STATEFUL_SET, STORAGE_CLASS,
+    annotation, csi_node_drivers, field, is, list, name, namespace, nonempty, text,
+};
+use super::workloads::{self, Workload};
+use serde_json::Value;
+
+/// Plugin, field in a PersistentVolume or a pod, CSI driver.
+pub const PLUGINS: [(&str, &str, &str); 7] = [
+    (
+        "kubernetes.io/aws-ebs",
+        "awsElasticBlockStore",
+        "ebs.csi.aws.com",
+    ),
+    (
+        "kubernetes.io/azure-disk",
+        "azureDisk",
+        "disk.csi.azure.com",
+    ),
+    (
+        "kubernetes.io/azure-file",
+        "azureFile",
+        "file.csi.azure.com",
+    ),
+    (
+        "kubernetes.io/gce-pd",
+        "gcePersistentDisk",
+        "pd.csi.storage.gke.io",
+    ),
+    ("kubernetes.io/cinder", "cinder", "cinder.csi.openstack.org"),
+    (
+        "kubernetes.io/vsphere-volume",
+        "vsphereVolume",
+        "csi.vsphere.vmware.com",
+    ),
+    (
+        "kubernetes.io/portworx-volume",
+        "portworxVolume",
+        "pxd.portworx.com",
+    ),
+];
+
+/// Fields of the types that no driver takes over.
+pub const DEAD: [&str; 7] = [
+    "rbd",
+    "cephfs",
+    "glusterfs",
+    "flocker",
+    "quobyte",
+    "storageos",
+    "scaleIO",
+];
+
+/// The only driver of the tables that no plugin is redirected to.
+pub const SMB: &str = "smb.csi.k8s.io";
+
+/// One row of `volumes`, without what follows from the nodes.
+pub struct Row<'a> {
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// The Windows node of the pod.
+    pub node: Option<&'a str>,
+    pub volume: &'a str,
+    pub source: &'static str,
+    pub claim: Option<String>,
+    pub persistent_volume: Option<String>,
+    pub storage_class: Option<String>,
+    /// There if, and only if, the volume is in-tree.
+    pub plugin: Option<String>,
+    pub driver: Option<String>,
+}
+
+/// Code and object.
+pub type Finding = (&'static str, String);
+
+/// What a claim, a template of one or the pod itself leads to.
+#[derive(Default)]
+struct Found {
+    source: &'static str,
+    claim: Option<String>,
+    persistent_volume: Option<String>,
+    storage_class: Option<String>,
+    backing: Backing,
+}
+
+#[derive(Default)]
+struct Backing {
+    plugin: Option<String>,
+    driver: Option<String>,
+}
+
+pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
+    let mut rows = Vec::new();
+    let mut findings = Vec::new();
+    for workload in workloads::all(cluster) {
+        for (volume, found) in volumes_of(cluster, &workload, &mut findings) {
+            rows.push(Row {
+                kind: workload.object["kind"].as_str().unwrap_or_default(),
+                namespace: namespace(workload.object),
+                name: name(workload.object),
+                node: workload.node,
+                volume,
+                source: found.source,
+                claim: found.claim,
+                persistent_volume: found.persistent_volume,
+                storage_class: found.storage_class,
+                plugin: found.backing.plugin,
+                driver: found.backing.driver,
+            });
+        }
+    }
+    rows.sort_by(|a, b| {
+        (a.namespace, a.name, a.kind, a.volume, &a.claim).cmp(&(
+            b.namespace,
+            b.name,
+            b.kind,
+            b.volume,
+            &b.claim,
+        ))
+    });
+    (rows, findings)
+}
+
+fn volumes_of<'a>(
+    cluster: Cluster<'a>,
+    workload: &Workload<'a>,
+    findings: &mut Vec<Finding>,
+) -> Vec<(&'a str, Found)> {
+    let mut found = Vec::new();
+    let templates: &[Value] = if is(workload.object, STATEFUL_SET) {
+        list(workload.object, &["spec", "volumeClaimTemplates"])
+    } else {
+        &[]
+    };
+    for template in templates {
+        let claims: Vec<_> = cluster
+            .of(CLAIM)
+            .filter(|claim| namespace(claim) == namespace(workload.object))
+            .filter(|claim| is_claim_of(name(claim), name(template), name(workload.object)))
+            .collect();
+        for claim in &claims {
+            found.extend(
+                resolve(cluster, claim, Some(name(claim)), workload, findings)
+                    .map(|it| (name(template), it)),
+            );
+        }
+        if claims.is_empty() {
+            found.extend(
+                resolve(cluster, template, None, workload, findings).map(|it| (name(template), it)),
+            );
+        }
+    }
+    for volume in list(workload.spec, &["volumes"]) {
+        let volume_name = text(volume, &["name"]).unwrap_or_default();
+        // The StatefulSet's controller puts the claim in place of such a volume.
+        if !templates
+            .iter()
+            .any(|template| name(template) == volume_name)
+        {
+            found.extend(
+                volume_of_pod(cluster, volume, volume_name, workload, findings)
+                    .map(|it| (volume_name, it)),
+            );
+        }
+    }
+    found
+}
+
+fn is_claim_of(claim: &str, template: &str, set: &str) -> bool {
+    claim
+        .strip_prefix(&format!("{template}-{set}-"))
+        .is_some_and(|ordinal| {
+            ordinal == "0"
+                || !ordinal.is_empty()
+                    && !ordinal.starts_with('0')
+                    && ordinal.chars().all(|digit| digit.is_ascii_digit())
+        })
+}
+
+fn volume_of_pod(
+    cluster: Cluster<'_>,
+    volume: &Value,
+    volume_name: &str,
+    workload: &Workload<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Found> {
+    let in_namespace = namespace(workload.object);
+    if let Some(backing) = backing(volume) {
+        return Some(Found {
+            source: "Inline",
+            backing,
+            ..Found::default()
+        });
+    }
+    if let Some(claim_name) = nonempty(volume, &["persistentVolumeClaim", "claimName"]) {
+        let Some(claim) = cluster.get(CLAIM, in_namespace, claim_name) else {
+            findings.push((
+                "PersistentVolumeClaimNotFound",
+                claim_address(in_namespace, claim_name),
+            ));
+            return None;
+        };
+        return resolve(cluster, claim, Some(claim_name), workload, findings);
+    }
+    let template = field(volume, &["ephemeral", "volumeClaimTemplate"])?;
+    if !is(workload.object, POD) {
+        return resolve(cluster, template, None, workload, findings);
+    }
+    let claim_name = format!("{}-{volume_name}", name(workload.object));
+    let claim = cluster
+        .get(CLAIM, in_namespace, &claim_name)
+        .unwrap_or(template);
+    resolve(cluster, claim, Some(&claim_name), workload, findings)
+}
+
+fn claim_address(in_namespace: &str, claim_name: &str) -> String {
+    format!("PersistentVolumeClaim/{in_namespace}/{claim_name}")
+}
+
+/// The fields of a volume that name where its data is; those of a pod's volume and of a PersistentVolume are the same.
+fn backing(volume: &Value) -> Option<Backing> {
+    if let Some(driver) = nonempty(volume, &["csi", "driver"]) {
+        return Some(Backing {
+            plugin: None,
+            driver: Some(driver.to_owned()),
+        });
+    }
+    for (plugin, in_field, driver) in PLUGINS {
+        if field(volume, &[in_field]).is_some() {
+            return Some(Backing {
+                plugin: Some(plugin.to_owned()),
+                driver: Some(driver.to_owned()),
+            });
+        }
+    }
+    for in_field in DEAD {
+        if field(volume, &[in_field]).is_some() {
+            return Some(Backing {
+                plugin: Some(format!("kubernetes.io/{}", in_field.to_lowercase())),
+                driver: None,
+            });
+        }
+    }
+    None
+}
+
+/// `claim` may be the template of one that is not there yet; `claim_name` is its name where that is known.
+fn resolve(
+    cluster: Cluster<'_>,
+    claim: &Value,
+    claim_name: Option<&str>,
+    workload: &Workload<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Found> {
+    let own_class = annotation(claim, "volume.beta.kubernetes.io/storage-class")
+        .or_else(|| text(claim, &["spec", "storageClassName"]));
+    if let Some(volume) = nonempty(claim, &["spec", "volumeName"]) {
+        let Some(there) = cluster.get(PERSISTENT_VOLUME, "", volume) else {
+            // A template without a name for its claim has nothing but its owner to point at.
+            let object = claim_name.map_or_else(
+                || workloads::address(workload.object),
+                |claim| claim_address(namespace(workload.object), claim),
+            );
+            findings.push(("PersistentVolumeNotFound", object));
+            return None;
+        };
+        return Some(Found {
+            source: "PersistentVolume",
+            claim: claim_name.map(str::to_owned),
+            persistent_volume: Some(volume.to_owned()),
+            storage_class: own_class
+                .filter(|class| !class.is_empty())
+                .map(str::to_owned),
+            backing: backing(&there["spec"])?,
+        });
+    }
+    let class = own_class.or_else(|| default_class(cluster))?;
+    if class.is_empty() {
+        return None;
+    }
+    let provisioner = if let Some(there) = cluster.get(STORAGE_CLASS, "", class) {
+        text(there, &["provisioner"])
+    } else {
+        let noted = [
+            "volume.kubernetes.io/storage-provisioner",
+            "volume.beta.kubernetes.io/storage-provisioner",
+        ]
+        .into_iter()
+        .find_map(|key| annotation(claim, key).filter(|provisioner| !provisioner.is_empty()));
+        if noted.is_none() {
+            findings.push(("StorageClassNotFound", format!("StorageClass/{class}")));
+        }
+        noted
+    };
+    Some(Found {
+        source: "StorageClass",
+        claim: claim_name.map(str::to_owned),
+        persistent_volume: None,
+        storage_class: Some(class.to_owned()),
+        backing: provisioned_by(cluster, provisioner?)?,
+    })
+}
+
+/// The newest of those that are marked, and of equally old ones the first by name.
+fn default_class(cluster: Cluster<'_>) -> Option<&str> {
+    let mut marked: Vec<_> = cluster
+        .of(STORAGE_CLASS)
+        .filter(|class| {
+            [
+                "storageclass.kubernetes.io/is-default-class",
+                "storageclass.beta.kubernetes.io/is-default-class",
+            ]
+            .into_iter()
+            .any(|key| annotation(class, key) == Some("true"))
+        })
+        .map(|class| (text(class, &["metadata", "creationTimestamp"]), name(class)))
+        .collect();
+    marked.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    marked.first().map(|(_, class)| *class)
+}
+
+fn provisioned_by(cluster: Cluster<'_>, provisioner: &str) -> Option<Backing> {
+    for (plugin, _, driver) in PLUGINS {
+        if provisioner == plugin {
+            return Some(Backing {
+                plugin: Some(plugin.to_owned()),
+                driver: Some(driver.to_owned()),
+            });
+        }
+    }
+    for dead in DEAD {
+        if provisioner == format!("kubernetes.io/{}", dead.to_lowercase()) {
+            return Some(Backing {
+                plugin: Some(provisioner.to_owned()),
+                driver: None,
+            });
+        }
+    }
+    let known = cluster
+        .of(CSI_DRIVER)
+        .any(|driver| name(driver) == provisioner)
+        || cluster
+            .of(CSI_NODE)
+            .any(|node| csi_node_drivers(node).contains(&provisioner))
+        || PLUGINS
+            .into_iter()
+            .any(|(_, _, driver)| driver == provisioner)
+        || provisioner == SMB;
+    known.then(|| Backing {
+        plugin: None,
+        driver: Some(provisioner.to_owned()),
+    })
+}

@@ -1,0 +1,236 @@
+//! Plays a cluster's life to the thing under test, and compares what it reports with what the contract says.
+
+use crate::generate::{Event, events};
+use crate::oracle::expect;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Something that follows a cluster and reports on it.
+pub trait Subject {
+    /// The object is new, or takes the place of the one of the same apiVersion, kind, namespace and name.
+    fn upsert(&mut self, object: &Value);
+    /// The object, as it was last, is gone.
+    fn delete(&mut self, object: &Value);
+    /// What `check -o json` would print.
+    fn report(&mut self) -> Value;
+}
+
+pub fn fresh(make: &dyn Fn() -> Box<dyn Subject>, objects: &[Value]) -> Value {
+    let mut subject = make();
+    for object in objects {
+        subject.upsert(object);
+    }
+    subject.report()
+}
+
+/// Lets `clusters` random clusters live through `events` events each, and panics at the first difference.
+pub fn run(make: impl Fn() -> Box<dyn Subject>, clusters: u32, events: usize, seed: u64) {
+    let difference = search(&make, clusters, events, seed);
+    assert!(difference.is_none(), "{}", difference.unwrap_or_default());
+}
+
+/// The first difference, with the fewest events that still show one.
+pub fn search(
+    make: &dyn Fn() -> Box<dyn Subject>,
+    clusters: u32,
+    length: usize,
+    seed: u64,
+) -> Option<String> {
+    for cluster in 0..clusters {
+        let cluster_seed = seed
+            .wrapping_mul(1_000_003)
+            .wrapping_add(u64::from(cluster));
+        let life = events(length, cluster_seed);
+        if let Some(first) = difference(make, &life, cluster_seed) {
+            let fewest = minimal(make, &life[..first.after], cluster_seed);
+            let shown = difference(make, &fewest, cluster_seed).unwrap_or(first);
+            return Some(describe(&fewest, &shown, seed, cluster));
+        }
+    }
+    None
+}
+
+struct Difference {
+    /// How many events it took.
+    after: usize,
+    what: String,
+}
+
+fn describe(life: &[Event], difference: &Difference, seed: u64, cluster: u32) -> String {
+    let mut text = format!(
+        "seed {seed}, cluster {cluster}: {}\nafter these events:\n",
+        difference.what
+    );
+    for event in life {
+        let (verb, object) = match event {
+            Event::Upsert(object) => ("upsert", object),
+            Event::Delete(object) => ("delete", object),
+        };
+        writeln!(text, "{verb} {object}").unwrap();
+    }
+    text
+}
+
+pub fn key(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!(
+        "{} {} {} {}",
+        object["apiVersion"], object["kind"], metadata["namespace"], metadata["name"]
+    )
+}
+
+fn difference(
+    make: &dyn Fn() -> Box<dyn Subject>,
+    life: &[Event],
+    seed: u64,
+) -> Option<Difference> {
+    let mut after = 0;
+    // A panic is a failure like any other, and its cluster worth as much.
+    let outcome = catch_unwind(AssertUnwindSafe(|| play(make, life, seed, &mut after)));
+    let what = outcome.unwrap_or_else(|_| Some("the subject panicked".to_owned()))?;
+    Some(Difference { after, what })
+}
+
+fn play(
+    make: &dyn Fn() -> Box<dyn Subject>,
+    life: &[Event],
+    seed: u64,
+    after: &mut usize,
+) -> Option<String> {
+    let mut subject = make();
+    let mut objects = BTreeMap::new();
+    for event in life {
+        *after += 1;
+        match event {
+            Event::Upsert(object) => {
+                subject.upsert(object);
+                objects.insert(key(object), object.clone());
+            }
+            Event::Delete(object) => {
+                // With fewer events it may never have been there.
+                if let Some(last) = objects.remove(&key(object)) {
+                    subject.delete(&last);
+                }
+            }
+        }
+        let all: Vec<_> = objects.values().cloned().collect();
+        if let Some(what) = disagreement(&expect(&all), &subject.report()) {
+            return Some(what);
+        }
+    }
+    let mut all: Vec<_> = objects.into_values().collect();
+    let expected = expect(&all);
+    all.shuffle(&mut StdRng::seed_from_u64(seed));
+    let what = disagreement(&expected, &fresh(make, &all))?;
+    Some(format!(
+        "a fresh subject that is fed the objects in another order: {what}"
+    ))
+}
+
+/// Removes events, at first many at once, as long as a difference stays.
+fn minimal(make: &dyn Fn() -> Box<dyn Subject>, life: &[Event], seed: u64) -> Vec<Event> {
+    let mut fewest = life.to_vec();
+    let mut size = fewest.len().div_ceil(2).max(1);
+    loop {
+        let before = fewest.len();
+        let mut from = 0;
+        while from < fewest.len() {
+            let to = (from + size).min(fewest.len());
+            let fewer: Vec<_> = fewest[..from]
+                .iter()
+                .chain(&fewest[to..])
+                .cloned()
+                .collect();
+            if difference(make, &fewer, seed).is_some() {
+                fewest = fewer;
+            } else {
+                from = to;
+            }
+        }
+        if size > 1 {
+            size = size.div_ceil(2);
+        } else if fewest.len() == before {
+            return fewest;
+        }
+    }
+}
+
+/// What is wrong with a report, if anything is.
+pub fn disagreement(expected: &Value, report: &Value) -> Option<String> {
+    let mut wanted = expected.clone();
+    let verdict = wanted["verdict"].as_object_mut().unwrap();
+    let whole = verdict.remove("message");
+    let end = verdict.remove("messageEnd");
+    let got = comparable(report);
+    let mut wrong = Vec::new();
+    for part in [
+        "windowsNodes",
+        "verdict",
+        "nodes",
+        "volumes",
+        "drivers",
+        "findings",
+    ] {
+        if wanted[part] != got[part] {
+            wrong.push(format!(
+                "{part}\n  expected {}\n  reported {}",
+                wanted[part], got[part]
+            ));
+        }
+    }
+    let message = report["verdict"]["message"].as_str().unwrap_or_default();
+    if whole.is_some_and(|whole| whole != message)
+        || end.is_some_and(|end| !message.ends_with(end.as_str().unwrap()))
+    {
+        wrong.push(format!(
+            "verdict.message\n  expected {}\n  reported {message:?}",
+            expected["verdict"]
+        ));
+    }
+    (!wrong.is_empty()).then(|| wrong.join("\n"))
+}
+
+/// Those parts of a report that the oracle knows, in its form.
+pub fn comparable(report: &Value) -> Value {
+    let mut findings: Vec<_> = items(report, "findings")
+        .filter(|finding| {
+            [
+                "PersistentVolumeNotFound",
+                "PersistentVolumeClaimNotFound",
+                "StorageClassNotFound",
+            ]
+            .iter()
+            .any(|code| finding["code"] == *code)
+        })
+        .map(|finding| (finding["code"].as_str(), finding["object"].as_str()))
+        .collect();
+    findings.sort_unstable();
+    findings.dedup();
+    json!({
+        "windowsNodes": report["cluster"]["windowsNodes"],
+        "verdict": only(&report["verdict"], &["upgradeable", "reason"]),
+        "nodes": items(report, "nodes")
+            .map(|node| only(node, &["name", "csiNode", "drivers", "missingDrivers"]))
+            .collect::<Vec<_>>(),
+        "volumes": report["volumes"],
+        "drivers": items(report, "drivers")
+            .map(|driver| only(driver, &["name", "registeredOn", "missingOn", "daemonSet", "csiProxyPipes"]))
+            .collect::<Vec<_>>(),
+        "findings": findings,
+    })
+}
+
+fn items<'a>(report: &'a Value, part: &str) -> impl Iterator<Item = &'a Value> {
+    report[part].as_array().into_iter().flatten()
+}
+
+fn only(object: &Value, keys: &[&str]) -> Value {
+    keys.iter()
+        .map(|key| ((*key).to_owned(), object[*key].clone()))
+        .collect()
+}
