@@ -12,6 +12,7 @@ pub mod gate;
 pub mod index;
 pub mod node;
 pub mod payload;
+pub mod report;
 pub mod run;
 pub mod serve;
 pub mod services;
