@@ -114,6 +114,25 @@ fn names_in_a_sentence() {
 }
 
 #[test]
+fn a_driver_may_be_missing_on_one_some_or_all_nodes() {
+    let missing_on = |number: usize| {
+        let mut report = volumes(1);
+        report.nodes = nodes(3 - number, number).nodes;
+        let names = ["held-000", "held-001", "held-002"];
+        report.drivers = vec![samples::driver(AZURE_DISK, &[], &names[..number])];
+        report
+    };
+    let one = "issing on 1 of 3 Windows nodes: held-000.";
+    assert_shows(&missing_on(1), &[one], &[]);
+    let some = "issing on 2 of 3 Windows nodes: held-000, held-001.";
+    assert_shows(&missing_on(2), &[some], &[]);
+    let all = "issing on all 3 Windows nodes: held-000, held-001, held-002.";
+    assert_shows(&missing_on(3), &[all], &[]);
+    let only = "issing on the only Windows node: held-000.";
+    assert_shows(&volumes(1), &[only], &[]);
+}
+
+#[test]
 fn findings_and_drivers_that_block_nothing() {
     let mut report = nodes(1, 1);
     report.findings = (0..21)

@@ -1,4 +1,6 @@
-//! The first line and when it is coloured.
+//! The first lines, when they are coloured, and the words of the command line.
+
+use clap::ValueEnum;
 
 use super::samples::{self, AZURE_DISK};
 use super::{ColorChoice, Format, text, use_color};
@@ -142,4 +144,19 @@ fn colour_is_wanted_on_terminals_that_have_it() {
             "{choice:?} {terminal} {env:?}"
         );
     }
+}
+
+#[test]
+fn the_command_line_has_these_words() {
+    fn words<T: ValueEnum>() -> Vec<String> {
+        T::value_variants()
+            .iter()
+            .filter_map(ValueEnum::to_possible_value)
+            .map(|value| value.get_name().to_owned())
+            .collect()
+    }
+    assert_eq!(words::<Format>(), ["table", "json", "yaml", "html"]);
+    assert_eq!(words::<ColorChoice>(), ["auto", "always", "never"]);
+    assert_eq!(Format::default(), Format::Table);
+    assert_eq!(ColorChoice::default(), ColorChoice::Auto);
 }
