@@ -13,6 +13,7 @@ pub mod index;
 pub mod node;
 pub mod objects;
 pub mod payload;
+pub mod report;
 pub mod run;
 pub mod serve;
 pub mod services;

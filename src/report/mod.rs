@@ -1,0 +1,65 @@
+//! The readiness report, for people as a table or a page, for machines as JSON or YAML.
+
+mod color;
+mod grid;
+mod html;
+mod sentences;
+mod table;
+mod view;
+mod visible;
+
+use std::io;
+
+use clap::ValueEnum;
+
+use crate::assess::report::ReadinessReport;
+pub use color::{ColorChoice, use_color};
+
+/// What a report is written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for a terminal
+    #[default]
+    Table,
+    /// The whole report for programs
+    Json,
+    /// The same as JSON, as YAML
+    Yaml,
+    /// One self-contained page
+    Html,
+}
+
+/// Writes the report. `color` is for [`Format::Table`] alone; [`use_color`] knows whether it is wanted.
+pub fn render(
+    report: &ReadinessReport,
+    format: Format,
+    color: bool,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let text = match format {
+        Format::Table => table::render(&visible::report(report), color),
+        Format::Json => json(report)?,
+        Format::Yaml => yaml(report)?,
+        Format::Html => html::render(&visible::report(report)),
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn json(report: &ReadinessReport) -> io::Result<String> {
+    let text = serde_json::to_string_pretty(report)?;
+    Ok(visible::json(&text) + "\n")
+}
+
+fn yaml(report: &ReadinessReport) -> io::Result<String> {
+    let text = serde_yaml::to_string(report).map_err(io::Error::other)?;
+    // YAML's plain and single-quoted strings know no escapes. JSON is YAML too and can say everything.
+    if visible::is_visible_text(&text) {
+        Ok(text)
+    } else {
+        json(report)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Names and messages that want to do something.
+
+use serde_json::Value;
+
+use super::samples::{self, HOSTILE};
+use super::{Format, rendered, text, visible};
+
+/// Spelled out here again: the characters that no terminal may see.
+const FORBIDDEN: [char; 23] = [
+    '\u{0}', '\u{7}', '\u{8}', '\t', '\r', '\u{1b}', '\u{7f}', '\u{80}', '\u{9b}', '\u{9d}',
+    '\u{200b}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{202a}', '\u{202b}', '\u{202d}',
+    '\u{202e}', '\u{2066}', '\u{2068}', '\u{2069}', '\u{feff}',
+];
+
+#[test]
+fn no_format_writes_hidden_characters() {
+    let mut report = samples::held();
+    let all: String = FORBIDDEN.iter().collect();
+    report.findings[0].message = format!("before{all}\nafter");
+    report.nodes[0].name = all;
+    for report in [report, samples::hostile()] {
+        for format in [Format::Table, Format::Json, Format::Yaml, Format::Html] {
+            let text = text(&report, format);
+            let found: Vec<char> = text
+                .chars()
+                .filter(|char| FORBIDDEN.contains(char))
+                .collect();
+            assert_eq!(found, [], "{format:?}");
+        }
+    }
+}
+
+#[test]
+fn colour_is_the_only_escape() {
+    let text = rendered(&samples::hostile(), Format::Table, true);
+    for sequence in text.split('\u{1b}').skip(1) {
+        let (code, _) = sequence.split_once('m').unwrap();
+        assert!(
+            ["[0", "[1", "[31", "[32", "[33"].contains(&code),
+            "{code:?}"
+        );
+    }
+}
+
+#[test]
+fn a_message_cannot_add_lines() {
+    let lines = |message: &str| {
+        let mut report = samples::held();
+        report.findings[0].message = message.to_owned();
+        report.verdict.message = message.to_owned();
+        report.nodes[1].name = message.to_owned();
+        text(&report, Format::Table).lines().count()
+    };
+    assert_eq!(lines("a\nUPGRADEABLE\r\nb\u{85}c\u{2028}d"), lines("a"));
+}
+
+#[test]
+fn what_is_hidden_is_written_out_in_every_field() {
+    let report = visible::report(&samples::hostile());
+    let mut texts = Vec::new();
+    collect(&serde_json::to_value(&report).unwrap(), &mut texts);
+    assert!(texts.len() > 30, "{texts:?}");
+    for text in texts {
+        assert!(
+            !text
+                .chars()
+                .any(|char| FORBIDDEN.contains(&char) || char == '\n'),
+            "{text:?}"
+        );
+    }
+    assert_eq!(
+        report.nodes[0].name,
+        "<b a=\"1\">&\\u{1b}[2J\\u{a}\\u{d}\\u{9}\\u{7f}\\u{9b}31m\\u{202e}\\u{2066}\\u{200b}\\u{feff}\\u{2028}end"
+    );
+}
+
+fn collect(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, texts)),
+        Value::Object(fields) => fields.values().for_each(|value| collect(value, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[test]
+fn every_text_of_the_hostile_sample_is_hostile() {
+    let mut texts = Vec::new();
+    collect(
+        &serde_json::to_value(samples::hostile()).unwrap(),
+        &mut texts,
+    );
+    let mut harmless: Vec<_> = texts
+        .iter()
+        .filter(|text| !text.contains(HOSTILE))
+        .collect();
+    harmless.sort();
+    // What the program itself says: upgradeable, source, kind, reason, apiVersion.
+    assert_eq!(
+        harmless,
+        [
+            "False",
+            "PersistentVolume",
+            "ReadinessReport",
+            "ReadinessUnknown",
+            "windowsstorage.dev/v1alpha1"
+        ]
+    );
+}
+
+#[test]
+fn letters_of_all_languages_stay_as_they_are() {
+    let mut report = samples::held();
+    report.findings[0].message = "Größe \\ 存储 שלום é 👩".to_owned();
+    assert_eq!(visible::report(&report), report);
+    for format in [Format::Table, Format::Yaml, Format::Html] {
+        assert!(
+            text(&report, format).contains("Größe \\ 存储 שלום é 👩"),
+            "{format:?}"
+        );
+    }
+}
+
+#[test]
+fn a_page_takes_nothing_from_elsewhere_and_no_markup_from_the_cluster() {
+    for report in [samples::held(), samples::hostile()] {
+        let page = text(&report, Format::Html);
+        for word in [
+            "<script", "<b ", "<link", "<img", "<a ", "://", "@import", "url(", " style=", " src=",
+            " href=",
+        ] {
+            assert!(!page.contains(word), "{word}");
+        }
+        assert!(page.contains("default-src 'none'; style-src 'unsafe-inline'"));
+        assert!(page.contains("<html lang=\"en\">"));
+        assert_eq!(
+            page.matches("<th").count(),
+            page.matches("<th scope=").count() + page.matches("<thead>").count()
+        );
+        assert_eq!(
+            page.matches("<table>").count(),
+            page.matches("<div class=\"scroll\"").count()
+        );
+    }
+    let page = text(&samples::hostile(), Format::Html);
+    assert!(page.contains("&lt;b a=&quot;1&quot;&gt;&amp;\\u{1b}[2J"));
+}

@@ -1,0 +1,20 @@
+//! Golden texts of whole reports are in `snapshots/`; `INSTA_UPDATE=always cargo test report::` writes them anew.
+
+mod caps;
+mod golden;
+mod hostile;
+mod machines;
+mod samples;
+mod sentences;
+
+use super::*;
+
+fn text(report: &ReadinessReport, format: Format) -> String {
+    rendered(report, format, false)
+}
+
+fn rendered(report: &ReadinessReport, format: Format, color: bool) -> String {
+    let mut out = Vec::new();
+    render(report, format, color, &mut out).expect("a Vec takes everything");
+    String::from_utf8(out).expect("text is UTF-8")
+}

@@ -1,0 +1,162 @@
+//! The first lines, when they are coloured, and the words of the command line.
+
+use clap::ValueEnum;
+
+use super::samples::{self, AZURE_DISK};
+use super::{ColorChoice, Format, text, use_color};
+use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
+
+fn headline(report: &ReadinessReport) -> String {
+    let text = text(report, Format::Table);
+    let (headline, _) = text.split_once("\n\n").unwrap();
+    headline.to_owned()
+}
+
+/// Two nodes, and volumes that lack a driver or have none.
+fn risky(
+    upgradeable: Upgradeable,
+    reason: Reason,
+    lacking: usize,
+    abandoned: usize,
+) -> ReadinessReport {
+    let nodes = vec![
+        samples::node("win-1", Some(&[]), &[AZURE_DISK]),
+        samples::node("win-2", Some(&[AZURE_DISK]), &[]),
+    ];
+    let mut report = samples::with_nodes(samples::report(upgradeable, reason, ""), nodes);
+    let lack = |number| {
+        let pod = format!("web-{number}");
+        samples::volume(
+            &pod,
+            "data",
+            Some("kubernetes.io/azure-disk"),
+            Some(AZURE_DISK),
+            &["win-1"],
+        )
+    };
+    let none = |number| {
+        samples::volume(
+            &format!("old-{number}"),
+            "data",
+            Some("kubernetes.io/rbd"),
+            None,
+            &[],
+        )
+    };
+    report.volumes = (0..lacking)
+        .map(lack)
+        .chain((0..abandoned).map(none))
+        .collect();
+    report
+}
+
+#[test]
+fn each_reason_has_its_sentence() {
+    use Reason::{CSINodeMissing, DriversMissing, NoCSIMigration, NoInTreeVolumes, Override};
+    use Upgradeable::{False, True};
+    let lines = [
+        (
+            samples::report(True, NoInTreeVolumes, ""),
+            "UPGRADEABLE (NoInTreeVolumes): No Windows workload uses an in-tree volume.",
+        ),
+        (
+            risky(False, DriversMissing, 12, 0),
+            "NOT UPGRADEABLE (DriversMissing): 12 in-tree volumes of Windows workloads lack their CSI driver on at \
+             least one Windows node.",
+        ),
+        (
+            risky(False, DriversMissing, 1, 0),
+            "NOT UPGRADEABLE (DriversMissing): 1 in-tree volume of Windows workloads lacks its CSI driver on at \
+             least one Windows node.",
+        ),
+        (
+            risky(False, NoCSIMigration, 0, 2),
+            "NOT UPGRADEABLE (NoCSIMigration): 2 in-tree volumes of Windows workloads have a type that no CSI driver \
+             takes over.",
+        ),
+        (
+            risky(True, Override, 0, 1),
+            "UPGRADEABLE (Override): The administrator accepts the risk (upgradeGate: Ignore).\n  1 in-tree volume of \
+             Windows workloads has a type that no CSI driver takes over.",
+        ),
+        (
+            {
+                let mut report = risky(False, CSINodeMissing, 3, 0);
+                report
+                    .nodes
+                    .iter_mut()
+                    .for_each(|node| node.csi_node = false);
+                report
+            },
+            "NOT UPGRADEABLE (CSINodeMissing): 2 of 2 Windows nodes have no CSINode object: win-1, win-2. Is the \
+             kubelet there running and registered?\n  3 in-tree volumes of Windows workloads lack their CSI driver on \
+             at least one Windows node.",
+        ),
+    ];
+    for (report, line) in lines {
+        assert_eq!(headline(&report), line);
+    }
+}
+
+#[test]
+fn what_could_not_be_read_is_named() {
+    let mut report = samples::unknown();
+    assert_eq!(
+        headline(&report),
+        "NOT UPGRADEABLE (ReadinessUnknown): Not all of the cluster has been read yet, missing: StorageClass \
+         (forbidden)."
+    );
+    for (message, sentence) in [("élan?", "Élan?"), (" word ", "Word.")] {
+        report.verdict.message = message.to_owned();
+        let line = headline(&report);
+        assert_eq!(
+            line.strip_prefix("NOT UPGRADEABLE (ReadinessUnknown): "),
+            Some(sentence)
+        );
+    }
+}
+
+#[test]
+fn colour_is_wanted_on_terminals_that_have_it() {
+    use ColorChoice::{Always, Auto, Never};
+    type Env = &'static [(&'static str, &'static str)];
+    let cases: [(ColorChoice, bool, Env, bool); 10] = [
+        (Auto, true, &[], true),
+        (Auto, false, &[], false),
+        (Auto, true, &[("NO_COLOR", "1")], false),
+        (Auto, true, &[("NO_COLOR", "")], true),
+        (Auto, true, &[("TERM", "dumb")], false),
+        (Auto, true, &[("TERM", "xterm-256color")], true),
+        (Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")], true),
+        (Always, true, &[], true),
+        (Never, true, &[], false),
+        (Never, true, &[("TERM", "xterm")], false),
+    ];
+    for (choice, terminal, env, wanted) in cases {
+        let lookup = |name: &str| {
+            env.iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value.into())
+        };
+        assert_eq!(
+            use_color(choice, terminal, lookup),
+            wanted,
+            "{choice:?} {terminal} {env:?}"
+        );
+    }
+}
+
+#[test]
+fn the_command_line_has_these_words() {
+    fn words<T: ValueEnum>() -> Vec<String> {
+        T::value_variants()
+            .iter()
+            .filter_map(ValueEnum::to_possible_value)
+            .map(|value| value.get_name().to_owned())
+            .collect()
+    }
+    assert_eq!(words::<Format>(), ["table", "json", "yaml", "html"]);
+    assert_eq!(words::<ColorChoice>(), ["auto", "always", "never"]);
+    assert_eq!(Format::default(), Format::Table);
+    assert_eq!(ColorChoice::default(), ColorChoice::Auto);
+}

@@ -1,0 +1,257 @@
+//! What of a report is shown to people, and in which order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assess::report::{
+    DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, VolumeUse,
+};
+
+use super::sentences::{self, Headline};
+
+/// How many names a sentence has before it only counts.
+pub(super) const NAMED: usize = 10;
+/// How many volumes are listed for one driver.
+pub(super) const VOLUMES: usize = 20;
+/// How many nodes are listed.
+pub(super) const NODES: usize = 50;
+/// How many different findings are listed at one place.
+pub(super) const NOTES: usize = 20;
+/// How many drivers are listed that block nothing, and how many have a column.
+pub(super) const DRIVERS: usize = 20;
+
+/// What people see.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    /// The verdict.
+    pub(super) headline: Headline,
+    /// The title of what blocks.
+    pub(super) blocking_title: &'static str,
+    /// What blocks; there are no more than there are in-tree plugins.
+    pub(super) blocking: Vec<Group<'a>>,
+    /// The nodes.
+    pub(super) nodes: Nodes<'a>,
+    /// The drivers for the columns of a matrix.
+    pub(super) drivers: First<&'a DriverReadiness>,
+    /// What is wrong with nodes.
+    pub(super) node_notes: First<Note<'a>>,
+    /// Drivers that are missing and block nothing.
+    pub(super) other_drivers: First<Group<'a>>,
+    /// Everything else.
+    pub(super) notes: First<Note<'a>>,
+    /// What there is, in numbers.
+    pub(super) counts: String,
+}
+
+/// The first of many.
+#[derive(Debug)]
+pub(super) struct First<T> {
+    /// Those to show.
+    pub(super) shown: Vec<T>,
+    /// How many more there are.
+    pub(super) more: usize,
+}
+
+impl<T> First<T> {
+    fn of(all: impl IntoIterator<Item = T>, most: usize) -> Self {
+        let mut all = all.into_iter();
+        Self {
+            shown: all.by_ref().take(most).collect(),
+            more: all.count(),
+        }
+    }
+}
+
+/// A driver that is missing, or a plugin that no driver takes over, and the volumes that need it.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    /// Of the driver or the plugin.
+    pub(super) name: &'a str,
+    /// What is the matter, to be read after the name.
+    pub(super) what: String,
+    /// The driver's DaemonSet, where the driver is known.
+    pub(super) daemon_set: Option<&'a str>,
+    /// Why, and what to do.
+    pub(super) notes: First<Note<'a>>,
+    /// Who needs it.
+    pub(super) volumes: First<&'a VolumeUse>,
+}
+
+/// The nodes to show.
+#[derive(Debug)]
+pub(super) struct Nodes<'a> {
+    /// All of them, or of very many those that are not ready.
+    pub(super) shown: Vec<&'a NodeReadiness>,
+    /// How many ready ones are left out.
+    pub(super) more_ready: usize,
+    /// How many others are left out.
+    pub(super) more_not_ready: usize,
+}
+
+/// The same finding at one or more places.
+#[derive(Debug)]
+pub(super) struct Note<'a> {
+    /// What it is and what to do.
+    pub(super) message: &'a str,
+    /// Its word for machines.
+    pub(super) code: &'a str,
+    /// Where.
+    pub(super) places: Vec<String>,
+}
+
+impl<'a> View<'a> {
+    /// Chooses what to show.
+    pub(super) fn of(report: &'a ReadinessReport) -> Self {
+        let blocking = blocking(report);
+        let blocked: BTreeSet<&str> = blocking.iter().map(|group| group.name).collect();
+        let other_drivers: Vec<&DriverReadiness> = report
+            .drivers
+            .iter()
+            .filter(|driver| {
+                !driver.missing_on.is_empty() && !blocked.contains(driver.name.as_str())
+            })
+            .collect();
+        let rest = report
+            .drivers
+            .iter()
+            .filter(|driver| {
+                driver.missing_on.is_empty() && !blocked.contains(driver.name.as_str())
+            })
+            .flat_map(|driver| &driver.findings)
+            .chain(&report.findings)
+            .map(|finding| (finding, finding.object.clone()));
+        Self {
+            headline: sentences::headline(report),
+            blocking_title: match report.verdict.reason {
+                Reason::Override => "At risk",
+                Reason::ReadinessUnknown => "Blocking, as far as could be read",
+                _ => "Blocking",
+            },
+            blocking,
+            nodes: nodes(&report.nodes),
+            drivers: columns(&report.drivers),
+            node_notes: notes(report.nodes.iter().flat_map(|node| {
+                node.findings
+                    .iter()
+                    .map(|finding| (finding, place_on(&node.name, finding)))
+            })),
+            other_drivers: First::of(
+                other_drivers.into_iter().map(|driver| {
+                    let needs = report
+                        .volumes
+                        .iter()
+                        .filter(|volume| volume.csi_driver.as_deref() == Some(&driver.name));
+                    driver_group(&driver.name, Some(driver), needs.collect(), &report.nodes)
+                }),
+                DRIVERS,
+            ),
+            notes: notes(rest),
+            counts: sentences::counts(report),
+        }
+    }
+}
+
+/// Types without a driver come first: they take the longest to get rid of.
+fn blocking(report: &ReadinessReport) -> Vec<Group<'_>> {
+    let mut plugins: BTreeMap<&str, Vec<&VolumeUse>> = BTreeMap::new();
+    let mut drivers: BTreeMap<&str, Vec<&VolumeUse>> = BTreeMap::new();
+    for volume in report.blocking() {
+        match &volume.csi_driver {
+            Some(driver) => drivers.entry(driver).or_default().push(volume),
+            None => plugins
+                .entry(volume.plugin.as_deref().unwrap_or_default())
+                .or_default()
+                .push(volume),
+        }
+    }
+    let plugins = plugins.into_iter().map(|(name, volumes)| Group {
+        name,
+        what: "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
+        daemon_set: None,
+        notes: notes([]),
+        volumes: First::of(volumes, VOLUMES),
+    });
+    let drivers = drivers.into_iter().map(|(name, volumes)| {
+        let driver = report.drivers.iter().find(|driver| driver.name == name);
+        driver_group(name, driver, volumes, &report.nodes)
+    });
+    plugins.chain(drivers).collect()
+}
+
+fn driver_group<'a>(
+    name: &'a str,
+    driver: Option<&'a DriverReadiness>,
+    volumes: Vec<&'a VolumeUse>,
+    nodes: &[NodeReadiness],
+) -> Group<'a> {
+    let missing_on: &[String] = match (driver, volumes.first()) {
+        (Some(driver), _) => &driver.missing_on,
+        (None, Some(volume)) => &volume.missing_on,
+        (None, None) => &[],
+    };
+    Group {
+        name,
+        what: sentences::missing_on(missing_on, nodes),
+        daemon_set: driver.map(|driver| driver.daemon_set.as_deref().unwrap_or("none found")),
+        notes: notes(
+            driver
+                .into_iter()
+                .flat_map(|driver| &driver.findings)
+                .map(|finding| (finding, finding.object.clone())),
+        ),
+        volumes: First::of(volumes, VOLUMES),
+    }
+}
+
+fn nodes(nodes: &[NodeReadiness]) -> Nodes<'_> {
+    if nodes.len() <= NODES {
+        return Nodes {
+            shown: nodes.iter().collect(),
+            more_ready: 0,
+            more_not_ready: 0,
+        };
+    }
+    let not_ready = First::of(nodes.iter().filter(|node| !node.ready), NODES);
+    Nodes {
+        more_ready: nodes.iter().filter(|node| node.ready).count(),
+        more_not_ready: not_ready.more,
+        shown: not_ready.shown,
+    }
+}
+
+/// By name, but of very many the missing ones first.
+fn columns(drivers: &[DriverReadiness]) -> First<&DriverReadiness> {
+    let mut drivers: Vec<_> = drivers.iter().collect();
+    if drivers.len() > DRIVERS {
+        drivers.sort_by_key(|driver| driver.missing_on.is_empty());
+    }
+    First::of(drivers, DRIVERS)
+}
+
+/// A node's findings are mostly about the node itself, or about an object of its name.
+fn place_on(node: &str, finding: &Finding) -> String {
+    match finding.object.split_once('/') {
+        Some((_, name)) if name == node => node.to_owned(),
+        _ => format!("{} on {node}", finding.object),
+    }
+}
+
+/// The same words are said once; what most places share comes first.
+fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>) -> First<Note<'a>> {
+    let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for (finding, place) in findings {
+        places
+            .entry((&finding.code, &finding.message))
+            .or_default()
+            .push(place);
+    }
+    let mut notes: Vec<Note<'_>> = places
+        .into_iter()
+        .map(|((code, message), places)| Note {
+            message,
+            code,
+            places,
+        })
+        .collect();
+    notes.sort_by_key(|note| std::cmp::Reverse(note.places.len()));
+    First::of(notes, NOTES)
+}

@@ -1,0 +1,179 @@
+//! Names and messages come from the cluster. What could move a terminal's cursor, break a line or turn text around
+//! is written out instead.
+
+use std::fmt::Write;
+
+use crate::assess::report::{
+    ClusterFacts, DriverReadiness, Finding, NodeReadiness, ReadinessReport, Verdict, VolumeUse,
+    Workload,
+};
+
+/// Whether a character acts on what is around it, or is there without being seen.
+fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+        )
+}
+
+/// Whether a text has nothing hidden but the ends of its lines.
+pub(super) fn is_visible_text(text: &str) -> bool {
+    !text.chars().any(|char| char != '\n' && is_hidden(char))
+}
+
+/// A JSON text that means the same and has nothing hidden.
+///
+/// `serde_json` escapes only what JSON demands, and that is less than what terminals obey. Hidden characters are in
+/// strings alone, never after a lone backslash, and all of them fit into four digits.
+pub(super) fn json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char != '\n' && is_hidden(char) {
+            // Writing to a String does not fail.
+            let _ = write!(shown, "\\u{:04x}", u32::from(char));
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
+/// The report with everything hidden in it written out, as `\u{1b}`.
+pub(super) fn report(report: &ReadinessReport) -> ReadinessReport {
+    let mut report = report.clone();
+    // Without `..`, so that a new field is not forgotten.
+    let ReadinessReport {
+        api_version,
+        kind,
+        cluster,
+        verdict,
+        nodes,
+        volumes,
+        drivers,
+        findings: others,
+    } = &mut report;
+    show(api_version);
+    show(kind);
+    let ClusterFacts {
+        kubernetes_version,
+        windows_nodes: _,
+    } = cluster;
+    show_all(kubernetes_version);
+    let Verdict {
+        upgradeable: _,
+        reason: _,
+        message,
+    } = verdict;
+    show(message);
+    nodes.iter_mut().for_each(node);
+    volumes.iter_mut().for_each(volume);
+    drivers.iter_mut().for_each(driver);
+    findings(others);
+    report
+}
+
+fn node(node: &mut NodeReadiness) {
+    let NodeReadiness {
+        name,
+        csi_node: _,
+        drivers,
+        missing_drivers,
+        ready: _,
+        findings: found,
+        needs_csi_proxy: _,
+    } = node;
+    show(name);
+    show_all(drivers);
+    show_all(missing_drivers);
+    findings(found);
+}
+
+fn volume(volume: &mut VolumeUse) {
+    let VolumeUse {
+        workload,
+        volume,
+        source: _,
+        persistent_volume_claim,
+        persistent_volume,
+        storage_class,
+        plugin,
+        csi_driver,
+        in_tree: _,
+        blocking: _,
+        missing_on,
+    } = volume;
+    let Workload {
+        kind,
+        namespace,
+        name,
+    } = workload;
+    show_all([kind, namespace, name, volume]);
+    show_all(
+        [
+            persistent_volume_claim,
+            persistent_volume,
+            storage_class,
+            plugin,
+            csi_driver,
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    show_all(missing_on);
+}
+
+fn driver(driver: &mut DriverReadiness) {
+    let DriverReadiness {
+        name,
+        registered_on,
+        missing_on,
+        daemon_set,
+        csi_proxy_pipes,
+        findings: found,
+    } = driver;
+    show(name);
+    show_all(registered_on);
+    show_all(missing_on);
+    show_all(daemon_set);
+    show_all(csi_proxy_pipes);
+    findings(found);
+}
+
+fn findings(findings: &mut [Finding]) {
+    for finding in findings {
+        let Finding {
+            code,
+            object,
+            message,
+        } = finding;
+        show_all([code, object, message]);
+    }
+}
+
+fn show_all<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    texts.into_iter().for_each(show);
+}
+
+fn show(text: &mut String) {
+    if !text.chars().any(is_hidden) {
+        return;
+    }
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_hidden(char) {
+            // Writing to a String does not fail.
+            let _ = write!(shown, "\\u{{{:x}}}", u32::from(char));
+        } else {
+            shown.push(char);
+        }
+    }
+    *text = shown;
+}
