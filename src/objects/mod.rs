@@ -3,6 +3,7 @@
 //! The same types decode what watches send and what files hold. A field that is used and has another type than
 //! Kubernetes gives it is an error that names the field; fields that are not used are not looked at.
 
+mod load;
 mod node;
 mod node_side;
 mod own;
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::index::{Cluster, Name, ObjectKey, Table};
+pub use load::{Loader, is_used};
 pub use node::{CsiDriverObject, CsiNodeObject, NodeObject, RuntimeClassObject};
 pub use own::FeatureSwitchObject;
 pub use pod::PodObject;
@@ -34,6 +36,11 @@ pub trait Object:
     type Key: Ord + Clone + Send + std::fmt::Display;
     /// The row.
     type Row: PartialEq + Send;
+    /// Whether the object is worth decoding.
+    #[must_use]
+    fn is_of_interest(_object: &Value) -> bool {
+        true
+    }
     /// The key under which an object with that metadata is kept.
     fn key(meta: &ObjectMeta) -> Self::Key;
     /// What is kept; `None` where the object does not matter.

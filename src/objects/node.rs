@@ -32,7 +32,8 @@ struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Taint {
     key: String,
     value: Option<String>,
@@ -53,7 +54,8 @@ struct NodeInfo {
     kubelet_version: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Address {
     r#type: String,
     address: String,

@@ -20,7 +20,8 @@ pub struct Container {
     env: Option<Vec<Variable>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Variable {
     name: String,
     value: Option<String>,

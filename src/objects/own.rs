@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
+use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageStatus, WindowsStorage};
@@ -110,12 +111,16 @@ impl Object for FeatureSwitchObject {
     type Key = ObjectKey;
     type Row = ConfigMap;
 
+    fn is_of_interest(object: &Value) -> bool {
+        object.pointer("/metadata/name") == Some(&Value::from(Self::NAME))
+    }
+
     fn key(meta: &ObjectMeta) -> ObjectKey {
         object_key(meta)
     }
 
     fn row(self) -> Option<ConfigMap> {
-        (self.metadata.name.as_deref() == Some(Self::NAME)).then(|| ConfigMap {
+        Some(ConfigMap {
             data: self.data.unwrap_or_default(),
             ..ConfigMap::default()
         })

@@ -47,6 +47,7 @@ struct Term {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Expression {
     key: String,
     operator: String,

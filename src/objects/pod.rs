@@ -51,7 +51,8 @@ struct PodStatus {
     init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Condition {
     pub(super) r#type: String,
     pub(super) status: String,
@@ -98,7 +99,8 @@ struct EphemeralSource {
     volume_claim_template: Option<ClaimTemplateObject>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct HostPath {
     pub(super) path: String,
 }

@@ -41,14 +41,15 @@ struct ClaimSpec {
 }
 
 impl ClaimSpec {
-    /// The annotation wins over the field, as in Kubernetes.
-    fn claim(&self, class_annotation: Option<&str>) -> Claim {
+    fn claim<'a>(&self, annotation: impl Fn(&str) -> Option<&'a str>) -> Claim {
+        let noted = PROVISIONER_ANNOTATIONS.into_iter().filter_map(&annotation);
         Claim {
             volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
-            storage_class: class_annotation
+            // The annotation wins over the field, as in Kubernetes.
+            storage_class: annotation(CLASS_ANNOTATION)
                 .map(Name::from)
                 .or_else(|| self.storage_class_name.clone()),
-            provisioner: None,
+            provisioner: noted.filter(|name| !name.is_empty()).map(Name::from).next(),
         }
     }
 }
@@ -64,13 +65,7 @@ impl Object for ClaimObject {
     fn row(self) -> Option<Claim> {
         let meta = &self.metadata;
         let claim = self.spec.unwrap_or_default();
-        Some(Claim {
-            provisioner: PROVISIONER_ANNOTATIONS
-                .into_iter()
-                .find_map(|key| annotation(meta, key))
-                .map(Name::from),
-            ..claim.claim(annotation(meta, CLASS_ANNOTATION))
-        })
+        Some(claim.claim(|key| annotation(meta, key)))
     }
 
     fn table(cluster: &mut Cluster) -> &mut Table<ObjectKey, Claim> {
@@ -98,12 +93,10 @@ impl ClaimTemplateObject {
             .metadata
             .as_ref()
             .and_then(|meta| meta.annotations.as_ref());
-        let class = annotations
-            .and_then(|annotations| annotations.get(CLASS_ANNOTATION))
-            .map(String::as_str);
+        let annotation = |key: &str| annotations?.get(key).map(String::as_str);
         match &self.spec {
-            Some(spec) => spec.claim(class),
-            None => ClaimSpec::default().claim(class),
+            Some(spec) => spec.claim(annotation),
+            None => ClaimSpec::default().claim(annotation),
         }
     }
 

@@ -172,6 +172,7 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
 
 fn sentence(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> String {
     let what = match (&row.persistent_volume, &row.claim) {
+        _ if row.driver.is_none() => format!("volume {}", row.volume),
         (Some(volume), _) => format!("PersistentVolume {volume}"),
         (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
         (None, None) => format!("volume {}", row.volume),

@@ -1,0 +1,175 @@
+//! A cluster out of objects that come one by one, from files.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::api::{WindowsNodeStorage, WindowsStorage};
+use crate::index::{Cluster, ReadFrom};
+use crate::objects::{
+    ClaimObject, ClassObject, CronJobObject, CsiDriverObject, CsiNodeObject, DaemonSetObject,
+    DeploymentObject, FeatureSwitchObject, FieldError, JobObject, NodeObject, Object, PodObject,
+    ReplicaSetObject, ReplicationControllerObject, RuntimeClassObject, StatefulSetObject,
+    VolumeObject, decode,
+};
+
+/// Where `apps` kinds were before Kubernetes 1.16, as old dumps still have them.
+const OLD_APPS_GROUP: &str = "extensions";
+
+/// A kind that is used, and what becomes of an object of it.
+struct UsedKind {
+    group: fn() -> String,
+    kind: fn() -> String,
+    put: fn(&mut Loader, Value) -> Result<(), FieldError>,
+}
+
+impl UsedKind {
+    const fn of<K: Object>() -> Self {
+        Self {
+            group: || K::group(&()).into_owned(),
+            kind: || K::kind(&()).into_owned(),
+            put: |loader, value| loader.put_as::<K>(value),
+        }
+    }
+}
+
+static USED_KINDS: [UsedKind; 18] = [
+    UsedKind::of::<NodeObject>(),
+    UsedKind::of::<CsiNodeObject>(),
+    UsedKind::of::<CsiDriverObject>(),
+    UsedKind::of::<PodObject>(),
+    UsedKind::of::<CronJobObject>(),
+    UsedKind::of::<DaemonSetObject>(),
+    UsedKind::of::<DeploymentObject>(),
+    UsedKind::of::<JobObject>(),
+    UsedKind::of::<ReplicaSetObject>(),
+    UsedKind::of::<ReplicationControllerObject>(),
+    UsedKind::of::<StatefulSetObject>(),
+    UsedKind::of::<ClaimObject>(),
+    UsedKind::of::<VolumeObject>(),
+    UsedKind::of::<ClassObject>(),
+    UsedKind::of::<RuntimeClassObject>(),
+    UsedKind::of::<FeatureSwitchObject>(),
+    UsedKind::of::<WindowsStorage>(),
+    UsedKind::of::<WindowsNodeStorage>(),
+];
+
+/// Whether objects of that kind are used.
+#[must_use]
+pub fn is_used(api_version: &str, kind: &str) -> bool {
+    used_kind(api_version, kind).is_some()
+}
+
+fn used_kind(api_version: &str, kind: &str) -> Option<&'static UsedKind> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    USED_KINDS.iter().find(|used| {
+        let used_group = (used.group)();
+        let is_group = group == used_group || (used_group == "apps" && group == OLD_APPS_GROUP);
+        is_group && kind == (used.kind)()
+    })
+}
+
+/// Fills a cluster with objects, each of which may come more than once.
+#[derive(Debug, Default)]
+pub struct Loader {
+    cluster: Cluster,
+    /// The resourceVersion of each object, by kind and key.
+    versions: BTreeMap<(Cow<'static, str>, String), Option<u128>>,
+    counts: BTreeMap<Cow<'static, str>, u64>,
+}
+
+impl Loader {
+    /// Takes an object of a kind that [is used](is_used). Of one that comes again the higher resourceVersion counts,
+    /// else the later one.
+    pub fn put(&mut self, api_version: &str, kind: &str, value: Value) -> Result<(), FieldError> {
+        match used_kind(api_version, kind) {
+            Some(used) => (used.put)(self, value),
+            None => Ok(()),
+        }
+    }
+
+    /// How many objects of each kind were taken.
+    #[must_use]
+    pub fn counts(&self) -> &BTreeMap<Cow<'static, str>, u64> {
+        &self.counts
+    }
+
+    /// The cluster: what was not given is not there, but a cluster has nodes.
+    #[must_use]
+    pub fn finish(self) -> Cluster {
+        let mut cluster = self.cluster;
+        cluster.read_from = ReadFrom::Files;
+        if cluster.nodes.is_empty() {
+            let problem = "the input has none; add the output of kubectl get nodes -o yaml";
+            cluster.nodes.fail(problem.to_owned());
+        } else {
+            cluster.nodes.finish();
+        }
+        cluster.csi_nodes.finish();
+        cluster.csi_drivers.finish();
+        cluster.pods.finish();
+        cluster.claims.finish();
+        cluster.volumes.finish();
+        cluster.classes.finish();
+        cluster.runtime_classes.finish();
+        cluster.feature_switches.finish();
+        cluster.settings.finish();
+        cluster.node_statuses.finish();
+        for (_, table) in cluster.owners.tables_mut() {
+            table.finish();
+        }
+        cluster
+    }
+
+    fn put_as<K: Object>(&mut self, mut value: Value) -> Result<(), FieldError> {
+        // Who wrote which field is of no use, and it is the largest part of many objects.
+        if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        if !K::is_of_interest(&value) {
+            return Ok(());
+        }
+        let object: K = decode(value)?;
+        let meta = object.meta();
+        if meta.name.as_deref().unwrap_or_default().is_empty() {
+            return Err(FieldError {
+                field: "metadata.name".to_owned(),
+                what: "is missing".to_owned(),
+            });
+        }
+        let key = K::key(meta);
+        if !self.is_newer::<K>(&key, meta) {
+            return Ok(());
+        }
+        let table = K::table(&mut self.cluster);
+        match object.row() {
+            Some(row) => table.apply(key, row),
+            None => table.delete(&key),
+        };
+        Ok(())
+    }
+
+    fn is_newer<K: Object>(&mut self, key: &K::Key, meta: &ObjectMeta) -> bool {
+        let version = meta.resource_version.as_deref();
+        let version = version.and_then(|version| version.parse::<u128>().ok());
+        let kind = K::kind(&());
+        match self.versions.entry((kind.clone(), key.to_string())) {
+            Entry::Vacant(entry) => {
+                entry.insert(version);
+                *self.counts.entry(kind).or_default() += 1;
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                let is_older =
+                    matches!((version, entry.get()), (Some(new), Some(old)) if new < *old);
+                if !is_older {
+                    entry.insert(version);
+                }
+                !is_older
+            }
+        }
+    }
+}
