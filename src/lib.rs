@@ -8,6 +8,7 @@ pub mod api;
 pub mod assess;
 pub mod backoff;
 pub mod deadline;
+pub mod files;
 pub mod gate;
 pub mod index;
 pub mod node;

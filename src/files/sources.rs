@@ -1,0 +1,296 @@
+//! From what the user names to the files that are read.
+
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
+
+use super::error::{Problem, ReadError, ReadErrors};
+
+/// What the user names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    StandardInput,
+    /// A file or a directory.
+    Path(PathBuf),
+}
+
+impl From<PathBuf> for Source {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "-" {
+            Self::StandardInput
+        } else {
+            Self::Path(path)
+        }
+    }
+}
+
+pub(super) const STANDARD_INPUT: &str = "standard input";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Yaml,
+    Json,
+}
+
+/// The format that the name of a file says.
+pub(super) fn format_of(path: &Path) -> Option<Format> {
+    let extension = path.extension()?.to_ascii_lowercase();
+    match extension.to_str()? {
+        "yaml" | "yml" => Some(Format::Yaml),
+        "json" => Some(Format::Json),
+        _ => None,
+    }
+}
+
+/// All that is to be read, each file once, in a stable order.
+pub(super) fn find(sources: &[Source], errors: &mut ReadErrors) -> Vec<Source> {
+    let mut search = Search {
+        found: Vec::new(),
+        seen: HashSet::new(),
+        errors,
+    };
+    let mut standard_input = false;
+    for source in sources {
+        match source {
+            Source::StandardInput if standard_input => {
+                let error = ReadError::whole(STANDARD_INPUT, Problem::StandardInputTwice);
+                search.errors.push(error);
+            }
+            Source::StandardInput => {
+                standard_input = true;
+                search.found.push(Source::StandardInput);
+            }
+            Source::Path(path) => search.named(path),
+        }
+    }
+    search.found
+}
+
+struct Search<'a> {
+    found: Vec<Source>,
+    /// Files and directories without symbolic links in their names.
+    seen: HashSet<PathBuf>,
+    errors: &'a mut ReadErrors,
+}
+
+impl Search<'_> {
+    fn named(&mut self, path: &Path) {
+        match std::fs::metadata(path) {
+            Err(error) => self.error(path, Problem::Read(error)),
+            Ok(metadata) if metadata.is_dir() => self.directory(path),
+            // A pipe that the shell makes is no regular file, and cannot be there twice.
+            Ok(metadata) if !metadata.is_file() => self.found.push(Source::Path(path.to_owned())),
+            Ok(_) => {
+                self.file(path);
+            }
+        }
+    }
+
+    fn directory(&mut self, directory: &Path) {
+        let mut matching = false;
+        let mut failed = false;
+        let mut walk = WalkDir::new(directory)
+            .follow_links(true)
+            .sort_by_file_name()
+            .into_iter();
+        while let Some(entry) = walk.next() {
+            match entry {
+                // The loop ends here, and what is in it is read on its other way.
+                Err(error) if error.loop_ancestor().is_some() => {}
+                Err(error) => {
+                    failed = true;
+                    let path = error.path().unwrap_or(directory).to_owned();
+                    let error = error
+                        .into_io_error()
+                        .unwrap_or_else(|| ErrorKind::Other.into());
+                    self.error(&path, Problem::Read(error));
+                }
+                Ok(entry) if entry.file_type().is_dir() => match self.is_new(entry.path()) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        matching = true;
+                        walk.skip_current_dir();
+                    }
+                    Err(error) => {
+                        failed = true;
+                        walk.skip_current_dir();
+                        self.error(entry.path(), Problem::Read(error));
+                    }
+                },
+                Ok(entry) if entry.file_type().is_file() && format_of(entry.path()).is_some() => {
+                    matching = true;
+                    self.file(entry.path());
+                }
+                Ok(_) => {}
+            }
+        }
+        if !matching && !failed {
+            self.error(directory, Problem::NothingInDirectory);
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        match self.is_new(path) {
+            Ok(true) => self.found.push(Source::Path(path.to_owned())),
+            Ok(false) => {}
+            Err(error) => self.error(path, Problem::Read(error)),
+        }
+    }
+
+    fn is_new(&mut self, path: &Path) -> std::io::Result<bool> {
+        std::fs::canonicalize(path).map(|real| self.seen.insert(real))
+    }
+
+    fn error(&mut self, path: &Path, problem: Problem) {
+        let name = path.display().to_string();
+        self.errors.push(ReadError::whole(name, problem));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// The names found, under the folder, and the errors.
+    fn names(folder: &Path, sources: &[&str]) -> (Vec<String>, Vec<String>) {
+        let sources: Vec<_> = sources
+            .iter()
+            .map(|name| match *name {
+                "-" => Source::StandardInput,
+                name => Source::Path(folder.join(name)),
+            })
+            .collect();
+        let mut errors = ReadErrors::default();
+        let prefix = format!("{}/", folder.display());
+        let found = find(&sources, &mut errors)
+            .into_iter()
+            .map(|source| match source {
+                Source::StandardInput => "-".to_owned(),
+                Source::Path(path) => path.display().to_string().replace(&prefix, ""),
+            })
+            .collect();
+        let errors = errors
+            .kept
+            .iter()
+            .map(|error| error.to_string().replace(&prefix, ""))
+            .collect();
+        (found, errors)
+    }
+
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_directory_is_walked_in_a_stable_order() {
+        let folder = folder(&[
+            "d/b.yaml",
+            "d/a/x.JSON",
+            "d/a/y.Yml",
+            "d/c.txt",
+            "d/z.yaml.bak",
+        ]);
+        assert_eq!(
+            names(folder.path(), &["d"]),
+            (
+                vec!["d/a/x.JSON".into(), "d/a/y.Yml".into(), "d/b.yaml".into()],
+                vec![]
+            )
+        );
+    }
+
+    #[test]
+    fn a_file_named_itself_is_read_whatever_its_name_and_once() {
+        let folder = folder(&["d/b.yaml", "c.txt"]);
+        assert_eq!(
+            names(folder.path(), &["c.txt", "d/b.yaml", "d", "c.txt", "d"]),
+            (vec!["c.txt".into(), "d/b.yaml".into()], vec![])
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error() {
+        let folder = folder(&["d/c.txt"]);
+        symlink("gone", folder.path().join("d/link.yaml")).unwrap();
+        let (found, errors) = names(folder.path(), &["absent.yaml", "d"]);
+        assert_eq!(found, Vec::<String>::new());
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors[0].starts_with("absent.yaml: cannot be read: "));
+        assert!(errors[1].starts_with("d/link.yaml: cannot be read: "));
+    }
+
+    #[test]
+    fn a_directory_without_a_file_to_read_is_an_error() {
+        let folder = folder(&["d/c.txt"]);
+        let (_, errors) = names(folder.path(), &["d"]);
+        assert!(
+            errors[0].starts_with("d: no *.yaml, *.yml or *.json in it"),
+            "{errors:?}"
+        );
+    }
+
+    #[test]
+    fn links_are_followed_and_loops_end() {
+        let folder = folder(&["d/sub/a.yaml", "real.yaml", "other/o.yaml"]);
+        let d = folder.path().join("d");
+        symlink("../real.yaml", d.join("file.yaml")).unwrap();
+        symlink("..", d.join("sub/up")).unwrap();
+        symlink("sub", d.join("also")).unwrap();
+        symlink("../other", d.join("there")).unwrap();
+        symlink("self", d.join("self")).unwrap();
+        let (found, errors) = names(folder.path(), &["d"]);
+        assert_eq!(found, ["d/also/a.yaml", "d/file.yaml", "d/there/o.yaml"]);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].starts_with("d/self: "));
+    }
+
+    #[test]
+    fn special_files_in_a_directory_are_skipped() {
+        let folder = folder(&["d/a.yaml"]);
+        let _socket =
+            std::os::unix::net::UnixListener::bind(folder.path().join("d/socket.yaml")).unwrap();
+        symlink("/dev/zero", folder.path().join("d/zero.yaml")).unwrap();
+        assert_eq!(
+            names(folder.path(), &["d"]),
+            (vec!["d/a.yaml".into()], vec![])
+        );
+    }
+
+    #[test]
+    fn an_unreadable_directory_is_an_error() {
+        let folder = folder(&["d/sub/a.yaml", "d/b.yaml"]);
+        let sub = folder.path().join("d/sub");
+        fs::set_permissions(&sub, fs::Permissions::from_mode(0o000)).unwrap();
+        // The superuser reads it all the same.
+        if fs::read_dir(&sub).is_err() {
+            let (found, errors) = names(folder.path(), &["d"]);
+            assert_eq!(found, ["d/b.yaml"]);
+            assert!(
+                errors[0].starts_with("d/sub: cannot be read: "),
+                "{errors:?}"
+            );
+        }
+        fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
+    fn standard_input_is_read_once() {
+        let folder = folder(&["a.yaml"]);
+        let (found, errors) = names(folder.path(), &["-", "a.yaml", "-"]);
+        assert_eq!(found, ["-", "a.yaml"]);
+        assert_eq!(errors, ["standard input: given twice; give `-f -` once"]);
+        assert_eq!(Source::from(PathBuf::from("-")), Source::StandardInput);
+    }
+}
