@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use windows_storage_operator::report::{ColorChoice, Format};
 
 /// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
 /// workloads lack their CSI drivers.
@@ -26,19 +27,65 @@ pub enum Command {
     ///
     /// With --once the exit status is 0 if upgrades may go on, 3 if they are held, 1 if the cluster could not be read.
     Run(RunArgs),
+    /// Say whether the cluster may be upgraded, and what holds it
+    ///
+    /// Judges what Windows workloads need for their storage: on the cluster (--kubeconfig, $KUBECONFIG or
+    /// ~/.kube/config), or on files that were taken from one (-f). Changes nothing.
+    ///
+    /// Files are what kubectl get -o yaml|json and oc adm inspect print, and must-gather trees: YAML and JSON, many
+    /// documents, lists. A cluster is judged whole, so give all of: nodes, csinodes, csidrivers, pods, cronjobs,
+    /// daemonsets, deployments, jobs, replicasets, replicationcontrollers, statefulsets, persistentvolumeclaims,
+    /// persistentvolumes, storageclasses, runtimeclasses, windowsstorages. Other kinds are only counted.
+    ///
+    /// The exit status is 0 if the cluster may be upgraded, 3 if not, 1 if the input or the cluster could not be read,
+    /// 2 if the command line is wrong.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
     /// Print the custom resource definitions as YAML
     Crds(CrdsArgs),
 }
 
-/// Arguments of `run`.
+const CHECK_EXAMPLES: &str = "Examples:
+  windows-storage-operator check
+  windows-storage-operator check -o json | jq .verdict
+  windows-storage-operator check -f must-gather.local.123/
+  kubectl get nodes,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
+    -A -o yaml | windows-storage-operator check -f -";
+
+/// Which cluster.
 #[derive(Args)]
-pub struct RunArgs {
+pub struct ClusterArgs {
     /// Path of the kubeconfig
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+}
+
+/// Arguments of `check`.
+#[derive(Args)]
+pub struct CheckArgs {
+    /// The cluster, unless files are given.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// A file or folder to judge in place of a cluster (*.yaml, *.yml, *.json); - is standard input. May be repeated
+    #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
+    pub files: Vec<PathBuf>,
+    /// How to show the judgement
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// Whether the table is coloured; auto: on a terminal
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+}
+
+/// Arguments of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// The operator's own namespace: its ConfigMaps, the Secret with the SSH key and the OperatorCondition are there
     #[arg(
         long,

@@ -44,6 +44,18 @@ impl CallError {
         self.status() == Some(409)
     }
 
+    /// Whether the right to do it is missing.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.status() == Some(403)
+    }
+
+    /// Whether what was asked for is no longer kept, such as the rest of a long list.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.status() == Some(410)
+    }
+
     /// Whether the object, its namespace or its kind is not there.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

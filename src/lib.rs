@@ -7,6 +7,7 @@
 pub mod api;
 pub mod assess;
 pub mod backoff;
+pub mod check;
 pub mod deadline;
 pub mod files;
 pub mod gate;

@@ -17,6 +17,9 @@ pub use windows_storage::{
     WindowsStorageSpec, WindowsStorageStatus,
 };
 
+/// The group of the operator's own kinds.
+pub const GROUP: &str = "windowsstorage.dev";
+
 /// The name of the one `WindowsStorage` object.
 pub const SETTINGS_NAME: &str = "cluster";
 

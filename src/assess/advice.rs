@@ -3,6 +3,8 @@
 //! Sources: table 1 of the article on storage in the Windows Machine Config Operator 9; Kubernetes' own migration
 //! table; the vSphere driver's notes on redirected volumes.
 
+use std::fmt::Write;
+
 use crate::assess::plugins::Plugin;
 use crate::assess::report::Finding;
 use crate::assess::versions;
@@ -109,10 +111,12 @@ pub fn move_data(cluster: &Cluster, workload: &WorkloadKey, volume: &Resolved) -
         .and_then(|name| Some((name, cluster.volumes.get(name)?)))
         .filter(|(_, persistent_volume)| persistent_volume.goes_with_claim);
     if let Some((name, _)) = lost_with_claim {
-        message.push_str(&format!(
+        // Writing to a String does not fail.
+        let _ = write!(
+            message,
             " Warning: PersistentVolume {name} has the reclaim policy Delete: its data is lost when the claim is \
              deleted. Set Retain first."
-        ));
+        );
     }
     Some(Finding::new("DataMustMove", object, message))
 }

@@ -71,7 +71,7 @@ pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> {
     };
     WINDOWS_DRIVERS
         .iter()
-        .filter(move |driver| driver.images.iter().any(|image| is_in(&image)))
+        .filter(move |driver| driver.images.iter().any(&is_in))
         .map(|driver| driver.name)
 }
 

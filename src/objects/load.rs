@@ -3,59 +3,44 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::api::{WindowsNodeStorage, WindowsStorage};
 use crate::index::{Cluster, ReadFrom};
-use crate::objects::{
-    ClaimObject, ClassObject, CronJobObject, CsiDriverObject, CsiNodeObject, DaemonSetObject,
-    DeploymentObject, FeatureSwitchObject, FieldError, JobObject, NodeObject, Object, PodObject,
-    ReplicaSetObject, ReplicationControllerObject, RuntimeClassObject, StatefulSetObject,
-    VolumeObject, decode,
-};
+use crate::objects::{FieldError, Object, decode, for_each_kind};
 
 /// Where `apps` kinds were before Kubernetes 1.16, as old dumps still have them.
 const OLD_APPS_GROUP: &str = "extensions";
 
 /// A kind that is used, and what becomes of an object of it.
 struct UsedKind {
-    group: fn() -> String,
-    kind: fn() -> String,
+    group: String,
+    kind: String,
     put: fn(&mut Loader, Value) -> Result<(), FieldError>,
 }
 
 impl UsedKind {
-    const fn of<K: Object>() -> Self {
+    fn of<K: Object>() -> Self {
         Self {
-            group: || K::group(&()).into_owned(),
-            kind: || K::kind(&()).into_owned(),
+            group: K::group(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
             put: |loader, value| loader.put_as::<K>(value),
         }
     }
 }
 
-static USED_KINDS: [UsedKind; 18] = [
-    UsedKind::of::<NodeObject>(),
-    UsedKind::of::<CsiNodeObject>(),
-    UsedKind::of::<CsiDriverObject>(),
-    UsedKind::of::<PodObject>(),
-    UsedKind::of::<CronJobObject>(),
-    UsedKind::of::<DaemonSetObject>(),
-    UsedKind::of::<DeploymentObject>(),
-    UsedKind::of::<JobObject>(),
-    UsedKind::of::<ReplicaSetObject>(),
-    UsedKind::of::<ReplicationControllerObject>(),
-    UsedKind::of::<StatefulSetObject>(),
-    UsedKind::of::<ClaimObject>(),
-    UsedKind::of::<VolumeObject>(),
-    UsedKind::of::<ClassObject>(),
-    UsedKind::of::<RuntimeClassObject>(),
-    UsedKind::of::<FeatureSwitchObject>(),
-    UsedKind::of::<WindowsStorage>(),
-    UsedKind::of::<WindowsNodeStorage>(),
-];
+static USED_KINDS: LazyLock<Vec<UsedKind>> = LazyLock::new(|| {
+    let mut kinds = Vec::new();
+    macro_rules! used {
+        ($kind:ty) => {
+            kinds.push(UsedKind::of::<$kind>());
+        };
+    }
+    for_each_kind!(used);
+    kinds
+});
 
 /// Whether objects of that kind are used.
 #[must_use]
@@ -66,9 +51,8 @@ pub fn is_used(api_version: &str, kind: &str) -> bool {
 fn used_kind(api_version: &str, kind: &str) -> Option<&'static UsedKind> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     USED_KINDS.iter().find(|used| {
-        let used_group = (used.group)();
-        let is_group = group == used_group || (used_group == "apps" && group == OLD_APPS_GROUP);
-        is_group && kind == (used.kind)()
+        let is_old = used.group == "apps" && group == OLD_APPS_GROUP;
+        (group == used.group || is_old) && kind == used.kind
     })
 }
 

@@ -14,6 +14,7 @@ mod workloads;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::core::DeserializeGuard;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -36,6 +37,11 @@ pub trait Object:
     type Key: Ord + Clone + Send + std::fmt::Display;
     /// The row.
     type Row: PartialEq + Send;
+    /// What selects those objects that matter; all do without one.
+    #[must_use]
+    fn field_selector() -> Option<String> {
+        None
+    }
     /// Whether the object is worth decoding.
     #[must_use]
     fn is_of_interest(_object: &Value) -> bool {
@@ -47,6 +53,49 @@ pub trait Object:
     fn row(self) -> Option<Self::Row>;
     /// Where it is kept.
     fn table(cluster: &mut Cluster) -> &mut Table<Self::Key, Self::Row>;
+}
+
+/// Does the same for each kind of object that the judgement rests on, and for those that help to explain it.
+macro_rules! for_each_kind {
+    ($do:ident) => {
+        $do!($crate::objects::NodeObject);
+        $do!($crate::objects::CsiNodeObject);
+        $do!($crate::objects::CsiDriverObject);
+        $do!($crate::objects::PodObject);
+        $do!($crate::objects::CronJobObject);
+        $do!($crate::objects::DaemonSetObject);
+        $do!($crate::objects::DeploymentObject);
+        $do!($crate::objects::JobObject);
+        $do!($crate::objects::ReplicaSetObject);
+        $do!($crate::objects::ReplicationControllerObject);
+        $do!($crate::objects::StatefulSetObject);
+        $do!($crate::objects::ClaimObject);
+        $do!($crate::objects::VolumeObject);
+        $do!($crate::objects::ClassObject);
+        $do!($crate::objects::RuntimeClassObject);
+        $do!($crate::objects::FeatureSwitchObject);
+        $do!($crate::api::WindowsStorage);
+        $do!($crate::api::WindowsNodeStorage);
+    };
+}
+pub(crate) use for_each_kind;
+
+/// Takes an object as the API server sent it into its table. Says whether that changes anything.
+pub fn absorb<K: Object>(cluster: &mut Cluster, object: DeserializeGuard<K>) -> bool {
+    let key = K::key(object.meta());
+    let table = K::table(cluster);
+    match object.0 {
+        Ok(object) => match object.row() {
+            Some(row) => table.apply(key, row),
+            None => table.delete(&key),
+        },
+        // What it says is not known, so nothing good may follow from it.
+        Err(invalid) => {
+            let problem = format!("{} {key} cannot be read: {}", K::kind(&()), invalid.error);
+            tracing::warn!("{problem}");
+            table.reject(key, problem)
+        }
+    }
 }
 
 /// Decodes an object.

@@ -111,6 +111,10 @@ impl Object for FeatureSwitchObject {
     type Key = ObjectKey;
     type Row = ConfigMap;
 
+    fn field_selector() -> Option<String> {
+        Some(format!("metadata.name={}", Self::NAME))
+    }
+
     fn is_of_interest(object: &Value) -> bool {
         object.pointer("/metadata/name") == Some(&Value::from(Self::NAME))
     }

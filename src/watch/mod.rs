@@ -11,14 +11,9 @@ use kube::{Api, Client, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::api::{WindowsNodeStorage, WindowsStorage};
-use crate::index::{Cluster, Table};
-use crate::objects::{
-    ClaimObject, ClassObject, CronJobObject, CsiDriverObject, CsiNodeObject, DaemonSetObject,
-    DeploymentObject, FeatureSwitchObject, JobObject, NodeObject, Object, PodObject,
-    ReplicaSetObject, ReplicationControllerObject, RuntimeClassObject, StatefulSetObject,
-    VolumeObject,
-};
+use crate::api::GROUP;
+use crate::index::Cluster;
+use crate::objects::{Object, absorb, for_each_kind};
 use crate::{backoff, deadline};
 
 /// The first pause after a watch was interrupted.
@@ -85,41 +80,26 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
     let mut tasks = JoinSet::new();
     let all = watcher::Config::default().page_size(500);
     let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
-    let switches = all
-        .clone()
-        .fields(&format!("metadata.name={}", FeatureSwitchObject::NAME));
     let config_maps =
         Api::<DeserializeGuard<core::ConfigMap>>::namespaced(client.clone(), &own.namespace);
     let secrets = Api::<DeserializeGuard<core::Secret>>::namespaced(client.clone(), &own.namespace);
 
     macro_rules! watch {
         ($kind:ty) => {
-            watch!($kind, Api::all(client.clone()), all.clone())
-        };
-        ($kind:ty, $api:expr, $config:expr) => {
-            tasks.spawn(feed::<$kind>($api, $config, shared.clone()));
+            let selected = match <$kind>::field_selector() {
+                Some(selector) => all.clone().fields(&selector),
+                None => all.clone(),
+            };
+            tasks.spawn(feed::<$kind>(
+                Api::all(client.clone()),
+                selected,
+                shared.clone(),
+            ));
         };
     }
-    watch!(NodeObject);
-    watch!(CsiNodeObject);
-    watch!(CsiDriverObject);
-    watch!(PodObject);
-    watch!(CronJobObject);
-    watch!(DaemonSetObject);
-    watch!(DeploymentObject);
-    watch!(JobObject);
-    watch!(ReplicaSetObject);
-    watch!(ReplicationControllerObject);
-    watch!(StatefulSetObject);
-    watch!(ClaimObject);
-    watch!(VolumeObject);
-    watch!(ClassObject);
-    watch!(RuntimeClassObject);
-    watch!(FeatureSwitchObject, Api::all(client.clone()), switches);
-    watch!(WindowsStorage);
-    watch!(WindowsNodeStorage);
-    watch!(core::ConfigMap, config_maps, all.clone());
-    watch!(core::Secret, secrets, secret);
+    for_each_kind!(watch);
+    tasks.spawn(feed(config_maps, all, shared.clone()));
+    tasks.spawn(feed(secrets, secret, shared.clone()));
     tasks
 }
 
@@ -163,7 +143,7 @@ async fn until_interrupted<K: Object>(
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     *failures = 0;
                 }
-                shared.update(|cluster| absorb(K::table(cluster), event));
+                shared.update(|cluster| take_in(cluster, event));
             }
             Some(Err(error)) => return error,
             // A watcher has no end; one that had is the same as one without a resource version.
@@ -172,38 +152,22 @@ async fn until_interrupted<K: Object>(
     }
 }
 
-fn absorb<K: Object>(
-    table: &mut Table<K::Key, K::Row>,
-    event: watcher::Event<DeserializeGuard<K>>,
-) -> bool {
+fn take_in<K: Object>(cluster: &mut Cluster, event: watcher::Event<DeserializeGuard<K>>) -> bool {
     match event {
         watcher::Event::Init => {
-            table.begin();
+            K::table(cluster).begin();
             false
         }
         watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-            let key = K::key(object.meta());
-            match object.0 {
-                Ok(object) => match object.row() {
-                    Some(row) => table.apply(key, row),
-                    None => table.delete(&key),
-                },
-                // What it says is not known, so nothing good may follow from it.
-                Err(invalid) => {
-                    let problem =
-                        format!("{} {key} cannot be read: {}", K::kind(&()), invalid.error);
-                    tracing::warn!("{problem}");
-                    table.reject(key, problem)
-                }
-            }
+            absorb(cluster, object)
         }
-        watcher::Event::Delete(object) => table.delete(&K::key(object.meta())),
-        watcher::Event::InitDone => table.finish(),
+        watcher::Event::Delete(object) => K::table(cluster).delete(&K::key(object.meta())),
+        watcher::Event::InitDone => K::table(cluster).finish(),
     }
 }
 
 fn is_own_kind<K: Object>() -> bool {
-    K::group(&()) == "windowsstorage.dev"
+    K::group(&()) == GROUP
 }
 
 fn status_of(error: &watcher::Error) -> Option<&kube::core::Status> {

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
 use crate::assess::volumes::{self, Lookup, Resolution, ordinal_stem};
-use crate::index::{Cluster, Name, Node, ObjectKey, Owner, Pod, WorkloadKey, WorkloadKind};
+use crate::index::{
+    Cluster, Name, Node, ObjectKey, Owner, Pod, WindowsRequest, WorkloadKey, WorkloadKind,
+};
 pub use dependents::Dependency;
 use dependents::Dependents;
 use needs::{Needs, Uses};
@@ -279,7 +281,7 @@ impl Assessment {
                 entry.dependencies.push(Dependency::Node(node.clone()));
                 NodeKind::of(cluster.nodes.get(node))
             }
-            None => self.unbound_kind(cluster, &pod.request, &mut entry.dependencies),
+            None => unbound_kind(cluster, &pod.request, &mut entry.dependencies),
         };
         if !pod.csi_proxy_pipes.is_empty() {
             entry.mounts_pipes_on.clone_from(&pod.node_name);
@@ -299,25 +301,9 @@ impl Assessment {
         entry
     }
 
-    fn unbound_kind(
-        &self,
-        cluster: &Cluster,
-        request: &crate::index::WindowsRequest,
-        dependencies: &mut Vec<Dependency>,
-    ) -> NodeKind {
-        if let Some(class) = &request.runtime_class {
-            dependencies.push(Dependency::RuntimeClass(class.clone()));
-        }
-        if cluster.asks_for_windows(request) {
-            NodeKind::Windows
-        } else {
-            NodeKind::Other
-        }
-    }
-
     fn judge_owner(&self, cluster: &Cluster, key: &WorkloadKey, owner: &Owner) -> Entry {
         let mut entry = Entry::default();
-        let kind = self.unbound_kind(cluster, &owner.request, &mut entry.dependencies);
+        let kind = unbound_kind(cluster, &owner.request, &mut entry.dependencies);
         if kind != NodeKind::Windows || owner.finished {
             return entry;
         }
@@ -402,6 +388,22 @@ impl Assessment {
         if (before == 0) != (after == 0) {
             touched.insert(node.clone());
         }
+    }
+}
+
+/// What an unbound pod, or one that a template would make, is: that depends on its RuntimeClass as well.
+fn unbound_kind(
+    cluster: &Cluster,
+    request: &WindowsRequest,
+    dependencies: &mut Vec<Dependency>,
+) -> NodeKind {
+    if let Some(class) = &request.runtime_class {
+        dependencies.push(Dependency::RuntimeClass(class.clone()));
+    }
+    if cluster.asks_for_windows(request) {
+        NodeKind::Windows
+    } else {
+        NodeKind::Other
     }
 }
 

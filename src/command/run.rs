@@ -1,0 +1,84 @@
+//! `run`: the controller.
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use tracing_subscriber::EnvFilter;
+use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::run as controller;
+
+use crate::cli::{LogFormat, RunArgs};
+use crate::command::connect;
+
+/// Runs the controller. The verdict decides on the exit status of a single pass only.
+pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
+    log(arguments)?;
+    // A panic in any task must end the process: a watch or a worker that died would go unseen.
+    let default_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        default_hook(panic);
+        std::process::exit(101);
+    }));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(async {
+        let (client, version) = connect(&arguments.cluster).await?;
+        tracing::debug!(version, "connected");
+        let options = controller::Options {
+            namespace: arguments.namespace.clone(),
+            operator_condition: arguments
+                .operator_condition
+                .clone()
+                .filter(|name| !name.is_empty()),
+            payload_dir: arguments.payload_dir.clone(),
+            serve_address: arguments.serve_address.address(),
+            once: arguments.once,
+        };
+        Ok::<_, anyhow::Error>(controller::run(client, options, stopped()).await?)
+    });
+    // Connections to nodes are cut; the agents finish what they are at by themselves.
+    runtime.shutdown_background();
+    Ok(outcome?.filter(|_| arguments.once))
+}
+
+fn log(arguments: &RunArgs) -> anyhow::Result<()> {
+    // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
+    let level = if arguments.log_level.contains("kube") {
+        arguments.log_level.clone()
+    } else {
+        format!(
+            "{},kube_client=error,kube_runtime=error",
+            arguments.log_level
+        )
+    };
+    let filter = EnvFilter::try_new(&level).with_context(|| {
+        format!(
+            "--log-level {:?} is not a level such as info, or a list such as info,kube=debug",
+            arguments.log_level
+        )
+    })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    match arguments.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}
+
+async fn stopped() {
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
