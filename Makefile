@@ -51,6 +51,11 @@ lint: setup-build ## Check format, clippy, documentation, dependencies
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
+.PHONY: bench
+bench: setup-build ## Measure the judgement on a large cluster; JSON goes to target/bench
+	@mkdir -p target/bench
+	@BENCH_JSON="$(CURDIR)/target/bench/readiness.json" cargo bench -q -p windows-storage-operator --bench readiness
+
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds

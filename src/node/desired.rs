@@ -1,7 +1,5 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
-use std::collections::BTreeMap;
-
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 
@@ -84,61 +82,74 @@ pub struct Desired {
     pub request: Request,
 }
 
-/// The plan for every Windows node.
-#[must_use]
-pub fn node_plans(
-    cluster: &Cluster,
-    spec: &WindowsStorageSpec,
-    payload: &Payload,
-    services: &Result<Step, ServicesError>,
-) -> BTreeMap<String, NodePlan> {
-    let instances = cluster
-        .config_maps
-        .get(INSTANCES_CONFIG_MAP)
-        .map(|map| parse_instances(&map.data))
-        .unwrap_or_default();
-    let key = check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace);
-    let desired = match services {
-        Ok(Step::Keep(document)) => Some(Ok(desired(payload, document))),
-        Ok(Step::Create(_) | Step::Update { .. }) => None,
-        Err(error) => Some(Err(NodeError::new(
-            Reason::InvalidServices,
-            error.to_string(),
-        ))),
-    };
-    let pin = |name: &str| {
-        cluster
-            .config_maps
-            .get(HOST_KEYS_CONFIG_MAP)
-            .and_then(|map| map.data.get(name))
-            .map(|text| HostKey::parse(text))
-    };
-    cluster
-        .windows_nodes()
-        .map(|(name, node)| {
-            let plan = if is_external(node, spec.csi_proxy.management) {
-                NodePlan::External
-            } else {
-                match (&desired, reach(node, spec, &instances), &key) {
-                    (_, Err(error), _) => NodePlan::Blocked(error),
-                    (_, _, Err(error)) => NodePlan::Blocked(error.clone()),
-                    (None, _, _) => NodePlan::Waiting,
-                    (Some(desired), Ok((address, user)), Ok(key)) => {
-                        NodePlan::Visit(Box::new(Target {
-                            node: name.to_string(),
-                            address,
-                            port: spec.ssh.port,
-                            user,
-                            key: key.clone(),
-                            pin: pin(name),
-                            desired: desired.clone(),
-                        }))
-                    }
-                }
-            };
-            (name.to_string(), plan)
-        })
-        .collect()
+/// Plans nodes, from what is the same for all of them.
+pub struct Planner<'a> {
+    cluster: &'a Cluster,
+    spec: &'a WindowsStorageSpec,
+    instances: Instances,
+    key: Result<PrivateKey, NodeError>,
+    /// What nodes shall look like; `None` while the services entry is being written.
+    desired: Option<Result<Desired, NodeError>>,
+}
+
+impl<'a> Planner<'a> {
+    /// A planner for nodes of that cluster.
+    #[must_use]
+    pub fn new(
+        cluster: &'a Cluster,
+        spec: &'a WindowsStorageSpec,
+        payload: &Payload,
+        services: &Result<Step, ServicesError>,
+    ) -> Self {
+        let instances = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
+        Self {
+            cluster,
+            spec,
+            instances: instances
+                .map(|map| parse_instances(&map.data))
+                .unwrap_or_default(),
+            key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
+            desired: match services {
+                Ok(Step::Keep(document)) => Some(Ok(desired(payload, document))),
+                Ok(Step::Create(_) | Step::Update { .. }) => None,
+                Err(error) => Some(Err(NodeError::new(
+                    Reason::InvalidServices,
+                    error.to_string(),
+                ))),
+            },
+        }
+    }
+
+    /// The plan for that node.
+    #[must_use]
+    pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
+        if is_external(node, self.spec.csi_proxy.management) {
+            return NodePlan::External;
+        }
+        match (
+            &self.desired,
+            reach(node, self.spec, &self.instances),
+            &self.key,
+        ) {
+            (_, Err(error), _) => NodePlan::Blocked(error),
+            (_, _, Err(error)) => NodePlan::Blocked(error.clone()),
+            (None, _, _) => NodePlan::Waiting,
+            (Some(desired), Ok((address, user)), Ok(key)) => NodePlan::Visit(Box::new(Target {
+                node: name.to_owned(),
+                address,
+                port: self.spec.ssh.port,
+                user,
+                key: key.clone(),
+                pin: self.pin(name),
+                desired: desired.clone(),
+            })),
+        }
+    }
+
+    fn pin(&self, name: &str) -> Option<HostKey> {
+        let pins = self.cluster.config_maps.get(HOST_KEYS_CONFIG_MAP)?;
+        pins.data.get(name).map(|text| HostKey::parse(text))
+    }
 }
 
 fn is_external(node: &Node, management: Management) -> bool {

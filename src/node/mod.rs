@@ -10,7 +10,7 @@ mod session;
 mod visit;
 mod worker;
 
-pub use desired::{Desired, NodePlan, Target, node_plans};
+pub use desired::{Desired, NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
 pub use host_key::{HOST_KEYS_CONFIG_MAP, HostKey, Pins};
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};

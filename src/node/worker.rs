@@ -1,7 +1,7 @@
 //! One task for each Windows node: goes there when something changed, when the interval is over, or when the last
 //! visit failed and its pause is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ pub struct Observation {
 #[derive(Clone)]
 pub struct Observations {
     by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
+    changed: Arc<Mutex<BTreeSet<String>>>,
     revision: watch::Sender<u64>,
 }
 
@@ -45,6 +46,7 @@ impl Default for Observations {
     fn default() -> Self {
         Self {
             by_node: Arc::default(),
+            changed: Arc::default(),
             revision: watch::Sender::new(0),
         }
     }
@@ -62,6 +64,16 @@ impl Observations {
         self.revision.subscribe()
     }
 
+    /// The nodes whose observations have changed since this was last asked.
+    #[must_use]
+    pub fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed())
+    }
+
+    fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn record(&self, node: &str, result: &Result<Visited, NodeError>) {
         {
             let mut all = self.read();
@@ -76,6 +88,7 @@ impl Observations {
                 Err(error) => observation.problem = Some(error.clone()),
             }
         }
+        self.changed().insert(node.to_owned());
         self.revision.send_modify(|revision| *revision += 1);
     }
 

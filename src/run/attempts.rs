@@ -29,6 +29,11 @@ impl Attempts {
             .is_none_or(|failed| failed.next <= now)
     }
 
+    /// Whether the last write to that target failed.
+    pub fn is_failing(&self, target: &str) -> bool {
+        self.failed.contains_key(target)
+    }
+
     /// A write succeeded.
     pub fn succeeded(&mut self, target: &str) {
         self.failed.remove(target);

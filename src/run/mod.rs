@@ -1,10 +1,10 @@
 //! The controller: waits for changes, judges, and lets each actor do its part.
 
 mod attempts;
+mod decide;
 mod pass;
 mod services;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
-use crate::assess::Assessment;
-use crate::assess::report::{ReadinessReport, Upgradeable};
+use crate::assess::report::Upgradeable;
 use crate::gate::{Gate, REASSERT};
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Workers};
 use crate::payload::{Payload, PayloadError};
@@ -23,6 +22,7 @@ use crate::serve::{Shown, serve};
 use crate::status::{EventSink, StatusWriter};
 use crate::watch::{self, OwnNamespace, SharedCluster};
 use attempts::Attempts;
+use decide::Decisions;
 use services::ServicesWriter;
 
 /// Events that come together are judged together.
@@ -89,7 +89,6 @@ pub enum RunError {
 struct Controller {
     shared: SharedCluster,
     observations: Observations,
-    payload: Payload,
     gate: Option<Gate>,
     services: ServicesWriter,
     status: StatusWriter,
@@ -98,8 +97,7 @@ struct Controller {
     /// Why the services entry could not be written the last time.
     services_problem: Option<String>,
     attempts: Attempts,
-    assessment: Assessment,
-    last: Option<(ReadinessReport, BTreeMap<String, NodePlan>)>,
+    decisions: Decisions,
 }
 
 /// Runs until `stop` completes, or for one full pass. Returns the last verdict.
@@ -150,12 +148,10 @@ pub async fn run(
         ),
         shared: shared.clone(),
         observations,
-        payload,
         shown: shown.clone(),
         services_problem: None,
         attempts: Attempts::default(),
-        assessment: Assessment::default(),
-        last: None,
+        decisions: Decisions::new(payload),
     };
     let own = OwnNamespace {
         namespace: options.namespace.clone(),
@@ -177,7 +173,7 @@ pub async fn run(
         },
         () = stop => {
             tracing::info!("asked to stop; nodes go on by themselves");
-            Ok(controller.last.as_ref().map(|(report, _)| report.verdict.upgradeable))
+            Ok(controller.decisions.verdict().map(|verdict| verdict.upgradeable))
         }
     };
     server.abort();
@@ -200,8 +196,8 @@ impl Controller {
             self.shown.ready.store(ready, Ordering::Relaxed);
             if once {
                 if clean && self.is_settled() {
-                    let last = self.last.as_ref();
-                    return Ok(last.map(|(report, _)| report.verdict.upgradeable));
+                    let verdict = self.decisions.verdict();
+                    return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }
                 self.give_up_after(started.elapsed())?;
             }
@@ -240,9 +236,7 @@ impl Controller {
 
     /// Whether a single pass has done all that there is to do: every node to visit has been visited.
     fn is_settled(&self) -> bool {
-        let Some((_, plans)) = &self.last else {
-            return false;
-        };
+        let plans = self.decisions.plans();
         let observations = self.observations.read();
         self.unread().is_empty()
             && plans.iter().all(|(node, plan)| match plan {

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::assess::report::{ReadinessReport, Upgradeable};
+use crate::assess::report::{Upgradeable, Verdict};
 
 /// The operator's metrics.
 #[derive(Clone)]
@@ -83,15 +83,19 @@ impl Default for Metrics {
 
 impl Metrics {
     /// The judgement as it stands.
-    pub fn show_report(&self, report: &ReadinessReport, ready_nodes: usize) {
+    pub fn show_verdict(
+        &self,
+        verdict: &Verdict,
+        blocking: usize,
+        (nodes, ready_nodes): (usize, usize),
+    ) {
         self.upgradeable
-            .set(i64::from(report.verdict.upgradeable == Upgradeable::True));
-        self.blocking_volumes
-            .set(as_gauge(report.blocking().count()));
+            .set(i64::from(verdict.upgradeable == Upgradeable::True));
+        self.blocking_volumes.set(as_gauge(blocking));
         self.nodes
             .get_or_create(&ReadyLabel { ready: "true" })
             .set(as_gauge(ready_nodes));
-        let unready = report.nodes.len().saturating_sub(ready_nodes);
+        let unready = nodes.saturating_sub(ready_nodes);
         self.nodes
             .get_or_create(&ReadyLabel { ready: "false" })
             .set(as_gauge(unready));

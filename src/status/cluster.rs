@@ -1,28 +1,30 @@
 //! The status of `WindowsStorage`: the verdict, numbers, and what is wrong with the inputs.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
-use crate::api::{Counts, Verdict, WindowsNodeStorageStatus, WindowsStorageStatus};
-use crate::assess::report::{self, ReadinessReport, Upgradeable};
+use crate::api::{Counts, Verdict, WindowsStorageStatus};
+use crate::assess::report::{self, Upgradeable};
 use crate::index::Cluster;
-use crate::node::{INSTANCES_CONFIG_MAP, NodePlan, SSH_SECRET, check_private_key, parse_instances};
+use crate::node::{INSTANCES_CONFIG_MAP, SSH_SECRET, check_private_key, parse_instances};
 use crate::services::{ServicesError, Step};
-use crate::status::conditions::{Said, find, settle};
+use crate::status::conditions::{Said, settle};
 
 /// What the status follows from, beside the index.
 pub struct ClusterInputs<'a> {
-    /// The judgement.
-    pub report: &'a ReadinessReport,
-    /// What is to be done on each node.
-    pub plans: &'a BTreeMap<String, NodePlan>,
+    /// The verdict.
+    pub verdict: &'a report::Verdict,
+    /// How many volumes hold upgrades.
+    pub blocking: usize,
+    /// How many Windows nodes there are.
+    pub windows_nodes: usize,
+    /// How many of them are ready.
+    pub ready_nodes: usize,
+    /// Whether this operator looks after csi-proxy on any of them.
+    pub managed: bool,
     /// What is to be done with the services entry.
     pub services: &'a Result<Step, ServicesError>,
     /// Why that could not be done the last time.
     pub services_problem: Option<&'a str>,
-    /// The nodes' statuses.
-    pub nodes: &'a BTreeMap<String, WindowsNodeStorageStatus>,
 }
 
 /// The status that follows from all that is known.
@@ -34,33 +36,28 @@ pub fn cluster_status(
     (generation, now): (Option<i64>, Timestamp),
 ) -> WindowsStorageStatus {
     let ClusterInputs {
-        report,
-        plans,
+        verdict,
+        blocking,
+        windows_nodes,
+        ready_nodes,
+        managed,
         services,
         services_problem,
-        nodes,
-    } = inputs;
-    let managed = plans
-        .values()
-        .any(|plan| !matches!(plan, NodePlan::External));
-    let is_ready = |status: &&WindowsNodeStorageStatus| {
-        find(&status.conditions, "Ready").is_some_and(|condition| condition.status == "True")
-    };
-    let ready = nodes.values().filter(is_ready).count();
+    } = *inputs;
     let said = [
-        upgradeable(&report.verdict),
+        upgradeable(verdict),
         credentials(cluster, managed),
         instances(cluster),
-        services_condition(services, *services_problem),
-        nodes_ready(nodes.len(), ready),
+        services_condition(services, services_problem),
+        nodes_ready(windows_nodes, ready_nodes),
     ];
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     WindowsStorageStatus {
-        verdict: Some(written(&report.verdict)),
+        verdict: Some(written(verdict)),
         counts: Some(Counts {
-            windows_nodes: count(report.nodes.len()),
-            ready_nodes: count(ready),
-            blocking_volumes: count(report.blocking().count()),
+            windows_nodes: count(windows_nodes),
+            ready_nodes: count(ready_nodes),
+            blocking_volumes: count(blocking),
         }),
         conditions: said
             .into_iter()

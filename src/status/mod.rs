@@ -8,5 +8,5 @@ mod writer;
 
 pub use cluster::{ClusterInputs, cluster_status, with_verdict};
 pub use events::EventSink;
-pub use node::{NodeInputs, node_status};
+pub use node::{NodeInputs, is_ready, node_status};
 pub use writer::StatusWriter;

@@ -79,10 +79,7 @@ pub fn node_status(
         Said::no(
             DRIVERS_REGISTERED,
             "DriversMissing",
-            format!(
-                "not registered on this node: {}; deploy the driver's DaemonSet for Windows nodes",
-                readiness.missing_drivers.join(", ")
-            ),
+            missing_drivers(readiness),
         )
     };
     let ready = ready_condition(
@@ -118,6 +115,12 @@ pub fn node_status(
         status.last_contact_time = Some(Time(whole_seconds(contact)));
     }
     status
+}
+
+/// Whether a node's status says that its storage is ready.
+#[must_use]
+pub fn is_ready(status: &WindowsNodeStorageStatus) -> bool {
+    find(&status.conditions, READY).is_some_and(|condition| condition.status == "True")
 }
 
 fn csi_proxy_status(state: &NodeState, (wanted_sha256, version): (&str, &str)) -> CsiProxyStatus {
@@ -254,6 +257,21 @@ fn failed(
         | Reason::CSIProxyFailed
         | Reason::RolledBack => Said::no(CSI_PROXY_READY, error.reason.as_str(), &error.message),
     }
+}
+
+/// What is missing, and as many of the causes as one can read.
+fn missing_drivers(readiness: &NodeReadiness) -> String {
+    const NAMED_CAUSES: usize = 5;
+    let mut message = format!(
+        "not registered on this node: {}",
+        readiness.missing_drivers.join(", ")
+    );
+    let causes = readiness.findings.iter().map(|finding| &finding.message);
+    for cause in causes.take(NAMED_CAUSES) {
+        message.push_str("; ");
+        message.push_str(cause);
+    }
+    crate::node::printable(&message)
 }
 
 fn ready_condition(

@@ -45,6 +45,8 @@ struct Entry {
     stands_for: Option<Name>,
     /// The node on which a live pod mounts pipes of csi-proxy.
     mounts_pipes_on: Option<Name>,
+    /// The node on which a pod looks like a part of a CSI driver.
+    driver_on: Option<Name>,
     uses: Uses,
     findings: Vec<Finding>,
 }
@@ -115,6 +117,10 @@ impl Assessment {
             stale.extend(self.ownership.relink(key, owner));
         }
         self.judge_anew(cluster, stale, &mut touched);
+        if changed.drivers_are_brought_otherwise {
+            let missing = self.needs.drivers.values();
+            touched.extend(missing.flat_map(|need| need.missing.iter().cloned()));
+        }
         touched
     }
 
@@ -286,6 +292,9 @@ impl Assessment {
         if !pod.csi_proxy_pipes.is_empty() {
             entry.mounts_pipes_on.clone_from(&pod.node_name);
         }
+        if pod.driver.is_some() {
+            entry.driver_on.clone_from(&pod.node_name);
+        }
         if kind != NodeKind::Other {
             entry.stands_for.clone_from(&pod.controller);
         }
@@ -357,6 +366,9 @@ impl Assessment {
     ) {
         let old = self.entries.remove(&key).unwrap_or_default();
         let new_or_none = new.as_ref();
+        // Whether a driver's pod is ready is among the causes that are told of its node.
+        touched.extend(old.driver_on.clone());
+        touched.extend(new_or_none.and_then(|new| new.driver_on.clone()));
         let dependencies = new_or_none.map_or(&[][..], |entry| &entry.dependencies);
         self.dependents
             .replace(&key, &old.dependencies, dependencies);
@@ -446,12 +458,15 @@ struct Changed {
     classes: BTreeSet<Name>,
     runtime_classes: BTreeSet<Name>,
     owners: Vec<WorkloadKey>,
+    /// DaemonSets or switches of drivers are others: why a driver is missing may be told otherwise.
+    drivers_are_brought_otherwise: bool,
 }
 
 impl Changed {
     fn take(cluster: &mut Cluster) -> Self {
+        let switches = cluster.feature_switches.take_changed();
         let owners = cluster.owners.tables_mut().into_iter();
-        let owners = owners
+        let owners: Vec<WorkloadKey> = owners
             .flat_map(|(kind, table)| {
                 let changed = table.take_changed().into_iter();
                 changed.map(move |object| WorkloadKey { object, kind })
@@ -466,6 +481,8 @@ impl Changed {
             volumes: cluster.volumes.take_changed(),
             classes: cluster.classes.take_changed(),
             runtime_classes: cluster.runtime_classes.take_changed(),
+            drivers_are_brought_otherwise: !switches.is_empty()
+                || owners.iter().any(|key| key.kind == WorkloadKind::DaemonSet),
             owners,
         }
     }

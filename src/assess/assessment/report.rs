@@ -46,8 +46,9 @@ impl Assessment {
     }
 
     /// The Windows nodes.
-    pub fn windows_nodes(&self) -> impl Iterator<Item = &Name> {
-        self.needs.windows.iter()
+    #[must_use]
+    pub fn windows_nodes(&self) -> &BTreeSet<Name> {
+        &self.needs.windows
     }
 
     /// The readiness of one Windows node. Work in proportion to the node's pods and the drivers that it lacks.

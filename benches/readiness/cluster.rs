@@ -1,0 +1,145 @@
+//! A large cluster, always the same.
+
+use serde_json::{Value, json};
+use windows_storage_operator::objects::Loader;
+
+/// How large it is.
+#[derive(Clone, Copy)]
+pub struct Size {
+    pub nodes: usize,
+    pub pods: usize,
+    pub claims: usize,
+}
+
+/// Drivers and the in-tree plugins that they take over from.
+pub const DRIVERS: [(&str, &str, &str); 4] = [
+    (
+        "disk.csi.azure.com",
+        "azureDisk",
+        "kubernetes.io/azure-disk",
+    ),
+    (
+        "file.csi.azure.com",
+        "azureFile",
+        "kubernetes.io/azure-file",
+    ),
+    (
+        "csi.vsphere.vmware.com",
+        "vsphereVolume",
+        "kubernetes.io/vsphere-volume",
+    ),
+    (
+        "ebs.csi.aws.com",
+        "awsElasticBlockStore",
+        "kubernetes.io/aws-ebs",
+    ),
+];
+
+/// Every second node is a Windows node.
+pub fn is_windows(node: usize) -> bool {
+    node.is_multiple_of(2)
+}
+
+pub fn node(number: usize) -> Value {
+    let os = if is_windows(number) {
+        "windows"
+    } else {
+        "linux"
+    };
+    json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": format!("node-{number:05}"), "uid": format!("node-{number}"), "labels": {"kubernetes.io/os": os}},
+        "status": {"nodeInfo": {"operatingSystem": os, "kubeletVersion": "v1.33.4"}}})
+}
+
+/// All drivers but one are on all nodes; the last one is missing on every tenth.
+pub fn csi_node(number: usize, drivers: usize) -> Value {
+    let entries: Vec<Value> = DRIVERS[..drivers]
+        .iter()
+        .map(|(driver, ..)| json!({"name": driver, "nodeID": "n", "topologyKeys": null}))
+        .collect();
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
+        "metadata": {"name": format!("node-{number:05}")}, "spec": {"drivers": entries}})
+}
+
+/// Every pod is of a ReplicaSet and bound; the first ones have a claim each.
+pub fn pod(number: usize, size: Size) -> Value {
+    let volumes = if number < size.claims {
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": format!("claim-{number:05}")}}])
+    } else {
+        json!([{"name": "tmp", "emptyDir": {}}])
+    };
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("pod-{number:05}"), "namespace": namespace(number),
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": format!("rs-{}", number / 10), "controller": true}]},
+        "spec": {"nodeName": format!("node-{:05}", number % size.nodes), "volumes": volumes,
+            "containers": [{"name": "c", "image": "example.com/app:1"}]},
+        "status": {"phase": "Running"}})
+}
+
+pub fn replica_set(number: usize) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": format!("rs-{number:05}"), "namespace": namespace(number * 10), "uid": format!("rs-{number}")},
+        "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "windows"}, "containers": []}}}})
+}
+
+/// Nine of ten are bound.
+pub fn claim(number: usize) -> Value {
+    let spec = if number % 10 == 9 {
+        json!({"storageClassName": format!("class-{}", number % DRIVERS.len())})
+    } else {
+        json!({"storageClassName": "gone", "volumeName": format!("pv-{number:05}")})
+    };
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": format!("claim-{number:05}"), "namespace": namespace(number)}, "spec": spec})
+}
+
+/// Every second one is in-tree.
+pub fn volume(number: usize) -> Value {
+    let (driver, field, _) = DRIVERS[number % DRIVERS.len()];
+    let mut spec = json!({"persistentVolumeReclaimPolicy": "Delete"});
+    if number.is_multiple_of(2) {
+        spec[field] = json!({});
+    } else {
+        spec["csi"] = json!({"driver": driver, "volumeHandle": "h"});
+    }
+    json!({"apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": format!("pv-{number:05}")}, "spec": spec})
+}
+
+pub fn class(number: usize) -> Value {
+    let (_, _, plugin) = DRIVERS[number];
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": format!("class-{number}")}, "provisioner": plugin})
+}
+
+fn namespace(number: usize) -> String {
+    format!("team-{:03}", number / 10 % 200)
+}
+
+/// All of it.
+pub fn loader(size: Size) -> Loader {
+    let mut loader = Loader::default();
+    let mut put = |object: Value| {
+        let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        loader
+            .put(&api_version, &kind, object)
+            .expect("the object is well-formed");
+    };
+    for number in 0..size.nodes {
+        put(node(number));
+        let all = DRIVERS.len();
+        put(csi_node(
+            number,
+            if number % 20 == 0 { all - 1 } else { all },
+        ));
+    }
+    (0..DRIVERS.len()).for_each(|number| put(class(number)));
+    (0..size.claims).for_each(|number| {
+        put(volume(number));
+        put(claim(number));
+    });
+    (0..size.pods / 10).for_each(|number| put(replica_set(number)));
+    (0..size.pods).for_each(|number| put(pod(number, size)));
+    loader
+}

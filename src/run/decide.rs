@@ -1,0 +1,344 @@
+//! What the controller decides, kept up to date in proportion to what is new. No client, no clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
+use crate::assess::report::Verdict;
+use crate::assess::{Assessment, only_fresh_data_opens};
+use crate::index::Cluster;
+use crate::node::{NodePlan, Observation, Planner};
+use crate::payload::Payload;
+use crate::services::{self, ServicesError, Step, csi_proxy_service};
+use crate::status::{
+    ClusterInputs, NodeInputs, cluster_status, is_ready, node_status, with_verdict,
+};
+
+/// What was decided so far.
+pub struct Decisions {
+    payload: Payload,
+    assessment: Assessment,
+    verdict: Option<Verdict>,
+    services: Result<Step, ServicesError>,
+    plans: BTreeMap<String, NodePlan>,
+    ready: BTreeSet<String>,
+    /// The nodes whose status is to be looked at: something is new there, or the last write failed.
+    open: BTreeSet<String>,
+    complete: bool,
+    interval: Duration,
+    said: Option<Said>,
+}
+
+/// What the status of `WindowsStorage` follows from, beside the configuration.
+#[derive(Clone, PartialEq)]
+struct Said {
+    verdict: Verdict,
+    counts: [usize; 3],
+    managed: bool,
+    complete: bool,
+    services_problem: Option<String>,
+}
+
+/// What a pass has to do.
+pub struct Todo {
+    /// The verdict, with which the gate comes first.
+    pub verdict: Verdict,
+    /// Volumes that hold upgrades.
+    pub blocking: usize,
+    /// Windows nodes.
+    pub windows_nodes: usize,
+    /// Windows nodes that are ready.
+    pub ready_nodes: usize,
+    /// What work on nodes depends on has been read.
+    pub knows_configuration: bool,
+    /// Some node is to be worked on otherwise than before.
+    pub plans_changed: bool,
+    /// Statuses to write.
+    pub nodes: Vec<NodeDecision>,
+    /// Nodes whose status object has to go.
+    pub strays: Vec<String>,
+    /// The status of `WindowsStorage`, where it may differ: the object as it is, and what it shall say.
+    pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
+}
+
+/// The status that a node shall have.
+pub struct NodeDecision {
+    /// The node's name.
+    pub name: String,
+    /// The Node's uid.
+    pub uid: String,
+    /// The status as it is.
+    pub previous: Option<WindowsNodeStorageStatus>,
+    /// The status as it shall be.
+    pub status: WindowsNodeStorageStatus,
+}
+
+/// What is new beside the cluster.
+pub struct News<'a> {
+    /// What was seen on nodes.
+    pub observations: &'a BTreeMap<String, Observation>,
+    /// On which of them that has changed.
+    pub observed: BTreeSet<String>,
+    /// Why the services entry could not be written the last time.
+    pub services_problem: Option<&'a str>,
+    /// The status of `WindowsStorage` could not be written the last time.
+    pub settings_unwritten: bool,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Decisions {
+    /// Nothing decided yet.
+    pub fn new(payload: Payload) -> Self {
+        Self {
+            payload,
+            assessment: Assessment::default(),
+            verdict: None,
+            services: services::plan(None, &csi_proxy_service(&[])),
+            plans: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            open: BTreeSet::new(),
+            complete: false,
+            interval: Duration::default(),
+            said: None,
+        }
+    }
+
+    /// The last verdict.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// What is done on each Windows node.
+    pub fn plans(&self) -> &BTreeMap<String, NodePlan> {
+        &self.plans
+    }
+
+    /// The pause between two looks at a node that is in order.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// The step for the services entry.
+    pub fn services(&self) -> &Result<Step, ServicesError> {
+        &self.services
+    }
+
+    /// A node has the status that was decided.
+    pub fn is_written(&mut self, node: &str) {
+        self.open.remove(node);
+    }
+
+    /// Takes in what is new and says what is to be done.
+    pub fn update(&mut self, cluster: &mut Cluster, news: News<'_>) -> Todo {
+        let mut reconfigured = !cluster.config_maps.take_changed().is_empty();
+        reconfigured |= !cluster.secrets.take_changed().is_empty();
+        let resettled = !cluster.settings.take_changed().is_empty();
+        let touched = self.assessment.update(cluster);
+        self.open.extend(touched.iter().map(ToString::to_string));
+        self.open.extend(cluster.node_statuses.take_changed());
+        self.open.extend(news.observed.iter().cloned());
+        let cluster = &*cluster;
+
+        let new = self.assessment.verdict(cluster);
+        let verdict = only_fresh_data_opens(self.verdict.as_ref(), new, &cluster.stale());
+        self.verdict = Some(verdict.clone());
+
+        let knows_configuration = cluster.knows_configuration();
+        let complete = cluster.unread().is_empty() && knows_configuration;
+        let all = reconfigured || resettled || complete != self.complete;
+        self.complete = complete;
+        let plans_changed = if all {
+            self.plan_all(cluster)
+        } else {
+            !touched.is_empty() && self.plan(cluster, touched.iter().map(AsRef::as_ref))
+        };
+        let (nodes, strays) = if complete {
+            self.decide_nodes(cluster, &news)
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        let settings = self.settings(cluster, &news, &verdict, all);
+        Todo {
+            verdict,
+            blocking: self.assessment.blocking(),
+            windows_nodes: self.assessment.windows_nodes().len(),
+            ready_nodes: self.ready.len(),
+            knows_configuration,
+            plans_changed,
+            nodes,
+            strays,
+            settings,
+        }
+    }
+
+    fn plan_all(&mut self, cluster: &Cluster) -> bool {
+        let spec = cluster.wanted();
+        let entry = csi_proxy_service(&spec.csi_proxy.extra_args);
+        self.services = services::plan(cluster.config_maps.get(services::CONFIG_MAP), &entry);
+        let interval = Duration::from_secs(u64::from(spec.probe_interval_seconds));
+        let interval_changed = interval != self.interval;
+        self.interval = interval;
+        let names: BTreeSet<String> = cluster
+            .nodes
+            .iter()
+            .map(|(name, _)| name.to_string())
+            .chain(self.plans.keys().cloned())
+            .collect();
+        // Whoever has to run csi-proxy is a matter of configuration, too.
+        self.open.extend(names.iter().cloned());
+        self.plan(cluster, names.iter().map(String::as_str)) || interval_changed
+    }
+
+    /// Plans those nodes anew. Says whether anything is to be done otherwise.
+    fn plan<'a>(&mut self, cluster: &Cluster, names: impl Iterator<Item = &'a str>) -> bool {
+        let spec = cluster.wanted();
+        let planner = Planner::new(cluster, &spec, &self.payload, &self.services);
+        let mut changed = false;
+        for name in names {
+            let node = cluster.nodes.get(name).filter(|node| node.is_windows());
+            let Some(node) = node else {
+                changed |= self.plans.remove(name).is_some();
+                self.ready.remove(name);
+                continue;
+            };
+            let plan = planner.plan(name, node);
+            if self.plans.get(name) != Some(&plan) {
+                changed = true;
+                self.open.insert(name.to_owned());
+                self.plans.insert(name.to_owned(), plan);
+            }
+        }
+        changed
+    }
+
+    fn decide_nodes(
+        &mut self,
+        cluster: &Cluster,
+        news: &News<'_>,
+    ) -> (Vec<NodeDecision>, Vec<String>) {
+        let mut decisions = Vec::new();
+        let mut strays = Vec::new();
+        let mut done = Vec::new();
+        for name in &self.open {
+            let Some(node) = cluster.nodes.get(name.as_str()) else {
+                // The object goes with its Node.
+                done.push(name.clone());
+                continue;
+            };
+            if !node.is_windows() {
+                if !node.deleting && cluster.node_statuses.get(name).is_some() {
+                    strays.push(name.clone());
+                } else {
+                    done.push(name.clone());
+                }
+                continue;
+            }
+            let Some(decision) = self.decide_node(cluster, news, name, node.uid.clone()) else {
+                continue;
+            };
+            if is_ready(&decision.status) {
+                self.ready.insert(name.clone());
+            } else {
+                self.ready.remove(name);
+            }
+            if decision.previous.as_ref() == Some(&decision.status) {
+                done.push(name.clone());
+            } else {
+                decisions.push(decision);
+            }
+        }
+        for name in done {
+            self.open.remove(&name);
+        }
+        (decisions, strays)
+    }
+
+    fn decide_node(
+        &self,
+        cluster: &Cluster,
+        news: &News<'_>,
+        name: &str,
+        uid: String,
+    ) -> Option<NodeDecision> {
+        let readiness = self.assessment.node(cluster, name)?;
+        let previous = cluster.node_statuses.get(name).cloned();
+        let inputs = NodeInputs {
+            readiness: &readiness,
+            plan: self.plans.get(name)?,
+            observation: news.observations.get(name),
+            csi_proxy: (
+                &self.payload.csi_proxy.sha256,
+                &self.payload.csi_proxy.version,
+            ),
+        };
+        let status = node_status(&previous.clone().unwrap_or_default(), &inputs, news.now);
+        Some(NodeDecision {
+            name: name.to_owned(),
+            uid,
+            previous,
+            status,
+        })
+    }
+
+    fn settings(
+        &mut self,
+        cluster: &Cluster,
+        news: &News<'_>,
+        verdict: &Verdict,
+        reconfigured: bool,
+    ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
+        let windows_nodes = self.assessment.windows_nodes().len();
+        let said = Said {
+            verdict: verdict.clone(),
+            counts: [windows_nodes, self.ready.len(), self.assessment.blocking()],
+            managed: self
+                .plans
+                .values()
+                .any(|plan| !matches!(plan, NodePlan::External)),
+            complete: self.complete,
+            services_problem: news.services_problem.map(str::to_owned),
+        };
+        if self.said.as_ref() == Some(&said) && !reconfigured && !news.settings_unwritten {
+            return None;
+        }
+        let previous = cluster.settings.get(SETTINGS_NAME).cloned();
+        let before = previous
+            .as_ref()
+            .and_then(|object| object.status.clone())
+            .unwrap_or_default();
+        let when = (
+            previous
+                .as_ref()
+                .and_then(|object| object.metadata.generation),
+            news.now,
+        );
+        let [windows_nodes, ready_nodes, blocking] = said.counts;
+        let status = if self.complete {
+            let inputs = ClusterInputs {
+                verdict,
+                blocking,
+                windows_nodes,
+                ready_nodes,
+                managed: said.managed,
+                services: &self.services,
+                services_problem: news.services_problem,
+            };
+            cluster_status(&before, cluster, &inputs, when)
+        } else if cluster.settings.is_complete()
+            && cluster
+                .unread()
+                .iter()
+                .any(|unread| unread.problem.is_some())
+        {
+            // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
+            with_verdict(&before, verdict, when)
+        } else {
+            return None;
+        };
+        self.said = Some(said);
+        Some((previous, status))
+    }
+}
