@@ -38,6 +38,15 @@ impl CallError {
         }
     }
 
+    /// The answer alone, without what was to be done.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        match self {
+            Self::Refused { cause, .. } => plain(cause),
+            Self::TimedOut { .. } => self.to_string(),
+        }
+    }
+
     /// Whether the object was changed or made by somebody else meanwhile.
     #[must_use]
     pub fn is_conflict(&self) -> bool {

@@ -89,7 +89,7 @@ impl Reading<'_> {
                     table.finish();
                 }
                 Err(error) if error.is_forbidden() => {
-                    table.fail(format!("reading it is forbidden: {error}"));
+                    table.fail(format!("reading it is forbidden: {}", error.answer()));
                 }
                 Err(cause) => {
                     let kind = K::kind(&()).into_owned();

@@ -132,7 +132,7 @@ impl Decisions {
     }
 
     /// Takes in what is new and says what is to be done.
-    pub fn update(&mut self, cluster: &mut Cluster, news: News<'_>) -> Todo {
+    pub fn update(&mut self, cluster: &mut Cluster, news: &News<'_>) -> Todo {
         let mut reconfigured = !cluster.config_maps.take_changed().is_empty();
         reconfigured |= !cluster.secrets.take_changed().is_empty();
         let resettled = !cluster.settings.take_changed().is_empty();
@@ -156,11 +156,11 @@ impl Decisions {
             !touched.is_empty() && self.plan(cluster, touched.iter().map(AsRef::as_ref))
         };
         let (nodes, strays) = if complete {
-            self.decide_nodes(cluster, &news)
+            self.decide_nodes(cluster, news)
         } else {
             (Vec::new(), Vec::new())
         };
-        let settings = self.settings(cluster, &news, &verdict, all);
+        let settings = self.settings(cluster, news, &verdict, all);
         Todo {
             verdict,
             blocking: self.assessment.blocking(),

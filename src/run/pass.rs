@@ -29,7 +29,7 @@ impl Controller {
                 settings_unwritten: self.attempts.is_failing(SETTINGS_TARGET),
                 now: Timestamp::now(),
             };
-            self.decisions.update(&mut cluster, news)
+            self.decisions.update(&mut cluster, &news)
         };
         let verdict = &todo.verdict;
         if known.as_ref() != Some(verdict) {
