@@ -177,7 +177,7 @@ impl<'a, 'p> Stream<'a, 'p> {
             | Event::DocumentEnd
             | Event::MapEnd
             | Event::SeqEnd
-            | Event::End => Err(at(mark)(Problem::Syntax("it ends too early".to_owned()))),
+            | Event::End => Err(at(mark)(Problem::syntax("it ends too early"))),
         }
     }
 

@@ -12,7 +12,7 @@ const MIB: usize = 1024 * 1024;
 pub enum Problem {
     /// The operating system says no.
     #[error("cannot be read: {0}; check the path and its permissions")]
-    Read(#[source] std::io::Error),
+    Read(std::io::Error),
     /// A directory holds nothing that is read.
     #[error(
         "no *.yaml, *.yml or *.json in it; name its files one by one if they are called otherwise"
@@ -96,7 +96,28 @@ pub enum Problem {
     #[error(
         "no room to keep the items of a list until its kind is known: {0}; set TMPDIR to a folder with room"
     )]
-    Spool(#[source] std::io::Error),
+    Spool(std::io::Error),
+}
+
+impl Problem {
+    /// A parser's message. It may quote the input, which must not reach a terminal as it is.
+    pub(super) fn syntax(message: &str) -> Self {
+        Self::Syntax(printable(message))
+    }
+}
+
+/// On one line, without what a terminal would obey.
+pub(super) fn printable(text: &str) -> String {
+    if !text.contains(char::is_control) {
+        return text.to_owned();
+    }
+    text.chars()
+        .flat_map(|character| {
+            let escaped = character.is_control().then(|| character.escape_default());
+            let plain = escaped.is_none().then_some(character);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
 }
 
 /// A place in a text, for people: both count from 1.
@@ -114,7 +135,6 @@ pub struct ReadError {
     pub(super) path: String,
     pub(super) mark: Option<Mark>,
     /// What is wrong.
-    #[source]
     pub problem: Problem,
 }
 
@@ -210,6 +230,15 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "pods.yaml, document 2, items[17], line 14 column 3: the key \"name\" is there twice; remove one"
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_and_not_sent() {
+        let error = ReadError::whole(printable("a\nb.yaml"), Problem::syntax("é \u{1b}[2J here"));
+        assert_eq!(
+            error.to_string(),
+            "a\\nb.yaml: é \\u{1b}[2J here; correct the file"
         );
     }
 

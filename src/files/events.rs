@@ -49,10 +49,11 @@ impl Event {
         }
     }
 
-    /// What it costs to keep it: text, and a value around it.
+    /// About what it costs to keep it: text, and a value around it. A mapping has room for eleven entries from the first.
     pub fn cost(&self) -> usize {
         match self {
             Self::Scalar(scalar) => 32 + scalar.text.len(),
+            Self::MapStart => 256,
             _ => 32,
         }
     }

@@ -110,7 +110,7 @@ impl<R: Read> Json<R> {
             let event = result.event.map(|event| {
                 event
                     .map(understand)
-                    .map_err(|error| Problem::Syntax(plain_words(error.message())))
+                    .map_err(|error| Problem::syntax(&plain_words(error.message())))
             });
             let separators = rest[..consumed]
                 .iter()
@@ -131,7 +131,7 @@ impl<R: Read> Json<R> {
                     return Err(Stop { problem, mark });
                 }
                 None if self.at_end => {
-                    return Err(self.stop(Problem::Syntax("it ends too early".to_owned())));
+                    return Err(self.stop(Problem::syntax("it ends too early")));
                 }
                 None => self.fill()?,
             }

@@ -112,7 +112,7 @@ pub fn read(
         match source {
             Source::StandardInput => reading.one(STANDARD_INPUT, None, std::io::stdin().lock()),
             Source::Path(path) => {
-                let name = path.display().to_string();
+                let name = error::printable(&path.to_string_lossy());
                 match File::open(&path) {
                     Ok(file) => reading.one(&name, sources::format_of(&path), file),
                     Err(error) => {

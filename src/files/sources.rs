@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-use super::error::{Problem, ReadError, ReadErrors};
+use super::error::{Problem, ReadError, ReadErrors, printable};
 
 /// What the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl Search<'_> {
     }
 
     fn error(&mut self, path: &Path, problem: Problem) {
-        let name = path.display().to_string();
+        let name = printable(&path.to_string_lossy());
         self.errors.push(ReadError::whole(name, problem));
     }
 }

@@ -85,6 +85,9 @@ impl<R: Read> Iterator for Characters<R> {
     }
 }
 
+/// What a recorded event costs besides what is in it.
+const RECORDED: usize = 96;
+
 type Recorded = Rc<[(Event, Mark)]>;
 
 /// A node with an anchor that has not ended yet.
@@ -147,7 +150,7 @@ impl<R: Read> Yaml<R> {
             Some(Err(error)) => {
                 let problem = match error.kind() {
                     ErrorKind::RecursionLimitExceeded => Problem::TooDeep,
-                    _ => Problem::Syntax(error.info()),
+                    _ => Problem::syntax(&error.info()),
                 };
                 Err(Stop {
                     problem,
@@ -191,7 +194,7 @@ impl<R: Read> Yaml<R> {
 
     /// Keeps the event for every anchor whose node it belongs to.
     fn record(&mut self, event: &Event, mark: Mark) -> Result<(), Stop> {
-        let cost = event.cost();
+        let cost = RECORDED + event.cost();
         for recording in &mut self.recordings {
             recording.depth += event.depth();
             recording.events.push((event.clone(), mark));
