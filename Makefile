@@ -56,6 +56,12 @@ bench: setup-build ## Measure the judgement on a large cluster; JSON goes to tar
 	@mkdir -p target/bench
 	@BENCH_JSON="$(CURDIR)/target/bench/readiness.json" cargo bench -q -p windows-storage-operator --bench readiness
 
+FUZZ_SECONDS ?= 60
+
+.PHONY: fuzz
+fuzz: setup-build ## Read mutated input for FUZZ_SECONDS, by default 60; make test does so for some seconds
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test -p windows-storage-operator --test reader -- --nocapture mutation
+
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds

@@ -9,7 +9,7 @@ use crate::harness::Harness;
 
 /// A workload that is scaled to zero and asks for Windows by way of its RuntimeClass, and the driver's DaemonSet that
 /// does not tolerate the nodes' taint.
-const MORE: &str = r#"
+const MORE: &str = r"
 apiVersion: node.k8s.io/v1
 kind: RuntimeClass
 metadata: {name: windows-2022}
@@ -48,7 +48,7 @@ spec:
       volumes:
         - name: csi-proxy-disk-pipe-v1
           hostPath: {path: '\\.\pipe\csi-proxy-disk-v1'}
-"#;
+";
 
 /// What `check` reads, as kubectl names it.
 const KINDS: &str = "nodes,csinodes,csidrivers,runtimeclasses,storageclasses,persistentvolumes,\
@@ -66,7 +66,9 @@ fn check(arguments: &[&str]) -> Output {
 
 fn report(output: &Output) -> Value {
     let errors = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"))
+    let report = serde_json::from_slice(&output.stdout);
+    assert!(report.is_ok(), "{errors}");
+    report.unwrap()
 }
 
 fn codes(findings: &Value) -> Vec<&str> {
