@@ -35,9 +35,9 @@ pub const DRIVERS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Every second node is a Windows node.
+/// Every second pair of nodes are Windows nodes.
 pub fn is_windows(node: usize) -> bool {
-    node.is_multiple_of(2)
+    node % 4 < 2
 }
 
 pub fn node(number: usize) -> Value {
@@ -82,7 +82,7 @@ pub fn replica_set(number: usize) -> Value {
         "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "windows"}, "containers": []}}}})
 }
 
-/// Nine of ten are bound.
+/// Nine of ten are bound; of the others half are used by Windows workloads.
 pub fn claim(number: usize) -> Value {
     let spec = if number % 10 == 9 {
         json!({"storageClassName": format!("class-{}", number % DRIVERS.len())})
@@ -93,11 +93,11 @@ pub fn claim(number: usize) -> Value {
         "metadata": {"name": format!("claim-{number:05}"), "namespace": namespace(number)}, "spec": spec})
 }
 
-/// Every second one is in-tree.
+/// Half of them are in-tree.
 pub fn volume(number: usize) -> Value {
-    let (driver, field, _) = DRIVERS[number % DRIVERS.len()];
+    let (driver, field, _) = DRIVERS[number / 4 % DRIVERS.len()];
     let mut spec = json!({"persistentVolumeReclaimPolicy": "Delete"});
-    if number.is_multiple_of(2) {
+    if number % 32 < 16 {
         spec[field] = json!({});
     } else {
         spec["csi"] = json!({"driver": driver, "volumeHandle": "h"});

@@ -194,8 +194,11 @@ impl Live {
             "event: volume changes",
             numbers(size.claims)
                 .map(|number| {
-                    self.put::<VolumeObject>(cluster::volume(number + 1))
-                        .max(self.put::<VolumeObject>(cluster::volume(number)))
+                    self.put::<VolumeObject>(renamed(
+                        cluster::volume(number + 16),
+                        &cluster::volume(number),
+                    ))
+                    .max(self.put::<VolumeObject>(cluster::volume(number)))
                 })
                 .collect(),
         );
@@ -221,15 +224,21 @@ impl Live {
         );
         lines.push(Line::of(name, "all of these events", all));
         let class = (0..20).map(|event| {
-            let mut class = cluster::class(event % DRIVERS.len());
+            let mut class = cluster::class(1);
             class["provisioner"] = json!(format!("provisioner-{event}"));
             self.put::<ClassObject>(class)
         });
         lines.push(Line::of(
             name,
-            "event: class of 1/40 of the claims",
+            "event: class of 1/20 of the claims",
             class.collect(),
         ));
         lines
     }
+}
+
+/// The object with the name of another one.
+fn renamed(mut object: Value, other: &Value) -> Value {
+    object["metadata"]["name"] = other["metadata"]["name"].clone();
+    object
 }

@@ -1,22 +1,24 @@
 //! The judgement on the cluster, kept up to date in proportion to what changes.
 
+mod changed;
 mod dependents;
+mod judge;
 mod needs;
 mod ownership;
 mod report;
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
-use crate::assess::volumes::{self, Lookup, Resolution, ordinal_stem};
-use crate::index::{
-    Cluster, Name, Node, ObjectKey, Owner, Pod, WindowsRequest, WorkloadKey, WorkloadKind,
-};
+use crate::assess::volumes::ordinal_stem;
+use crate::index::{Cluster, Name, Node, ObjectKey, WorkloadKey, WorkloadKind};
+use changed::Changed;
 pub use dependents::Dependency;
 use dependents::Dependents;
 use needs::{Needs, Uses};
-use ownership::{Controlled, Ownership};
+use ownership::Ownership;
 
 /// All that was derived from the cluster.
 ///
@@ -78,7 +80,7 @@ impl Assessment {
     /// Takes in what has changed in the cluster since the last time. Returns the nodes whose readiness that may touch.
     pub fn update(&mut self, cluster: &mut Cluster) -> BTreeSet<Name> {
         let mut touched = BTreeSet::new();
-        let mut stale = BTreeSet::new();
+        let mut stale = Vec::new();
         let changed = Changed::take(cluster);
         let cluster = &*cluster;
         for node in &changed.nodes {
@@ -188,7 +190,7 @@ impl Assessment {
         &mut self,
         cluster: &Cluster,
         name: &Name,
-        stale: &mut BTreeSet<WorkloadKey>,
+        stale: &mut Vec<WorkloadKey>,
         touched: &mut BTreeSet<Name>,
     ) {
         let node = cluster.nodes.get(name);
@@ -210,7 +212,7 @@ impl Assessment {
         &mut self,
         cluster: &Cluster,
         name: &Name,
-        stale: &mut BTreeSet<WorkloadKey>,
+        stale: &mut Vec<WorkloadKey>,
         touched: &mut BTreeSet<Name>,
     ) {
         let csi_node = cluster.csi_nodes.get(name);
@@ -250,7 +252,7 @@ impl Assessment {
         }
     }
 
-    fn stale(&self, dependency: &Dependency, stale: &mut BTreeSet<WorkloadKey>) {
+    fn stale(&self, dependency: &Dependency, stale: &mut Vec<WorkloadKey>) {
         stale.extend(self.dependents.of(dependency).cloned());
     }
 
@@ -258,20 +260,23 @@ impl Assessment {
     fn judge_anew(
         &mut self,
         cluster: &Cluster,
-        stale: BTreeSet<WorkloadKey>,
+        mut stale: Vec<WorkloadKey>,
         touched: &mut BTreeSet<Name>,
     ) {
-        let (pods, mut owners): (BTreeSet<_>, BTreeSet<_>) = stale
-            .into_iter()
-            .partition(|key| key.kind == WorkloadKind::Pod);
-        for key in pods {
+        stale.sort_unstable();
+        stale.dedup();
+        let mut owners = BTreeSet::new();
+        for key in stale {
+            if key.kind != WorkloadKind::Pod {
+                owners.insert(key);
+                continue;
+            }
             let pod = cluster.pods.get(&key.object);
-            let entry = pod.map(|pod| self.judge_pod(cluster, &key, pod));
-            let stands_for = |entry: Option<&Entry>| entry.and_then(|e| e.stands_for.clone());
-            let old = stands_for(self.entries.get(&key));
-            let new = stands_for(entry.as_ref());
-            owners.extend(self.ownership.restand(old.as_ref(), new.as_ref()));
-            self.replace(cluster, key, entry, touched);
+            let new = pod.map(|pod| self.judge_pod(cluster, &key, pod));
+            let new_stands_for = new.as_ref().and_then(|new| new.stands_for.clone());
+            let old = self.replace(cluster, key, new, touched);
+            let (old, new) = (old.stands_for.as_ref(), new_stands_for.as_ref());
+            owners.extend(self.ownership.restand(old, new));
         }
         for key in owners {
             let owner = cluster.owners.get(&key);
@@ -280,108 +285,38 @@ impl Assessment {
         }
     }
 
-    fn judge_pod(&self, cluster: &Cluster, key: &WorkloadKey, pod: &Pod) -> Entry {
-        let mut entry = Entry::default();
-        let kind = match &pod.node_name {
-            Some(node) => {
-                entry.dependencies.push(Dependency::Node(node.clone()));
-                NodeKind::of(cluster.nodes.get(node))
-            }
-            None => unbound_kind(cluster, &pod.request, &mut entry.dependencies),
-        };
-        if !pod.csi_proxy_pipes.is_empty() {
-            entry.mounts_pipes_on.clone_from(&pod.node_name);
-        }
-        if pod.driver.is_some() {
-            entry.driver_on.clone_from(&pod.node_name);
-        }
-        if kind != NodeKind::Other {
-            entry.stands_for.clone_from(&pod.controller);
-        }
-        if kind == NodeKind::Windows {
-            let found = volumes::resolve(
-                self.lookup(cluster, &|driver| self.shows_driver(cluster, driver)),
-                key,
-                &pod.volumes,
-                &[],
-            );
-            entry.take(found, pod.node_name.clone());
-        }
-        entry
-    }
-
-    fn judge_owner(&self, cluster: &Cluster, key: &WorkloadKey, owner: &Owner) -> Entry {
-        let mut entry = Entry::default();
-        let kind = unbound_kind(cluster, &owner.request, &mut entry.dependencies);
-        if kind != NodeKind::Windows || owner.finished {
-            return entry;
-        }
-        let controlled = self.ownership.controlled(key);
-        if controlled == Controlled::InCircle {
-            entry.findings.push(Finding::new(
-                "OwnerCircle",
-                key.to_string(),
-                format!(
-                    "{key} is controlled by itself, by way of its owner references; it is judged on its own. Correct \
-                     metadata.ownerReferences"
-                ),
-            ));
-        }
-        let stands_back = controlled == Controlled::Yes && key.kind.yields_to_its_controller();
-        if stands_back || self.ownership.has_standing(key) {
-            return entry;
-        }
-        let found = volumes::resolve(
-            self.lookup(cluster, &|driver| self.shows_driver(cluster, driver)),
-            key,
-            &owner.volumes,
-            &owner.claim_templates,
-        );
-        entry.take(found, None);
-        entry
-    }
-
-    fn lookup<'a>(
-        &'a self,
-        cluster: &'a Cluster,
-        shows_driver: &'a dyn Fn(&str) -> bool,
-    ) -> Lookup<'a> {
-        Lookup {
-            cluster,
-            default_class: self.default_class.as_ref(),
-            shows_driver,
-        }
-    }
-
-    fn shows_driver(&self, cluster: &Cluster, driver: &str) -> bool {
-        self.registered.contains_key(driver) || cluster.csi_drivers.get(driver).is_some()
-    }
-
+    /// Puts a new entry in the place of what is known, and returns that.
     fn replace(
         &mut self,
         cluster: &Cluster,
         key: WorkloadKey,
         new: Option<Entry>,
         touched: &mut BTreeSet<Name>,
-    ) {
-        let old = self.entries.remove(&key).unwrap_or_default();
-        let new_or_none = new.as_ref();
-        // Whether a driver's pod is ready is among the causes that are told of its node.
-        touched.extend(old.driver_on.clone());
-        touched.extend(new_or_none.and_then(|new| new.driver_on.clone()));
-        let dependencies = new_or_none.map_or(&[][..], |entry| &entry.dependencies);
+    ) -> Entry {
+        let pipes_on = new.as_ref().and_then(|new| new.mounts_pipes_on.clone());
+        let (old, new) = match (self.entries.entry(key.clone()), new) {
+            (Slot::Vacant(slot), Some(new)) => (Entry::default(), Some(&*slot.insert(new))),
+            (Slot::Occupied(slot), Some(new)) => {
+                let place = slot.into_mut();
+                (std::mem::replace(place, new), Some(&*place))
+            }
+            (Slot::Occupied(slot), None) => (slot.remove(), None),
+            (Slot::Vacant(_), None) => (Entry::default(), None),
+        };
+        let dependencies = new.map_or(&[][..], |new| &new.dependencies);
         self.dependents
             .replace(&key, &old.dependencies, dependencies);
         // Added before what was there is taken away, so that a need that stays is not built up anew.
-        if let Some(new) = new_or_none {
+        if let Some(new) = new {
             self.needs.add(cluster, &key, &new.uses, touched);
-            self.count_pipe_user(new.mounts_pipes_on.as_ref(), true, touched);
+            // Whether a driver's pod is ready is among the causes that are told of its node.
+            touched.extend(new.driver_on.clone());
         }
         self.needs.remove(cluster, &key, &old.uses, touched);
+        touched.extend(old.driver_on.clone());
+        self.count_pipe_user(pipes_on.as_ref(), true, touched);
         self.count_pipe_user(old.mounts_pipes_on.as_ref(), false, touched);
-        if let Some(new) = new {
-            self.entries.insert(key, new);
-        }
+        old
     }
 
     fn count_pipe_user(&mut self, node: Option<&Name>, added: bool, touched: &mut BTreeSet<Name>) {
@@ -403,35 +338,6 @@ impl Assessment {
     }
 }
 
-/// What an unbound pod, or one that a template would make, is: that depends on its RuntimeClass as well.
-fn unbound_kind(
-    cluster: &Cluster,
-    request: &WindowsRequest,
-    dependencies: &mut Vec<Dependency>,
-) -> NodeKind {
-    if let Some(class) = &request.runtime_class {
-        dependencies.push(Dependency::RuntimeClass(class.clone()));
-    }
-    if cluster.asks_for_windows(request) {
-        NodeKind::Windows
-    } else {
-        NodeKind::Other
-    }
-}
-
-impl Entry {
-    fn take(&mut self, found: Resolution, node: Option<Name>) {
-        let Resolution {
-            rows,
-            findings,
-            dependencies,
-        } = found;
-        self.uses = Uses { node, rows };
-        self.findings.extend(findings);
-        self.dependencies.extend(dependencies);
-    }
-}
-
 /// The default class: of several the newest, then the first by name, as Kubernetes chooses.
 fn default_class(cluster: &Cluster) -> Option<Name> {
     cluster
@@ -445,45 +351,4 @@ fn default_class(cluster: &Cluster) -> Option<Name> {
                 .then_with(|| left_name.cmp(right_name))
         })
         .map(|(name, _)| name.clone())
-}
-
-/// The keys of what has changed, by kind.
-struct Changed {
-    nodes: BTreeSet<Name>,
-    csi_nodes: BTreeSet<Name>,
-    csi_drivers: BTreeSet<Name>,
-    pods: BTreeSet<ObjectKey>,
-    claims: BTreeSet<ObjectKey>,
-    volumes: BTreeSet<Name>,
-    classes: BTreeSet<Name>,
-    runtime_classes: BTreeSet<Name>,
-    owners: Vec<WorkloadKey>,
-    /// DaemonSets or switches of drivers are others: why a driver is missing may be told otherwise.
-    drivers_are_brought_otherwise: bool,
-}
-
-impl Changed {
-    fn take(cluster: &mut Cluster) -> Self {
-        let switches = cluster.feature_switches.take_changed();
-        let owners = cluster.owners.tables_mut().into_iter();
-        let owners: Vec<WorkloadKey> = owners
-            .flat_map(|(kind, table)| {
-                let changed = table.take_changed().into_iter();
-                changed.map(move |object| WorkloadKey { object, kind })
-            })
-            .collect();
-        Self {
-            nodes: cluster.nodes.take_changed(),
-            csi_nodes: cluster.csi_nodes.take_changed(),
-            csi_drivers: cluster.csi_drivers.take_changed(),
-            pods: cluster.pods.take_changed(),
-            claims: cluster.claims.take_changed(),
-            volumes: cluster.volumes.take_changed(),
-            classes: cluster.classes.take_changed(),
-            runtime_classes: cluster.runtime_classes.take_changed(),
-            drivers_are_brought_otherwise: !switches.is_empty()
-                || owners.iter().any(|key| key.kind == WorkloadKind::DaemonSet),
-            owners,
-        }
-    }
 }

@@ -1,0 +1,116 @@
+//! What one workload comes to: whether it is a Windows workload, whom it stands for, what it needs.
+
+use crate::assess::assessment::needs::Uses;
+use crate::assess::assessment::ownership::Controlled;
+use crate::assess::assessment::{Assessment, Dependency, Entry, NodeKind};
+use crate::assess::report::Finding;
+use crate::assess::volumes::{self, Lookup, Resolution};
+use crate::index::{Cluster, Name, Owner, Pod, WindowsRequest, WorkloadKey};
+
+impl Assessment {
+    pub(super) fn judge_pod(&self, cluster: &Cluster, key: &WorkloadKey, pod: &Pod) -> Entry {
+        let mut entry = Entry::default();
+        let kind = match &pod.node_name {
+            Some(node) => {
+                entry.dependencies.push(Dependency::Node(node.clone()));
+                NodeKind::of(cluster.nodes.get(node))
+            }
+            None => unbound_kind(cluster, &pod.request, &mut entry.dependencies),
+        };
+        if !pod.csi_proxy_pipes.is_empty() {
+            entry.mounts_pipes_on.clone_from(&pod.node_name);
+        }
+        if pod.driver.is_some() {
+            entry.driver_on.clone_from(&pod.node_name);
+        }
+        if kind != NodeKind::Other {
+            entry.stands_for.clone_from(&pod.controller);
+        }
+        if kind == NodeKind::Windows {
+            let found = volumes::resolve(
+                self.lookup(cluster, &|driver| self.shows_driver(cluster, driver)),
+                key,
+                &pod.volumes,
+                &[],
+            );
+            entry.take(found, pod.node_name.clone());
+        }
+        entry
+    }
+
+    pub(super) fn judge_owner(&self, cluster: &Cluster, key: &WorkloadKey, owner: &Owner) -> Entry {
+        let mut entry = Entry::default();
+        let kind = unbound_kind(cluster, &owner.request, &mut entry.dependencies);
+        if kind != NodeKind::Windows || owner.finished {
+            return entry;
+        }
+        let controlled = self.ownership.controlled(key);
+        if controlled == Controlled::InCircle {
+            entry.findings.push(Finding::new(
+                "OwnerCircle",
+                key.to_string(),
+                format!(
+                    "{key} is controlled by itself, by way of its owner references; it is judged on its own. Correct \
+                     metadata.ownerReferences"
+                ),
+            ));
+        }
+        let stands_back = controlled == Controlled::Yes && key.kind.yields_to_its_controller();
+        if stands_back || self.ownership.has_standing(key) {
+            return entry;
+        }
+        let found = volumes::resolve(
+            self.lookup(cluster, &|driver| self.shows_driver(cluster, driver)),
+            key,
+            &owner.volumes,
+            &owner.claim_templates,
+        );
+        entry.take(found, None);
+        entry
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        shows_driver: &'a dyn Fn(&str) -> bool,
+    ) -> Lookup<'a> {
+        Lookup {
+            cluster,
+            default_class: self.default_class.as_ref(),
+            shows_driver,
+        }
+    }
+
+    fn shows_driver(&self, cluster: &Cluster, driver: &str) -> bool {
+        self.registered.contains_key(driver) || cluster.csi_drivers.get(driver).is_some()
+    }
+}
+
+/// What an unbound pod, or one that a template would make, is: that depends on its RuntimeClass as well.
+fn unbound_kind(
+    cluster: &Cluster,
+    request: &WindowsRequest,
+    dependencies: &mut Vec<Dependency>,
+) -> NodeKind {
+    if let Some(class) = &request.runtime_class {
+        dependencies.push(Dependency::RuntimeClass(class.clone()));
+    }
+    if cluster.asks_for_windows(request) {
+        NodeKind::Windows
+    } else {
+        NodeKind::Other
+    }
+}
+
+impl Entry {
+    fn take(&mut self, found: Resolution, node: Option<Name>) {
+        let Resolution {
+            rows,
+            findings,
+            dependencies,
+        } = found;
+        self.uses = Uses { node, rows };
+        self.findings.extend(findings);
+        self.dependencies.extend(dependencies);
+    }
+}
