@@ -274,14 +274,14 @@ impl Assessment {
             let pod = cluster.pods.get(&key.object);
             let new = pod.map(|pod| self.judge_pod(cluster, &key, pod));
             let new_stands_for = new.as_ref().and_then(|new| new.stands_for.clone());
-            let old = self.replace(cluster, key, new, touched);
+            let old = self.replace(cluster, &key, new, touched);
             let (old, new) = (old.stands_for.as_ref(), new_stands_for.as_ref());
             owners.extend(self.ownership.restand(old, new));
         }
         for key in owners {
             let owner = cluster.owners.get(&key);
             let entry = owner.map(|owner| self.judge_owner(cluster, &key, owner));
-            self.replace(cluster, key, entry, touched);
+            self.replace(cluster, &key, entry, touched);
         }
     }
 
@@ -289,7 +289,7 @@ impl Assessment {
     fn replace(
         &mut self,
         cluster: &Cluster,
-        key: WorkloadKey,
+        key: &WorkloadKey,
         new: Option<Entry>,
         touched: &mut BTreeSet<Name>,
     ) -> Entry {
@@ -305,14 +305,14 @@ impl Assessment {
         };
         let dependencies = new.map_or(&[][..], |new| &new.dependencies);
         self.dependents
-            .replace(&key, &old.dependencies, dependencies);
+            .replace(key, &old.dependencies, dependencies);
         // Added before what was there is taken away, so that a need that stays is not built up anew.
         if let Some(new) = new {
-            self.needs.add(cluster, &key, &new.uses, touched);
+            self.needs.add(cluster, key, &new.uses, touched);
             // Whether a driver's pod is ready is among the causes that are told of its node.
             touched.extend(new.driver_on.clone());
         }
-        self.needs.remove(cluster, &key, &old.uses, touched);
+        self.needs.remove(cluster, key, &old.uses, touched);
         touched.extend(old.driver_on.clone());
         self.count_pipe_user(pipes_on.as_ref(), true, touched);
         self.count_pipe_user(old.mounts_pipes_on.as_ref(), false, touched);
