@@ -4,6 +4,7 @@
 //! [`sources`] finds the files, [`encoding`] makes text of them, [`yaml`] and [`json`] make events of the text,
 //! [`compose`] makes values of the events, and [`objects`] knows documents and lists.
 
+mod characters;
 mod compose;
 mod encoding;
 mod error;
