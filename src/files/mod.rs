@@ -1,9 +1,10 @@
 //! Kubernetes objects out of files, one at a time: whatever `kubectl get -o yaml|json` or a must-gather prints, of any
 //! size in little memory.
 //!
-//! [`sources`] finds the files, [`encoding`] makes text of them, [`yaml`] and [`json`] make events of the text,
-//! [`compose`] makes values of the events, and [`objects`] knows documents and lists.
+//! `sources` finds the files, `encoding` makes text of them, `yaml` and `json` make events of the text,
+//! `compose` makes values of the events, and `objects` knows documents and lists.
 
+mod characters;
 mod compose;
 mod encoding;
 mod error;

@@ -14,6 +14,13 @@ use super::{Object, Tally, scalars};
 /// Kubernetes allows no longer names.
 const MAX_NAME: usize = 253;
 
+/// The value if it can be an apiVersion or a kind. What it cannot be would only garble messages.
+fn name(value: &Value) -> Option<String> {
+    let name = value.as_str()?;
+    let fits = (1..=MAX_NAME).contains(&name.len());
+    (fits && name.bytes().all(|byte| byte.is_ascii_graphic())).then(|| name.to_owned())
+}
+
 /// Where an object came from, for messages: `pods.yaml, document 2, items[17]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
@@ -170,10 +177,7 @@ impl Documents<'_, '_> {
         let value = self
             .stream
             .compose(first, mark, &mut Allowance::within(self.max_object))?;
-        Ok(match value {
-            Some(Value::String(name)) if (1..=MAX_NAME).contains(&name.len()) => Some(name),
-            _ => None,
-        })
+        Ok(value.as_ref().and_then(name))
     }
 
     fn is_needed(&self, identity: &Identity) -> bool {
@@ -228,7 +232,7 @@ impl Documents<'_, '_> {
     ) -> Result<(), Stop> {
         // A merge key may have brought them.
         if let Some(fields) = &fields {
-            let merged = |key| fields.get(key).and_then(Value::as_str).map(str::to_owned);
+            let merged = |key| fields.get(key).and_then(name);
             identity = identity.or(&Identity {
                 api_version: merged("apiVersion"),
                 kind: merged("kind"),

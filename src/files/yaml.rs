@@ -1,6 +1,5 @@
 //! YAML to events, with aliases replaced by what they name.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
@@ -8,6 +7,7 @@ use std::rc::Rc;
 use granit_parser as granit;
 use granit_parser::{ErrorKind, FallibleBufferedInput, Parser};
 
+use super::characters::{Characters, Shared};
 use super::encoding::Text;
 use super::error::{Mark, Problem};
 use super::events::{Event, Events, Scalar, Stop, Style};
@@ -21,68 +21,6 @@ pub(super) struct Limits {
     pub anchored: usize,
     /// Bytes that aliases of one document may add.
     pub aliased: usize,
-}
-
-/// What the parser's input shares with us, because the parser owns it.
-#[derive(Default)]
-struct Shared {
-    /// Bytes handed to the parser since its last event.
-    pending: Cell<usize>,
-    failure: RefCell<Option<Problem>>,
-}
-
-struct Characters<R> {
-    text: Text<R>,
-    piece: String,
-    ready: Vec<char>,
-    at: usize,
-    limit: usize,
-    shared: Rc<Shared>,
-}
-
-impl<R: Read> Characters<R> {
-    #[cold]
-    fn refill(&mut self) -> Option<Result<char, ErrorKind>> {
-        self.piece.clear();
-        let result = self.text.take(&mut self.piece).and_then(|more| {
-            let pending = self.shared.pending.get() + self.piece.len();
-            self.shared.pending.set(pending);
-            if pending > self.limit {
-                Err(Problem::TextTooLong)
-            } else {
-                Ok(more)
-            }
-        });
-        match result {
-            Ok(false) => None,
-            Ok(true) => {
-                self.ready.clear();
-                self.ready.extend(self.piece.chars());
-                self.at = 1;
-                self.ready.first().copied().map(Ok)
-            }
-            Err(problem) => {
-                *self.shared.failure.borrow_mut() = Some(problem);
-                // Never shown: the problem itself is.
-                Some(Err(ErrorKind::UnexpectedEof))
-            }
-        }
-    }
-}
-
-impl<R: Read> Iterator for Characters<R> {
-    type Item = Result<char, ErrorKind>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.ready.get(self.at) {
-            Some(character) => {
-                self.at += 1;
-                Some(Ok(*character))
-            }
-            None => self.refill(),
-        }
-    }
 }
 
 /// What a recorded event costs besides what is in it.
@@ -113,14 +51,7 @@ pub(super) struct Yaml<R: Read> {
 impl<R: Read> Yaml<R> {
     pub fn new(text: Text<R>, limits: Limits) -> Self {
         let shared = Rc::new(Shared::default());
-        let characters = Characters {
-            text,
-            piece: String::new(),
-            ready: Vec::new(),
-            at: 0,
-            limit: limits.text,
-            shared: Rc::clone(&shared),
-        };
+        let characters = Characters::new(text, limits.text, Rc::clone(&shared));
         Self {
             parser: Parser::new_from_fallible_iter(characters),
             shared,
@@ -381,6 +312,15 @@ mod tests {
         assert!(bad(&laughs).contains("aliases expand"));
         let many = format!("x: &x [ha, ha]\ny: [{}]\n", "*x,".repeat(1000));
         assert!(bad(&many).contains("aliases expand"));
+    }
+
+    #[test]
+    fn what_has_an_anchor_is_kept_within_a_bound() {
+        let text = |count| format!("&x [{}]\n", "a,".repeat(count));
+        good(&text(LIMITS.anchored / (RECORDED + 33) - 3));
+        assert!(bad(&text(LIMITS.anchored / RECORDED)).contains("aliases expand"));
+        // Each document has its own.
+        good(&format!("--- {}", text(40)).repeat(20));
     }
 
     #[test]

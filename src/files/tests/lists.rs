@@ -39,6 +39,8 @@ fn what_is_no_object_is_counted() {
         "apiVersion: v1\nkind: [Pod]",
         "apiVersion: v1\nkind: 12",
         "apiVersion: v1\nkind: ''",
+        "apiVersion: v1\nkind: \"Po\\nd\"",
+        "<<: {apiVersion: v1, kind: \"\\e[2J\"}",
         "{\"apiVersion\": \"v1\"}",
         "null\n--- 1",
     ] {
@@ -129,6 +131,16 @@ fn items_of_a_typed_list_need_no_kind_wherever_the_list_has_its_own() {
         assert_eq!(
             first.unwrap().value,
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+        );
+    }
+    // What an item says itself holds.
+    for text in [
+        "items:\n- kind: Other\napiVersion: v1\nkind: PodList\n",
+        "apiVersion: v1\nkind: PodList\nitems:\n- kind: Other\n",
+    ] {
+        assert_eq!(
+            names(&good(text).0),
+            ["in, document 1, items[0]: v1 Other -"]
         );
     }
     let (objects, tally) = read_text_as(format!("{items}{head}"), &|_, kind| kind == "Other");
