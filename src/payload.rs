@@ -136,10 +136,18 @@ pub fn sha256_hex(content: &[u8]) -> String {
 }
 
 #[cfg(test)]
+impl Payload {
+    /// One whose files are gone as soon as it is loaded.
+    pub(crate) fn of_test() -> Self {
+        Self::load(tests::folder(&sha256_hex(b"agent")).path()).unwrap()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    fn folder(agent_sum: &str) -> tempfile::TempDir {
+    pub(super) fn folder(agent_sum: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.exe"), b"agent").unwrap();
         std::fs::write(folder.path().join("c.exe"), b"proxy").unwrap();

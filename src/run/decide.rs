@@ -28,6 +28,8 @@ pub struct Decisions {
     open: BTreeSet<String>,
     complete: bool,
     interval: Duration,
+    /// The plans have changed since they were last handed over.
+    unassigned: bool,
     said: Option<Said>,
 }
 
@@ -53,8 +55,8 @@ pub struct Todo {
     pub ready_nodes: usize,
     /// What work on nodes depends on has been read.
     pub knows_configuration: bool,
-    /// Some node is to be worked on otherwise than before.
-    pub plans_changed: bool,
+    /// The plans are to be handed over: some node is to be worked on otherwise than before.
+    pub assign: bool,
     /// Statuses to write.
     pub nodes: Vec<NodeDecision>,
     /// Nodes whose status object has to go.
@@ -102,6 +104,7 @@ impl Decisions {
             open: BTreeSet::new(),
             complete: false,
             interval: Duration::default(),
+            unassigned: false,
             said: None,
         }
     }
@@ -131,6 +134,11 @@ impl Decisions {
         self.open.remove(node);
     }
 
+    /// The plans have been handed over.
+    pub fn are_assigned(&mut self) {
+        self.unassigned = false;
+    }
+
     /// Takes in what is new and says what is to be done.
     pub fn update(&mut self, cluster: &mut Cluster, news: &News<'_>) -> Todo {
         let mut reconfigured = !cluster.config_maps.take_changed().is_empty();
@@ -150,11 +158,11 @@ impl Decisions {
         let complete = cluster.unread().is_empty() && knows_configuration;
         let all = reconfigured || resettled || complete != self.complete;
         self.complete = complete;
-        let plans_changed = if all {
-            self.plan_all(cluster)
-        } else {
-            !touched.is_empty() && self.plan(cluster, touched.iter().map(AsRef::as_ref))
-        };
+        if all {
+            self.unassigned |= self.plan_all(cluster);
+        } else if !touched.is_empty() {
+            self.unassigned |= self.plan(cluster, touched.iter().map(AsRef::as_ref));
+        }
         let (nodes, strays) = if complete {
             self.decide_nodes(cluster, news)
         } else {
@@ -167,7 +175,7 @@ impl Decisions {
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
             knows_configuration,
-            plans_changed,
+            assign: knows_configuration && self.unassigned,
             nodes,
             strays,
             settings,
@@ -342,3 +350,6 @@ impl Decisions {
         Some((previous, status))
     }
 }
+
+#[cfg(test)]
+mod tests;

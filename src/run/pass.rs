@@ -44,10 +44,11 @@ impl Controller {
         self.set_gate(verdict).await;
         if todo.knows_configuration {
             self.write_services().await;
-            if todo.plans_changed {
-                let plans = self.decisions.plans();
-                self.workers.assign(plans, self.decisions.interval());
-            }
+        }
+        if todo.assign {
+            let plans = self.decisions.plans();
+            self.workers.assign(plans, self.decisions.interval());
+            self.decisions.are_assigned();
         }
         for node in &todo.nodes {
             let target = format!("WindowsNodeStorage/{}", node.name);

@@ -1,0 +1,224 @@
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::assess::report::Reason;
+use crate::index::{ConfigMap, CsiNode, NodeAddress, Secret};
+use crate::node::SSH_SECRET;
+use crate::objects::{Object, PodObject, decode};
+use crate::services::csi_proxy_service;
+
+struct Rig {
+    cluster: Cluster,
+    decisions: Decisions,
+    observations: BTreeMap<String, Observation>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self {
+            cluster: Cluster::default(),
+            decisions: Decisions::new(Payload::of_test()),
+            observations: BTreeMap::new(),
+        }
+    }
+
+    /// A cluster that has been read, with a Windows node whose status was written.
+    fn settled() -> Self {
+        let mut rig = Self::new();
+        rig.add_node("win-1", "windows");
+        rig.read_verdict_kinds();
+        rig.read_configuration();
+        let todo = rig.pass(&[]);
+        for node in &todo.nodes {
+            rig.write(&node.name.clone(), node.status.clone());
+        }
+        rig.decisions.are_assigned();
+        rig.pass(&[]);
+        rig
+    }
+
+    fn add_node(&mut self, name: &str, operating_system: &str) {
+        let node = crate::index::Node {
+            uid: format!("uid-{name}"),
+            operating_system: operating_system.to_owned(),
+            addresses: vec![NodeAddress {
+                kind: "InternalIP".to_owned(),
+                address: "10.0.0.1".to_owned(),
+            }],
+            ..crate::index::Node::default()
+        };
+        self.cluster.nodes.apply(name.into(), node);
+        self.cluster
+            .csi_nodes
+            .apply(name.into(), CsiNode::default());
+    }
+
+    fn read_verdict_kinds(&mut self) {
+        let cluster = &mut self.cluster;
+        cluster.nodes.finish();
+        cluster.csi_nodes.finish();
+        cluster.csi_drivers.finish();
+        cluster.pods.finish();
+        cluster.claims.finish();
+        cluster.volumes.finish();
+        cluster.classes.finish();
+        cluster.runtime_classes.finish();
+        cluster.settings.finish();
+        for (_, table) in cluster.owners.tables_mut() {
+            table.finish();
+        }
+    }
+
+    fn add_configuration(&mut self) {
+        let key = openssl::rsa::Rsa::generate(2048).unwrap();
+        let pem = Zeroizing::new(key.private_key_to_pem().unwrap());
+        let data = [("private-key.pem".to_owned(), pem)].into();
+        self.cluster
+            .secrets
+            .apply(SSH_SECRET.to_owned(), Secret { data });
+        let entry = csi_proxy_service(&[]);
+        let Ok(Step::Create(data)) = services::plan(None, &entry) else {
+            unreachable!("without a ConfigMap one is made");
+        };
+        let map = ConfigMap {
+            data,
+            ..ConfigMap::default()
+        };
+        self.cluster
+            .config_maps
+            .apply(services::CONFIG_MAP.to_owned(), map);
+    }
+
+    fn read_configuration(&mut self) {
+        self.add_configuration();
+        self.cluster.secrets.finish();
+        self.cluster.config_maps.finish();
+        self.cluster.node_statuses.finish();
+    }
+
+    fn pass(&mut self, observed: &[&str]) -> Todo {
+        let news = News {
+            observations: &self.observations,
+            observed: observed.iter().map(|&name| name.to_owned()).collect(),
+            services_problem: None,
+            settings_unwritten: false,
+            now: Timestamp::from_second(1_000).unwrap(),
+        };
+        self.decisions.update(&mut self.cluster, &news)
+    }
+
+    fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
+        self.cluster.node_statuses.apply(name.to_owned(), status);
+        self.decisions.is_written(name);
+    }
+
+    fn put_pod(&mut self, pod: Value) {
+        let pod: PodObject = decode(pod).unwrap();
+        let key = PodObject::key(kube::Resource::meta(&pod));
+        self.cluster.pods.apply(key, pod.row().unwrap());
+    }
+}
+
+fn names(todo: &Todo) -> Vec<&str> {
+    todo.nodes.iter().map(|node| node.name.as_str()).collect()
+}
+
+#[test]
+fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.add_configuration();
+    rig.read_verdict_kinds();
+    assert!(!rig.pass(&[]).assign, "nothing is known to be complete yet");
+    assert!(matches!(rig.decisions.plans()["win-1"], NodePlan::Visit(_)));
+    rig.cluster.secrets.finish();
+    rig.cluster.config_maps.finish();
+    rig.cluster.node_statuses.finish();
+    assert!(rig.pass(&[]).assign);
+    rig.decisions.are_assigned();
+    assert!(!rig.pass(&[]).assign, "they are handed over once");
+}
+
+#[test]
+fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
+    let mut rig = Rig::settled();
+    rig.add_node("win-2", "windows");
+    let todo = rig.pass(&[]);
+    assert_eq!(names(&todo), ["win-2"]);
+    assert!(todo.assign);
+    assert_eq!(
+        names(&rig.pass(&[])),
+        ["win-2"],
+        "what was not written stays to be written"
+    );
+    let status = todo.nodes[0].status.clone();
+    rig.write("win-2", status.clone());
+    assert!(names(&rig.pass(&[])).is_empty());
+
+    rig.observations
+        .entry("win-2".to_owned())
+        .or_default()
+        .visits = 1;
+    assert_eq!(names(&rig.pass(&["win-2"])), ["win-2"]);
+    rig.cluster.node_statuses.delete(&"win-1".to_owned());
+    let todo = rig.pass(&[]);
+    assert!(
+        names(&todo).contains(&"win-1"),
+        "somebody removed its object"
+    );
+    assert_eq!(todo.nodes[0].uid, "uid-win-1");
+}
+
+#[test]
+fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
+    let mut rig = Rig::settled();
+    rig.add_node("lin-1", "linux");
+    rig.pass(&[]);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
+        "spec": {"nodeName": "win-1", "volumes": [{"name": "data", "azureDisk": {}}]}});
+    rig.put_pod(pod);
+    let todo = rig.pass(&[]);
+    assert_eq!(todo.verdict.reason, Reason::DriversMissing);
+    assert_eq!(
+        (todo.blocking, todo.windows_nodes, todo.ready_nodes),
+        (1, 1, 0)
+    );
+    assert_eq!(names(&todo), ["win-1"]);
+    let (_, status) = todo.settings.unwrap();
+    assert_eq!(status.counts.unwrap().blocking_volumes, 1);
+    let said = &todo.nodes[0].status.conditions;
+    let drivers = said.iter().find(|said| said.type_ == "DriversRegistered");
+    let message = &drivers.unwrap().message;
+    assert!(
+        message.contains("no DaemonSet for Windows nodes"),
+        "{message}"
+    );
+    assert!(rig.pass(&[]).settings.is_none(), "nothing is new about it");
+}
+
+#[test]
+fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
+    let mut rig = Rig::settled();
+    rig.add_node("win-1", "linux");
+    let todo = rig.pass(&[]);
+    assert_eq!(todo.strays, ["win-1"]);
+    assert!(todo.assign && rig.decisions.plans().is_empty());
+    assert_eq!((todo.windows_nodes, todo.ready_nodes), (0, 0));
+    rig.cluster.node_statuses.delete(&"win-1".to_owned());
+    assert!(rig.pass(&[]).strays.is_empty());
+}
+
+#[test]
+fn what_is_not_known_writes_no_node_status() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.read_configuration();
+    let todo = rig.pass(&[]);
+    assert_eq!(todo.verdict.reason, Reason::ReadinessUnknown);
+    assert!(todo.nodes.is_empty() && todo.settings.is_none());
+    rig.read_verdict_kinds();
+    let todo = rig.pass(&[]);
+    assert_eq!(names(&todo), ["win-1"]);
+    assert!(todo.settings.is_some());
+}
