@@ -11,12 +11,12 @@ fn judged(folder: &str, format: &str) -> Ended {
     check_in(&input(), &["-f", folder, "-o", format])
 }
 
-/// The exit status by the contract of each verdict.
+/// The exit status that the contract gives the verdict.
 fn expected_status(report: &Value) -> i32 {
-    match report["verdict"]["upgradeable"].as_str() {
-        Some("True") => 0,
-        Some("False") => 3,
-        other => panic!("{other:?}"),
+    if report["verdict"]["upgradeable"] == "True" {
+        0
+    } else {
+        3
     }
 }
 
@@ -94,7 +94,12 @@ fn each_finding_of_the_judgement_is_seen_somewhere() {
 fn find_codes(value: &Value, codes: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
-            codes.extend(fields.get("code").and_then(Value::as_str).map(str::to_owned));
+            codes.extend(
+                fields
+                    .get("code")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
             fields.values().for_each(|value| find_codes(value, codes));
         }
         Value::Array(items) => items.iter().for_each(|item| find_codes(item, codes)),

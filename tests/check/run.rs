@@ -57,7 +57,10 @@ impl Ended {
 
     /// The verdict's reason.
     pub fn reason(&self) -> String {
-        self.json()["verdict"]["reason"].as_str().unwrap().to_owned()
+        self.json()["verdict"]["reason"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// Ends a test unless the run failed as bad input has to: status 1, a message, no report, no panic.
@@ -171,7 +174,8 @@ pub fn objects(folder: &str) -> Vec<Value> {
     for file in files {
         let text = std::fs::read_to_string(file).unwrap();
         for document in serde_yaml::Deserializer::from_str(&text) {
-            let mut document: serde_yaml::Value = serde::Deserialize::deserialize(document).unwrap();
+            let mut document: serde_yaml::Value =
+                serde::Deserialize::deserialize(document).unwrap();
             document.apply_merge().unwrap();
             take_apart(serde_json::to_value(document).unwrap(), &mut objects);
         }
