@@ -154,6 +154,7 @@ fn colour_is_there_when_it_is_asked_for_and_only_in_the_table() {
 fn colour_changes_no_letter() {
     let plain = check_in(&input(), &["-f", "azure-1.27", "--color", "never"]).stdout;
     let coloured = check_in(&input(), &["-f", "azure-1.27", "--color", "always"]).stdout;
+    assert_ne!(plain, coloured);
     let mut without = String::new();
     for (number, part) in coloured.split('\u{1b}').enumerate() {
         let text = match part.split_once('m') {

@@ -96,10 +96,14 @@ fn storage() -> Vec<Kind> {
             false,
             vec![
                 ("spec", json!(1), "spec"),
-                ("spec.csi", json!("csi.example"), "spec"),
-                ("spec.csi", json!({"driver": null}), "spec"),
+                ("spec.csi", json!("csi.example"), "spec.csi:"),
+                ("spec.csi", json!({"driver": null}), "spec.csi.driver"),
                 ("spec.vsphereVolume", json!("[ds] a.vmdk"), "vsphereVolume"),
-                ("spec.persistentVolumeReclaimPolicy", json!(1), "spec"),
+                (
+                    "spec.persistentVolumeReclaimPolicy",
+                    json!(1),
+                    "spec.persistentVolumeReclaimPolicy",
+                ),
             ],
         ),
         (

@@ -116,11 +116,11 @@ fn of_volumes() -> Vec<Wrong> {
             json!([{"azureDisk": {}}]),
             "spec.volumes[0]",
         ),
-        ("spec.volumes", json!([{"name": 1}]), "spec.volumes[0]"),
+        ("spec.volumes", json!([{"name": 1}]), "spec.volumes[0].name"),
         (
             "spec.volumes",
             json!([{"name": "d", "persistentVolumeClaim": "data"}]),
-            "spec.volumes[0]",
+            "spec.volumes[0].persistentVolumeClaim",
         ),
         (
             "spec.volumes",
@@ -130,12 +130,12 @@ fn of_volumes() -> Vec<Wrong> {
         (
             "spec.volumes",
             json!([{"name": "d", "ephemeral": {"volumeClaimTemplate": 1}}]),
-            "spec.volumes[0]",
+            "spec.volumes[0].ephemeral.volumeClaimTemplate",
         ),
         (
             "spec.volumes",
             json!([{"name": "d", "csi": {"driver": 1}}]),
-            "spec.volumes[0]",
+            "spec.volumes[0].csi.driver",
         ),
         ("spec.volumes", json!([{"name": "d", "csi": {}}]), "driver"),
         (
@@ -147,7 +147,7 @@ fn of_volumes() -> Vec<Wrong> {
         (
             "spec.volumes",
             json!([{"name": "d", "hostPath": {"path": 1}}]),
-            "spec.volumes[0]",
+            "spec.volumes[0].hostPath.path",
         ),
     ]
 }
