@@ -1,0 +1,14 @@
+//! `check -f` as a program: what it prints, what it ends with, and what it makes of bad input.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod contract;
+mod duplicates;
+mod encodings;
+mod fields;
+mod forms;
+mod golden;
+mod hostile;
+mod not_parsed;
+mod partial;
+mod run;
+mod status;

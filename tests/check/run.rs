@@ -1,0 +1,199 @@
+//! The program as a process, and small clusters for it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The folders of input that have goldens.
+pub const FOLDERS: [&str; 4] = ["azure-1.27", "gce-1.23", "ready-1.31", "vsphere-1.26"];
+
+/// What a Windows node needs to be one, and its CSINode without drivers.
+pub const WINDOWS_NODE: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: win-1, labels: {kubernetes.io/os: windows}}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: {name: win-1}
+spec: {drivers: []}
+---
+";
+
+/// A pod on that node with an in-tree volume: upgrades are held.
+pub const BLOCKING_POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec:
+  nodeName: win-1
+  volumes: [{name: data, azureDisk: {diskName: d, diskURI: d}}]
+status: {phase: Running}
+---
+";
+
+/// Where the folders of input are.
+pub fn input() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/input")
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The report, where standard output is one and nothing else.
+    pub fn json(&self) -> Value {
+        assert!(!self.stdout.is_empty(), "no report: {}", self.stderr);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// The verdict's reason.
+    pub fn reason(&self) -> String {
+        self.json()["verdict"]["reason"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Ends a test unless the run failed as bad input has to: status 1, a message, no report, no panic.
+    #[track_caller]
+    pub fn assert_refused(&self, what: &str) {
+        let Self {
+            status,
+            stdout,
+            stderr,
+        } = self;
+        assert_eq!(*status, Some(1), "{what}: {stdout}{stderr}");
+        assert_eq!(stdout, "", "{what}");
+        assert!(stderr.starts_with("error: "), "{what}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{what}: {stderr}");
+        let raw = |char: char| char.is_control() && char != '\n';
+        assert!(!stderr.contains(raw), "{what}: {stderr:?}");
+    }
+}
+
+/// The program, not yet started, in a folder: no cluster, no terminal, no settings of whoever runs the tests.
+pub fn program(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for name in [
+        "KUBECONFIG",
+        "KUBERNETES_SERVICE_HOST",
+        "KUBERNETES_SERVICE_PORT",
+        "NO_COLOR",
+        "CLICOLOR_FORCE",
+        "RUST_LOG",
+        "RUST_BACKTRACE",
+    ] {
+        command.env_remove(name);
+    }
+    command.env("HOME", folder);
+    command
+}
+
+/// Runs `check` with those arguments in a folder.
+pub fn check_in(folder: &Path, arguments: &[&str]) -> Ended {
+    end(program(folder).arg("check").args(arguments))
+}
+
+/// Runs `check -o json` on one file of that name and content.
+pub fn check_file(name: &str, content: impl AsRef<[u8]>) -> Ended {
+    check_files(&[(name, content.as_ref())])
+}
+
+/// Runs `check -o json` on those files, each of which is named on the command line in that order.
+pub fn check_files(files: &[(&str, &[u8])]) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program(folder.path());
+    command.args(["check", "-o", "json"]);
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+        command.args(["-f", name]);
+    }
+    end(&mut command)
+}
+
+/// Runs `check -o json -f -` on that input.
+pub fn check_stdin(content: &[u8]) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = program(folder.path())
+        .args(["check", "-o", "json", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may stop reading at an error.
+    let _ = child.stdin.take().unwrap().write_all(content);
+    ended(child.wait_with_output().unwrap())
+}
+
+/// Runs a command to its end.
+pub fn end(command: &mut Command) -> Ended {
+    ended(command.output().unwrap())
+}
+
+fn ended(output: std::process::Output) -> Ended {
+    Ended {
+        status: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A temporary folder with those files.
+pub fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+/// All objects of a folder of input, lists taken apart.
+pub fn objects(folder: &str) -> Vec<Value> {
+    let mut files: Vec<_> = walkdir::WalkDir::new(input().join(folder))
+        .sort_by_file_name()
+        .into_iter()
+        .map(Result::unwrap)
+        .filter(|entry| entry.file_type().is_file())
+        .map(walkdir::DirEntry::into_path)
+        .collect();
+    files.sort();
+    let mut objects = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
+        for document in serde_yaml::Deserializer::from_str(&text) {
+            let mut document: serde_yaml::Value =
+                serde::Deserialize::deserialize(document).unwrap();
+            document.apply_merge().unwrap();
+            take_apart(serde_json::to_value(document).unwrap(), &mut objects);
+        }
+    }
+    objects
+}
+
+fn take_apart(document: Value, objects: &mut Vec<Value>) {
+    let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+    let Some(items) = document["items"].as_array() else {
+        return objects.push(document);
+    };
+    for item in items {
+        let mut item = item.clone();
+        if kind != "List" {
+            item["apiVersion"] = document["apiVersion"].clone();
+            item["kind"] = kind.strip_suffix("List").unwrap().into();
+        }
+        objects.push(item);
+    }
+}
