@@ -20,4 +20,5 @@ pub mod run;
 pub mod serve;
 pub mod services;
 pub mod status;
+pub mod visible;
 pub mod watch;

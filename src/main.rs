@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(Some(Upgradeable::False)) => ExitCode::from(NOT_UPGRADEABLE),
         Ok(Some(Upgradeable::True) | None) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            command::tell(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -130,7 +130,7 @@ struct Live {
 impl Live {
     /// An object as it comes decoded from a watch, to the verdict.
     fn put<K: Object>(&mut self, object: Value) -> Duration {
-        let object: K = decode(object).expect("the object is well-formed");
+        let object: K = decode(&object).expect("the object is well-formed");
         let key = K::key(object.meta());
         let row = object.row();
         let start = Instant::now();

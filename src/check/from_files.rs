@@ -108,7 +108,7 @@ pub fn from_files(
     let unused: u64 = tally.unused.values().sum();
     let summary = format!(
         "{} file(s) with {} document(s): {used} object(s) of {} kind(s) that are used, {unused} of {} other kind(s), {} \
-         without a kind",
+         that are no Kubernetes objects",
         tally.files,
         tally.documents,
         counts.len(),

@@ -13,7 +13,7 @@ use windows_storage_operator::index::Cluster;
 use windows_storage_operator::report::{render, use_color};
 
 use crate::cli::CheckArgs;
-use crate::command::connect;
+use crate::command::{connect, tell};
 
 /// Judges and shows the judgement.
 pub fn check(arguments: &CheckArgs) -> anyhow::Result<Upgradeable> {
@@ -56,12 +56,12 @@ fn read_files(arguments: &CheckArgs) -> anyhow::Result<Cluster> {
     let input = from_files(&sources, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     let input = input?;
-    eprintln!("read {}", input.summary);
+    tell(&format!("read {}", input.summary));
     if !input.not_given.is_empty() {
-        eprintln!(
+        tell(&format!(
             "note: the input has no {}; if the cluster has any, the verdict does not know of them",
             input.not_given.join(", no ")
-        );
+        ));
     }
     Ok(input.cluster)
 }

@@ -4,6 +4,8 @@ mod check;
 mod connect;
 mod run;
 
+use std::io::{self, Write};
+
 use anyhow::Context;
 use windows_storage_operator::api;
 
@@ -11,6 +13,12 @@ use crate::cli::CrdsArgs;
 pub use check::check;
 use connect::connect;
 pub use run::run;
+
+/// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
+pub fn tell(line: &str) {
+    // There is nowhere else to say it.
+    let _ = writeln!(io::stderr(), "{line}");
+}
 
 /// Prints or writes the custom resource definitions.
 pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
@@ -21,7 +29,9 @@ pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
                 std::fs::write(&path, text)
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
-            None => print!("---\n{text}"),
+            None => {
+                write!(io::stdout(), "---\n{text}").context("cannot write to standard output")?
+            }
         }
     }
     Ok(())

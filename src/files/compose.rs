@@ -68,6 +68,10 @@ impl Fields {
         self.map.as_ref().is_some_and(|map| map.contains_key(key))
     }
 
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.map.as_ref()?.get(key)
+    }
+
     /// The mapping; nothing if it was too large.
     pub fn finish(self) -> Option<Map<String, Value>> {
         let mut map = self.map?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{MAX_DEPTH, MAX_OBJECT};
+use crate::visible::visible;
 
 const MIB: usize = 1024 * 1024;
 
@@ -61,6 +62,25 @@ pub enum Problem {
         /// Its kind.
         kind: String,
     },
+    /// What the API server said in place of objects.
+    #[error(
+        "the API server refused to give objects: {0}; take them anew with the rights to read them"
+    )]
+    Refused(String),
+    /// A list that is a part of a longer one.
+    #[error(
+        "this list is one page of a longer one (metadata.continue is set); take all of it, as kubectl get does"
+    )]
+    OnePage,
+    /// The items of a list are none.
+    #[error("the items of this {0} are no list of objects; take it anew")]
+    NoItems(String),
+    /// An object does not say of which apiVersion it is.
+    #[error("an object of kind {0} without an apiVersion; add it")]
+    NoApiVersion(String),
+    /// A kind or apiVersion that is no name.
+    #[error("the {0} must be a name; correct it")]
+    NotAName(&'static str),
     /// A kind that is no list has items.
     #[error("a {kind} of {api_version} has no items; correct its kind")]
     NotAList {
@@ -102,22 +122,8 @@ pub enum Problem {
 impl Problem {
     /// A parser's message. It may quote the input, which must not reach a terminal as it is.
     pub(super) fn syntax(message: &str) -> Self {
-        Self::Syntax(printable(message))
+        Self::Syntax(visible(message))
     }
-}
-
-/// On one line, without what a terminal would obey.
-pub(super) fn printable(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_owned();
-    }
-    text.chars()
-        .flat_map(|character| {
-            let escaped = character.is_control().then(|| character.escape_default());
-            let plain = escaped.is_none().then_some(character);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
 }
 
 /// A place in a text, for people: both count from 1.
@@ -235,10 +241,10 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_and_not_sent() {
-        let error = ReadError::whole(printable("a\nb.yaml"), Problem::syntax("é \u{1b}[2J here"));
+        let error = ReadError::whole(visible("a\nb.yaml"), Problem::syntax("é \u{1b}[2J here"));
         assert_eq!(
             error.to_string(),
-            "a\\nb.yaml: é \\u{1b}[2J here; correct the file"
+            "a\\u{a}b.yaml: é \\u{1b}[2J here; correct the file"
         );
     }
 

@@ -113,7 +113,7 @@ pub fn read(
         match source {
             Source::StandardInput => reading.one(STANDARD_INPUT, None, std::io::stdin().lock()),
             Source::Path(path) => {
-                let name = error::printable(&path.to_string_lossy());
+                let name = crate::visible::visible(&path.to_string_lossy());
                 match File::open(&path) {
                     Ok(file) => reading.one(&name, sources::format_of(&path), file),
                     Err(error) => {

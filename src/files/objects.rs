@@ -10,6 +10,7 @@ use super::error::{Mark, Problem};
 use super::events::{Event, Stop};
 use super::siblings::{Identity, Siblings, Waiting};
 use super::{Object, Tally, scalars};
+use crate::visible::visible;
 
 /// Kubernetes allows no longer names.
 const MAX_NAME: usize = 253;
@@ -125,7 +126,15 @@ impl Documents<'_, '_> {
         if *first == Event::MapStart {
             return self.mapping(mark, siblings);
         }
-        self.tally.not_objects += 1;
+        match siblings {
+            // Whether that is a fault depends on what the list is of.
+            Some(siblings) => {
+                siblings
+                    .misfit
+                    .get_or_insert_with(|| (self.path.clone(), mark));
+            }
+            None => self.tally.not_objects += 1,
+        }
         self.stream.skip(first)
     }
 
@@ -135,6 +144,7 @@ impl Documents<'_, '_> {
         let mut fields = Fields::new();
         let mut identity = Identity::default();
         let mut list = None;
+        let mut doubts = Doubts::default();
         while let Some((key, at_key)) = self.stream.key()? {
             let (event, at_value) = self.stream.next()?;
             let told = match key.text.as_str() {
@@ -146,18 +156,33 @@ impl Documents<'_, '_> {
                 if told.is_some() {
                     return Err(at(at_key)(Problem::DuplicateKey(key.text)));
                 }
-                *told = self.name(event, at_value)?;
+                *told = self.name(event, at_value, &mut doubts, &key.text)?;
                 if !self.is_needed(&identity) {
                     fields.drop_all();
                 }
+            } else if key.text == "items"
+                && identity.is_list()
+                && is_something(&event)
+                && event != Event::SeqStart
+            {
+                doubts.no_items = Some(at_key);
+                self.stream.skip(&event)?;
             } else if key.text == "items" && event == Event::SeqStart {
                 if list.is_some() || fields.has(&key.text) {
                     return Err(at(at_key)(Problem::DuplicateKey(key.text)));
+                }
+                if fields.get("metadata").is_some_and(is_one_page) {
+                    doubts.one_page = Some(at_key);
                 }
                 fields.drop_all();
                 let mut items = Siblings::of(identity.clone());
                 self.sequence(&key.text, Some(&mut items))?;
                 list = Some(items);
+            } else if key.text == "metadata" && (list.is_some() || identity.is_list()) {
+                let metadata = self.compose(event, at_value)?;
+                if metadata.as_ref().is_some_and(is_one_page) {
+                    doubts.one_page = Some(at_key);
+                }
             } else if fields.are_kept() {
                 self.stream
                     .field(&mut fields, key, at_key, event, at_value, &mut allowance)?;
@@ -166,28 +191,83 @@ impl Documents<'_, '_> {
             }
         }
         let fields = fields.finish();
+        if let (Some((what, place)), true) = (doubts.no_name, identity.says_something()) {
+            return Err(at(place)(Problem::NotAName(what)));
+        }
         match list {
-            Some(items) => self.list(items, &identity, mark),
+            Some(items) => self.list(items, &identity, &doubts, mark),
+            None if identity.is_list() && self.is_list_wanted(&identity) => {
+                let items = fields.as_ref().and_then(|fields| fields.get("items"));
+                let misplaced = items.is_some_and(|items| !items.is_null());
+                match doubts.no_items {
+                    Some(place) => Err(no_items(&identity, place)),
+                    None if misplaced => Err(no_items(&identity, mark)),
+                    None => self.object(fields, identity, mark, siblings),
+                }
+            }
             None => self.object(fields, identity, mark, siblings),
         }
     }
 
     /// The text that apiVersion or kind may have.
-    fn name(&mut self, first: Event, mark: Mark) -> Result<Option<String>, Stop> {
-        let value = self
-            .stream
-            .compose(first, mark, &mut Allowance::within(self.max_object))?;
-        Ok(value.as_ref().and_then(name))
+    fn name(
+        &mut self,
+        first: Event,
+        mark: Mark,
+        doubts: &mut Doubts,
+        key: &str,
+    ) -> Result<Option<String>, Stop> {
+        let value = self.compose(first, mark)?;
+        let told = value.as_ref().and_then(name);
+        if told.is_none() && value.is_some_and(|value| !value.is_null()) {
+            let key = if key == "kind" { "kind" } else { "apiVersion" };
+            doubts.no_name = Some((key, mark));
+        }
+        Ok(told)
     }
 
-    fn is_needed(&self, identity: &Identity) -> bool {
-        match (&identity.api_version, &identity.kind) {
-            (Some(api_version), Some(kind)) => (self.wanted)(api_version, kind),
+    fn compose(&mut self, first: Event, mark: Mark) -> Result<Option<Value>, Stop> {
+        let mut allowance = Allowance::within(self.max_object);
+        self.stream.compose(first, mark, &mut allowance)
+    }
+
+    /// Whether the items of a list may be of use.
+    fn is_list_wanted(&self, list: &Identity) -> bool {
+        match list.of_items() {
+            Some(Identity {
+                api_version: Some(api_version),
+                kind: Some(kind),
+            }) => (self.wanted)(&api_version, &kind),
+            // A List of all sorts.
             _ => true,
         }
     }
 
-    fn list(&mut self, items: Siblings, list: &Identity, mark: Mark) -> Result<(), Stop> {
+    fn is_needed(&self, identity: &Identity) -> bool {
+        match (&identity.api_version, &identity.kind) {
+            (Some(api_version), Some(kind)) => {
+                (self.wanted)(api_version, kind) || is_status(api_version, kind)
+            }
+            _ => true,
+        }
+    }
+
+    fn list(
+        &mut self,
+        items: Siblings,
+        list: &Identity,
+        doubts: &Doubts,
+        mark: Mark,
+    ) -> Result<(), Stop> {
+        if list.is_list() && self.is_list_wanted(list) {
+            if let Some(place) = doubts.one_page {
+                return Err(at(place)(Problem::OnePage));
+            }
+            if let Some((path, place)) = &items.misfit {
+                self.path.clone_from(path);
+                return Err(no_items(list, *place));
+            }
+        }
         match (&list.api_version, &list.kind) {
             (Some(_), Some(kind)) if kind.ends_with("List") => {}
             (Some(api_version), Some(kind)) => {
@@ -256,10 +336,25 @@ impl Documents<'_, '_> {
                 })?);
             }
         }
-        let (Some(api_version), Some(kind)) = (identity.api_version, identity.kind) else {
-            self.tally.not_objects += 1;
-            return Ok(());
+        let has_metadata =
+            |fields: &Map<String, Value>| fields.get("metadata").is_some_and(Value::is_object);
+        let (api_version, kind) = match (identity.api_version, identity.kind) {
+            (Some(api_version), Some(kind)) => (api_version, kind),
+            (None, Some(kind)) if fields.as_ref().is_some_and(has_metadata) => {
+                return Err(at(mark)(Problem::NoApiVersion(kind)));
+            }
+            _ => {
+                self.tally.not_objects += 1;
+                return Ok(());
+            }
         };
+        if let Some(refusal) = fields
+            .as_ref()
+            .filter(|_| is_status(&api_version, &kind))
+            .and_then(refusal)
+        {
+            return Err(at(mark)(Problem::Refused(refusal)));
+        }
         if !(self.wanted)(&api_version, &kind) {
             self.tally.count_unused(&kind);
             return Ok(());
@@ -284,4 +379,35 @@ impl Documents<'_, '_> {
         });
         Ok(())
     }
+}
+
+/// What looks wrong, and is if the object turns out to be of use.
+#[derive(Default)]
+struct Doubts {
+    one_page: Option<Mark>,
+    no_items: Option<Mark>,
+    no_name: Option<(&'static str, Mark)>,
+}
+
+fn is_one_page(metadata: &Value) -> bool {
+    let token = metadata.get("continue").and_then(Value::as_str);
+    token.is_some_and(|token| !token.is_empty())
+}
+
+fn is_something(event: &Event) -> bool {
+    !matches!(event, Event::Scalar(scalar) if scalars::is_nothing(scalar))
+}
+
+fn no_items(list: &Identity, place: Mark) -> Stop {
+    at(place)(Problem::NoItems(list.kind.clone().unwrap_or_default()))
+}
+
+fn is_status(api_version: &str, kind: &str) -> bool {
+    api_version == "v1" && kind == "Status"
+}
+
+/// What the API server says when it does not give what it was asked for.
+fn refusal(status: &Map<String, Value>) -> Option<String> {
+    let text = |key: &str| status.get(key).and_then(Value::as_str);
+    (text("status") == Some("Failure")).then(|| visible(text("message").unwrap_or("Failure")))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tempfile::SpooledTempFile;
 
-use super::error::Problem;
+use super::error::{Mark, Problem};
 
 /// Lists up to this size need no file.
 const IN_MEMORY: usize = 1024 * 1024;
@@ -30,6 +30,16 @@ impl Identity {
             api_version: Some(self.api_version.clone()?),
             kind: Some(kind.to_owned()),
         })
+    }
+
+    pub fn is_list(&self) -> bool {
+        self.kind
+            .as_ref()
+            .is_some_and(|kind| kind.ends_with("List"))
+    }
+
+    pub fn says_something(&self) -> bool {
+        self.api_version.is_some() || self.kind.is_some()
     }
 
     pub fn is_whole(&self) -> bool {
@@ -63,6 +73,8 @@ pub(super) struct Siblings {
     pub list: Identity,
     spool: Option<BufWriter<SpooledTempFile>>,
     pub waiting: u64,
+    /// The first item that is no object at all, and where it is.
+    pub misfit: Option<(String, Mark)>,
 }
 
 impl Siblings {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-use super::error::{Problem, ReadError, ReadErrors, printable};
+use super::error::{Problem, ReadError, ReadErrors};
+use crate::visible::visible;
 
 /// What the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Search<'_> {
     }
 
     fn error(&mut self, path: &Path, problem: Problem) {
-        let name = printable(&path.to_string_lossy());
+        let name = visible(&path.to_string_lossy());
         self.errors.push(ReadError::whole(name, problem));
     }
 }

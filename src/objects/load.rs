@@ -116,7 +116,7 @@ impl Loader {
         if !K::is_of_interest(&value) {
             return Ok(());
         }
-        let object: K = decode(value)?;
+        let object: K = decode(&value)?;
         let meta = object.meta();
         if meta.name.as_deref().unwrap_or_default().is_empty() {
             return Err(FieldError {

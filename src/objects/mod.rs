@@ -10,6 +10,7 @@ mod own;
 mod placement;
 mod pod;
 mod storage;
+mod strict;
 mod workloads;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,11 +20,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::index::{Cluster, Name, ObjectKey, Table};
+use crate::visible::visible;
 pub use load::{Loader, is_used};
 pub use node::{CsiDriverObject, CsiNodeObject, NodeObject, RuntimeClassObject};
 pub use own::FeatureSwitchObject;
 pub use pod::PodObject;
 pub use storage::{ClaimObject, ClassObject, VolumeObject};
+use strict::Strict;
 pub use workloads::{
     CronJobObject, DaemonSetObject, DeploymentObject, JobObject, ReplicaSetObject,
     ReplicationControllerObject, StatefulSetObject,
@@ -99,16 +102,17 @@ pub fn absorb<K: Object>(cluster: &mut Cluster, object: DeserializeGuard<K>) -> 
 }
 
 /// Decodes an object.
-pub fn decode<K: DeserializeOwned>(value: Value) -> Result<K, FieldError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
+pub fn decode<K: DeserializeOwned>(value: &Value) -> Result<K, FieldError> {
+    serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
         let field = error.path().to_string();
         FieldError {
-            field: if field == "." {
-                "object".to_owned()
+            // The names of fields in it are data, and so are values that are quoted.
+            field: visible(if field == "." {
+                "of the object"
             } else {
-                field
-            },
-            what: error.into_inner().to_string(),
+                &field
+            }),
+            what: visible(&error.into_inner().to_string()),
         }
     })
 }

@@ -1,5 +1,4 @@
-//! Names and messages come from the cluster. What could move a terminal's cursor, break a line or turn text around
-//! is written out instead.
+//! The report with nothing hidden in its texts.
 
 use std::fmt::Write;
 
@@ -7,22 +6,7 @@ use crate::assess::report::{
     ClusterFacts, DriverReadiness, Finding, NodeReadiness, ReadinessReport, Verdict, VolumeUse,
     Workload,
 };
-
-/// Whether a character acts on what is around it, or is there without being seen.
-fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || matches!(
-            char,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-        )
-}
+use crate::visible::{is_hidden, visible};
 
 /// Whether a text has nothing hidden but the ends of its lines.
 pub(super) fn is_visible_text(text: &str) -> bool {
@@ -166,14 +150,5 @@ fn show(text: &mut String) {
     if !text.chars().any(is_hidden) {
         return;
     }
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_hidden(char) {
-            // Writing to a String does not fail.
-            let _ = write!(shown, "\\u{{{:x}}}", u32::from(char));
-        } else {
-            shown.push(char);
-        }
-    }
-    *text = shown;
+    *text = visible(text);
 }

@@ -46,7 +46,7 @@ macro_rules! with_kind {
 }
 
 fn put<K: Object>(cluster: &mut Cluster, object: &Value) {
-    let object: K = decode(object.clone()).unwrap();
+    let object: K = decode(object).unwrap();
     let key = K::key(object.meta());
     match object.row() {
         Some(row) => K::table(cluster).apply(key, row),
@@ -55,7 +55,7 @@ fn put<K: Object>(cluster: &mut Cluster, object: &Value) {
 }
 
 fn remove<K: Object>(cluster: &mut Cluster, object: &Value) {
-    let object: K = decode(object.clone()).unwrap();
+    let object: K = decode(object).unwrap();
     K::table(cluster).delete(&K::key(object.meta()));
 }
 

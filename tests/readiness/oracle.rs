@@ -152,9 +152,16 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
     } else {
         return json!({"upgradeable": "True", "reason": "DriversRegistered"});
     };
-    let sentences: Vec<_> = rows
+    let mut held: Vec<_> = rows
         .iter()
         .filter(|row| blocking(cluster, rows, row))
+        .collect();
+    // Where not all can be named, those that the reason is about are.
+    if held.len() > 10 {
+        held.sort_by_key(|row| row.driver.is_some());
+    }
+    let sentences: Vec<_> = held
+        .into_iter()
         .map(|row| sentence(cluster, rows, row))
         .collect();
     let message = at_most_ten(&sentences, "; ", "; and");

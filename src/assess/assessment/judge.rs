@@ -45,13 +45,13 @@ impl Assessment {
             return entry;
         }
         let controlled = self.ownership.controlled(key);
-        if controlled == Controlled::InCircle {
+        if controlled == Controlled::WithoutEnd {
             entry.findings.push(Finding::new(
                 "OwnerCircle",
                 key.to_string(),
                 format!(
-                    "{key} is controlled by itself, by way of its owner references; it is judged on its own. Correct \
-                     metadata.ownerReferences"
+                    "the controllers of {key} control each other in a circle, or their chain is too long; it is judged on \
+                     its own. Correct metadata.ownerReferences"
                 ),
             ));
         }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
-use crate::assess::volumes::ordinal_stem;
+use crate::assess::volumes::{Resolved, ordinal_stem};
 use crate::index::{Cluster, Name, Node, ObjectKey, WorkloadKey, WorkloadKind};
 use changed::Changed;
 pub use dependents::Dependency;
@@ -153,37 +153,52 @@ impl Assessment {
         drivers.map(|need| need.in_tree_volumes).sum::<usize>() + self.needs.abandoned_volumes
     }
 
-    /// The first volumes that hold upgrades, in the order of reports, as the message names them.
+    /// The first volumes that hold upgrades, in the order of reports, as the message names them. Where they are too
+    /// many to name all, those that no driver takes over come first: the reason is about them.
     fn first_blocking(&self) -> Vec<String> {
-        let of_drivers = self.needs.drivers.values().filter(|need| need.holds());
-        let groups = of_drivers
-            .map(|need| &need.in_tree)
-            .chain([&self.needs.abandoned]);
+        let holding = self.needs.drivers.values().filter(|need| need.holds());
+        let by_driver = holding.map(|need| &need.in_tree);
+        let abandoned = [&self.needs.abandoned];
+        if self.blocking() <= verdict::NAMED_VOLUMES {
+            return self.name_first(by_driver.chain(abandoned), |_| true);
+        }
+        let mut named = self.name_first(abandoned.into_iter(), |row| row.driver().is_none());
+        named.extend(self.name_first(by_driver, |row| row.driver().is_some()));
+        named.truncate(verdict::NAMED_VOLUMES);
+        named
+    }
+
+    fn name_first<'a>(
+        &self,
+        groups: impl Iterator<Item = &'a BTreeMap<WorkloadKey, usize>>,
+        is_meant: impl Fn(&Resolved) -> bool,
+    ) -> Vec<String> {
         // The first ones of all are among the first ones of each.
         let first: BTreeSet<&WorkloadKey> = groups
             .flat_map(|group| group.keys().take(verdict::NAMED_VOLUMES))
             .collect();
-        let mut lines = Vec::new();
+        let mut named = Vec::new();
         for key in first {
-            let rows = self
-                .entries
-                .get(key)
-                .map_or(&[][..], |entry| &entry.uses.rows);
-            for row in rows.iter().filter(|row| row.plugin().is_some()) {
+            let entry = self.entries.get(key);
+            let rows = entry.map_or(&[][..], |entry| &entry.uses.rows);
+            for row in rows
+                .iter()
+                .filter(|row| row.plugin().is_some() && is_meant(row))
+            {
                 let need = row
                     .driver()
                     .and_then(|driver| self.needs.drivers.get(driver));
                 if need.is_some_and(|need| !need.holds()) {
                     continue;
                 }
-                if lines.len() == verdict::NAMED_VOLUMES {
-                    return lines;
+                if named.len() == verdict::NAMED_VOLUMES {
+                    return named;
                 }
                 let missing = need.map(|need| &need.missing);
-                lines.push(verdict::name_volume(key, row, missing));
+                named.push(verdict::name_volume(key, row, missing));
             }
         }
-        lines
+        named
     }
 
     fn node_changed(

@@ -1,8 +1,12 @@
 //! Which objects make pods for which others, and for whom a live pod stands.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::index::{Name, Owner, WorkloadKey};
+
+/// So many controllers may be above one another; Kubernetes itself has two. It bounds the work that a chain made to
+/// trouble this operator can cause.
+const LONGEST_CHAIN: usize = 64;
 
 /// Owners by uid, their controllers, and how many live pods stand for each.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +30,9 @@ pub enum Controlled {
     No,
     /// A known one stands for it.
     Yes,
-    /// Its controllers control each other in a circle, so none of them can stand for the others.
-    InCircle,
+    /// Its controllers control each other in a circle, or their chain is longer than any of Kubernetes' own: nobody at
+    /// its end can stand for the others.
+    WithoutEnd,
 }
 
 impl Ownership {
@@ -81,17 +86,17 @@ impl Ownership {
     /// Whether a live pod of that owner is there, its own or one of an owner that it controls.
     #[must_use]
     pub fn has_standing(&self, key: &WorkloadKey) -> bool {
-        let mut seen = HashSet::new();
-        let mut open: Vec<&Name> = self.uid_of(key).into_iter().collect();
-        while let Some(uid) = open.pop() {
-            if !seen.insert(uid) {
-                continue;
-            }
-            if self.standing.contains_key(uid) {
+        let mut level: BTreeSet<&Name> = self.uid_of(key).into_iter().collect();
+        for _ in 0..=LONGEST_CHAIN {
+            if level.iter().any(|uid| self.standing.contains_key(*uid)) {
                 return true;
             }
-            let controlled = self.controlled_by.get(uid).into_iter().flatten();
-            open.extend(controlled.filter_map(|key| self.uid_of(key)));
+            level = level
+                .into_iter()
+                .filter_map(|uid| self.controlled_by.get(uid))
+                .flatten()
+                .filter_map(|key| self.uid_of(key))
+                .collect();
         }
         false
     }
@@ -99,18 +104,20 @@ impl Ownership {
     /// Whether a controller that is known stands for that owner.
     #[must_use]
     pub fn controlled(&self, key: &WorkloadKey) -> Controlled {
-        let mut seen = HashSet::from([key]);
-        let mut open: Vec<&WorkloadKey> = self.controllers(key).collect();
-        if open.is_empty() {
+        let mut level: BTreeSet<&WorkloadKey> = self.controllers(key).collect();
+        if level.is_empty() {
             return Controlled::No;
         }
-        while let Some(controller) = open.pop() {
-            if !seen.insert(controller) {
-                return Controlled::InCircle;
+        for _ in 0..LONGEST_CHAIN {
+            level = level
+                .into_iter()
+                .flat_map(|controller| self.controllers(controller))
+                .collect();
+            if level.is_empty() {
+                return Controlled::Yes;
             }
-            open.extend(self.controllers(controller));
         }
-        Controlled::Yes
+        Controlled::WithoutEnd
     }
 
     fn uid_of(&self, key: &WorkloadKey) -> Option<&Name> {
@@ -154,15 +161,18 @@ impl Ownership {
         uid_of: impl Fn(&Link) -> Option<&Name>,
     ) -> BTreeSet<WorkloadKey> {
         let mut reached = BTreeSet::new();
-        let mut open = vec![uid];
-        while let Some(uid) = open.pop() {
-            for key in next(uid).into_iter().flatten() {
+        let mut level = vec![uid];
+        // As far as a chain counts, and no further: what is beyond cannot matter.
+        for _ in 0..=LONGEST_CHAIN {
+            let mut further = Vec::new();
+            for key in level.into_iter().filter_map(&next).flatten() {
                 if reached.insert(key.clone())
                     && let Some(uid) = self.links.get(key).and_then(&uid_of)
                 {
-                    open.push(uid);
+                    further.push(uid);
                 }
             }
+            level = further;
         }
         reached
     }

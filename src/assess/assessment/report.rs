@@ -212,7 +212,6 @@ impl Assessment {
             findings.extend(rows.filter_map(|row| advice::move_data(cluster, key, row)));
         }
         sort(&mut findings);
-        findings.dedup_by(|next, first| next.code == first.code && next.object == first.object);
         findings
     }
 

@@ -36,10 +36,6 @@ fn what_is_no_object_is_counted() {
         "[1, 2]",
         "a: b",
         "kind: Pod",
-        "apiVersion: v1\nkind: [Pod]",
-        "apiVersion: v1\nkind: 12",
-        "apiVersion: v1\nkind: ''",
-        "apiVersion: v1\nkind: \"Po\\nd\"",
         "<<: {apiVersion: v1, kind: \"\\e[2J\"}",
         "{\"apiVersion\": \"v1\"}",
         "null\n--- 1",
@@ -47,6 +43,71 @@ fn what_is_no_object_is_counted() {
         let (objects, tally) = good(text);
         assert!(objects.is_empty(), "{text}");
         assert!(tally.not_objects > 0, "{text}");
+    }
+}
+
+#[test]
+fn what_is_there_in_place_of_objects_is_an_error() {
+    for (text, word) in [
+        ("apiVersion: v1\nkind: [Pod]", "the kind must be a name"),
+        ("apiVersion: v1\nkind: 12", "the kind must be a name"),
+        ("apiVersion: v1\nkind: ''", "the kind must be a name"),
+        (
+            "apiVersion: v1\nkind: \"Po\\nd\"",
+            "the kind must be a name",
+        ),
+        ("apiVersion: 1\nkind: Pod", "the apiVersion must be a name"),
+        (
+            "kind: Pod\nmetadata: {name: a}",
+            "kind Pod without an apiVersion",
+        ),
+        (
+            "apiVersion: v1\nitems: [null]\nkind: List",
+            "no list of objects",
+        ),
+        (
+            "apiVersion: v1\nitems: [7]\nkind: PodList",
+            "no list of objects",
+        ),
+        (
+            "kind: PodList\napiVersion: v1\nitems: {a: {}}",
+            "no list of objects",
+        ),
+        (
+            "items: {a: {}}\nkind: PodList\napiVersion: v1",
+            "no list of objects",
+        ),
+        (
+            "apiVersion: v1\nitems: []\nkind: PodList\nmetadata: {continue: abc}",
+            "one page",
+        ),
+        (
+            "metadata: {continue: abc}\nitems: []\nkind: PodList\napiVersion: v1",
+            "one page",
+        ),
+        (
+            "kind: PodList\napiVersion: v1\nmetadata: {continue: abc}\nitems: []",
+            "one page",
+        ),
+        (
+            "kind: Status\napiVersion: v1\nstatus: Failure\nmessage: nodes is forbidden",
+            "refused to give objects: nodes is forbidden",
+        ),
+    ] {
+        let error = bad(text);
+        assert!(error.contains(word), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_nobody_wants_may_be_in_pieces() {
+    for text in [
+        "apiVersion: v1\nitems: null\nkind: PodList",
+        "apiVersion: v1\nitems: [7]\nkind: EventList",
+        "apiVersion: v1\nitems: []\nkind: EventList\nmetadata: {continue: abc}",
+        "kind: Status\napiVersion: v1\nstatus: Success",
+    ] {
+        read_text_as(text, &pods).1.unwrap();
     }
 }
 
@@ -86,7 +147,6 @@ items:
 - apiVersion: v1
   kind: Node
   metadata: {name: b}
-- null
 kind: List
 metadata:
   resourceVersion: \"\"
@@ -99,7 +159,7 @@ metadata:
             "in, document 1, items[1]: v1 Node b"
         ]
     );
-    assert_eq!((tally.documents, tally.not_objects), (1, 1));
+    assert_eq!((tally.documents, tally.not_objects), (1, 0));
     assert_eq!(objects[1].origin.line(), 7);
 }
 

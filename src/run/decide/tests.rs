@@ -114,7 +114,7 @@ impl Rig {
     }
 
     fn put_pod(&mut self, pod: Value) {
-        let pod: PodObject = decode(pod).unwrap();
+        let pod: PodObject = decode(&pod).unwrap();
         let key = PodObject::key(kube::Resource::meta(&pod));
         self.cluster.pods.apply(key, pod.row().unwrap());
     }
