@@ -7,6 +7,7 @@ mod report;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::assess::codes;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
 use crate::assess::volumes::{self, Lookup, Resolution, ordinal_stem};
@@ -310,7 +311,7 @@ impl Assessment {
         let controlled = self.ownership.controlled(key);
         if controlled == Controlled::InCircle {
             entry.findings.push(Finding::new(
-                "OwnerCircle",
+                codes::OWNER_CIRCLE,
                 key.to_string(),
                 format!(
                     "{key} is controlled by itself, by way of its owner references; it is judged on its own. Correct \

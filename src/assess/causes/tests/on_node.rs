@@ -1,0 +1,472 @@
+use super::*;
+use crate::assess::codes;
+
+const SET: &str = "DaemonSet/kube-system/azuredisk-win";
+const POD: &str = "Pod/kube-system/azuredisk-win-x7k2p";
+
+#[test]
+fn a_driver_without_a_daemon_set_for_windows_says_where_to_get_it() {
+    let linux_set = linux(daemon_set("kube-system", "azuredisk-node", IMAGE));
+    let not_in = change(
+        change(driver_set(), "nodeSelector", json!(null)),
+        "affinity",
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]}]}
+        ]}}}),
+    );
+    let anywhere = change(driver_set(), "nodeSelector", json!(null));
+    for set in [linux_set, not_in, anywhere] {
+        let name = set["metadata"]["name"].as_str().unwrap().to_owned();
+        let report = report(&with(start(), &[set]));
+        let words = [
+            "csi-azuredisk-node-win",
+            "https://github.com/kubernetes-sigs/azuredisk-csi-driver",
+            &format!("(kube-system/{name} is not for Windows)"),
+        ];
+        let object = format!("CSIDriver/{AZURE_DISK}");
+        says(on_node(&report), codes::DAEMON_SET_MISSING, &object, &words);
+        let of_all = of_driver(&report, AZURE_DISK);
+        says(of_all, codes::DAEMON_SET_MISSING, &object, &["(on win-1)"]);
+    }
+    silent(
+        on_node(&report(&with(start(), &[driver_set()]))),
+        codes::DAEMON_SET_MISSING,
+    );
+}
+
+#[test]
+fn a_controller_is_no_node_side_and_a_driver_nobody_knows_is_its_vendors() {
+    let mut deployment = driver_set();
+    deployment["kind"] = json!("Deployment");
+    let found = live_report(&with(start(), &[deployment]));
+    says(
+        on_node(&found),
+        codes::DAEMON_SET_MISSING,
+        &format!("CSIDriver/{AZURE_DISK}"),
+        &["no DaemonSet"],
+    );
+
+    let vendors = user("csi", json!({"driver": "csi.vendor.example"}));
+    let objects = [node("v1.30.4", &[]), csi_node(&[]), vendors];
+    let found = live_report(&objects);
+    says(
+        on_node(&found),
+        codes::DAEMON_SET_MISSING,
+        "CSIDriver/csi.vendor.example",
+        &["ask its vendor"],
+    );
+}
+
+#[test]
+fn files_without_daemon_sets_prove_nothing() {
+    let found = report(&start());
+    says(
+        on_node(&found),
+        codes::DAEMON_SET_MISSING,
+        &format!("CSIDriver/{AZURE_DISK}"),
+        &["cannot be seen", "kubectl get daemonsets -A -o yaml"],
+    );
+    let found = report(&with(start(), &[driver_set()]));
+    says(
+        on_node(&found),
+        codes::DRIVER_POD_MISSING,
+        SET,
+        &["kubectl get pods -n kube-system -o yaml"],
+    );
+}
+
+#[test]
+fn a_daemon_set_that_names_its_driver_only_by_a_path_is_seen() {
+    let digest = "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:0011";
+    let registrar = json!([
+        {"name": "driver", "image": digest},
+        {"name": "registrar", "image": digest,
+         "args": ["--kubelet-registration-path=$(SOCKET)"],
+         "env": [{"name": "FOLDER", "value": r"C:\var\lib\kubelet\plugins\disk.csi.azure.com"},
+                 {"name": "SOCKET", "value": r"$(FOLDER)\csi.sock"}]},
+    ]);
+    let folder = json!([{"name": "p", "hostPath": {"path": r"C:\var\lib\kubelet\Plugins\disk.csi.azure.com\"}}]);
+    let plain = daemon_set("kube-system", "azuredisk-win", digest);
+    for set in [
+        change(plain.clone(), "containers", registrar),
+        change(plain.clone(), "volumes", folder),
+        daemon_set(
+            "kube-system",
+            "azuredisk-win",
+            "x/ose-azure-disk-csi-driver-rhel9@sha256:00",
+        ),
+    ] {
+        let found = live_report(&with(start(), &[set]));
+        says(on_node(&found), codes::DRIVER_POD_MISSING, SET, &[]);
+    }
+    let found = live_report(&with(start(), &[plain]));
+    silent(on_node(&found), codes::DRIVER_POD_MISSING);
+}
+
+#[test]
+fn a_taint_that_is_not_tolerated_comes_with_the_toleration_to_add() {
+    let objects = |taints: &[(&str, &str, &str)], tolerations: Value| {
+        let set = change(driver_set(), "tolerations", tolerations);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "kube-system", "name": "dns",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "dns", "uid": "u", "controller": true}]},
+            "spec": {"nodeName": "linux-1"}});
+        let mut objects = with(start(), &[set, pod]);
+        objects[0] = node("v1.30.4", taints);
+        objects
+    };
+    let os = [("os", "Windows", "NoSchedule")];
+    let wrong = json!([{"key": "node.kubernetes.io/os", "operator": "Exists"}]);
+    let words = [
+        "the taint os=Windows:NoSchedule;",
+        "spec.template.spec.tolerations: {key: os, operator: Exists, effect: NoSchedule}",
+    ];
+    for tolerations in [
+        json!(null),
+        json!([]),
+        wrong,
+        json!([{"key": "os", "value": "windows"}]),
+    ] {
+        let found = report(&objects(&os, tolerations));
+        says(on_node(&found), codes::TAINT_NOT_TOLERATED, SET, &words);
+        silent(on_node(&found), codes::DRIVER_POD_MISSING);
+    }
+    for tolerations in [
+        json!([{"key": "os", "value": "Windows", "effect": ""}]),
+        json!([{"key": "os", "operator": "Exists", "effect": "NoSchedule"}]),
+    ] {
+        let found = report(&objects(&os, tolerations));
+        silent(on_node(&found), codes::TAINT_NOT_TOLERATED);
+        says(
+            on_node(&found),
+            codes::DRIVER_POD_MISSING,
+            SET,
+            &["kubectl describe daemonset -n kube-system azuredisk-win"],
+        );
+    }
+    let two = [
+        ("a", "", "NoExecute"),
+        ("b", "1", "NoSchedule"),
+        ("c", "", "PreferNoSchedule"),
+    ];
+    let found = report(&objects(&two, json!([])));
+    says(
+        on_node(&found),
+        codes::TAINT_NOT_TOLERATED,
+        SET,
+        &["a:NoExecute, b=1:NoSchedule;", "{key: a,", ", {key: b,"],
+    );
+    let pressed = [
+        ("node.kubernetes.io/disk-pressure", "", "NoSchedule"),
+        ("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+    ];
+    silent(
+        on_node(&report(&objects(&pressed, json!([])))),
+        codes::TAINT_NOT_TOLERATED,
+    );
+}
+
+#[test]
+fn a_node_in_trouble_is_mended_not_tolerated() {
+    let set = change(driver_set(), "tolerations", json!([]));
+    let mut objects = with(start(), &[set]);
+    for effect in ["NoSchedule", "NoExecute"] {
+        let key = "node.kubernetes.io/not-ready";
+        objects[0] = node("v1.30.4", &[(key, "", effect)]);
+        let found = live_report(&objects);
+        silent(on_node(&found), codes::TAINT_NOT_TOLERATED);
+        if effect == "NoSchedule" {
+            says(
+                on_node(&found),
+                codes::NODE_NOT_READY,
+                "Node/win-1",
+                &[key, "kubectl describe node win-1"],
+            );
+        } else {
+            silent(on_node(&found), codes::NODE_NOT_READY);
+        }
+    }
+}
+
+#[test]
+fn of_two_daemon_sets_the_one_that_tolerates_is_the_one_that_should_be_there() {
+    let first = change(
+        daemon_set("kube-system", "a-win", IMAGE),
+        "tolerations",
+        json!([]),
+    );
+    let second = daemon_set("kube-system", "b-win", IMAGE);
+    let mut objects = with(start(), &[first, second]);
+    objects[0] = node("v1.30.4", &[("os", "Windows", "NoSchedule")]);
+    let found = live_report(&objects);
+    silent(on_node(&found), codes::TAINT_NOT_TOLERATED);
+    says(
+        on_node(&found),
+        codes::DRIVER_POD_MISSING,
+        "DaemonSet/kube-system/b-win",
+        &["b-win"],
+    );
+}
+
+#[test]
+fn a_pod_that_is_not_ready_says_where_to_look() {
+    let plain = driver_set();
+    let piped = change(driver_set(), "volumes", pipes(&["csi-proxy-disk-v1"]));
+    for (set, reason, has, has_not) in [
+        (
+            &plain,
+            None,
+            "kubectl logs -n kube-system azuredisk-win-x7k2p --all-containers",
+            "(CrashLoop",
+        ),
+        (
+            &plain,
+            Some("CrashLoopBackOff"),
+            "(CrashLoopBackOff); see kubectl logs",
+            "cannot find the file",
+        ),
+        (
+            &piped,
+            Some("CrashLoopBackOff"),
+            "cannot find the file specified\" there means a pipe",
+            "describe",
+        ),
+        (
+            &piped,
+            Some("ImagePullBackOff"),
+            "pull secret",
+            "kubectl logs",
+        ),
+        (
+            &plain,
+            Some("CreateContainerError"),
+            "kubectl describe pod -n kube-system azuredisk-win-x7k2p",
+            "kubectl logs",
+        ),
+    ] {
+        let found = report(&with(
+            start(),
+            &[set.clone(), driver_pod(set, false, reason)],
+        ));
+        says(on_node(&found), codes::DRIVER_POD_NOT_READY, POD, &[has]);
+        let message = &on_node(&found)
+            .iter()
+            .find(|f| f.code == codes::DRIVER_POD_NOT_READY)
+            .unwrap()
+            .message;
+        assert!(!message.contains(has_not), "{message}");
+    }
+    let found = report(&with(
+        start(),
+        &[plain.clone(), driver_pod(&plain, true, None)],
+    ));
+    silent(on_node(&found), codes::DRIVER_POD_NOT_READY);
+}
+
+#[test]
+fn a_linux_daemon_sets_pod_on_windows_is_not_taken_for_the_driver() {
+    let anywhere = change(driver_set(), "nodeSelector", json!(null));
+    let found = report(&with(
+        start(),
+        &[
+            anywhere.clone(),
+            driver_pod(&anywhere, false, Some("ErrImagePull")),
+        ],
+    ));
+    says(
+        on_node(&found),
+        codes::DAEMON_SET_NOT_FOR_WINDOWS,
+        SET,
+        &["kubernetes.io/os: linux"],
+    );
+    says(
+        on_node(&found),
+        codes::DAEMON_SET_MISSING,
+        &format!("CSIDriver/{AZURE_DISK}"),
+        &[],
+    );
+    silent(on_node(&found), codes::DRIVER_POD_NOT_READY);
+    // One with images for both is the driver all the same.
+    let found = report(&with(
+        start(),
+        &[anywhere.clone(), driver_pod(&anywhere, true, None)],
+    ));
+    silent(on_node(&found), codes::DAEMON_SET_NOT_FOR_WINDOWS);
+    says(on_node(&found), codes::DRIVER_NOT_REGISTERED, POD, &[]);
+}
+
+#[test]
+fn a_ready_pod_without_an_entry_is_started_again_unless_the_kubelet_is_too_old() {
+    let objects = |kubelet: &str| {
+        let mut objects = with(
+            start(),
+            &[driver_set(), driver_pod(&driver_set(), true, None)],
+        );
+        objects[0] = node(kubelet, &[]);
+        objects
+    };
+    for kubelet in ["v1.23.10", "v1.24.4+k3s1", "v1.25.0", "v1.34.0"] {
+        let found = report(&objects(kubelet));
+        says(
+            on_node(&found),
+            codes::DRIVER_NOT_REGISTERED,
+            POD,
+            &[
+                "kubectl delete pod -n kube-system azuredisk-win-x7k2p",
+                "--root-dir",
+            ],
+        );
+        silent(on_node(&found), codes::KUBELET_TOO_OLD);
+    }
+    for kubelet in ["v1.22.17", "v1.23.9", "v1.24.3"] {
+        let found = report(&objects(kubelet));
+        says(
+            on_node(&found),
+            codes::KUBELET_TOO_OLD,
+            "Node/win-1",
+            &[kubelet, "1.24.4"],
+        );
+        silent(on_node(&found), codes::DRIVER_NOT_REGISTERED);
+    }
+    let mut alone = objects("v1.30.4");
+    alone[4]["metadata"]["ownerReferences"] = json!(null);
+    says(
+        on_node(&report(&alone)),
+        codes::DRIVER_NOT_REGISTERED,
+        POD,
+        &["nothing makes it anew"],
+    );
+    let mut without = objects("v1.30.4");
+    without.remove(1);
+    let found = report(&without);
+    says(
+        on_node(&found),
+        codes::CSI_NODE_MISSING,
+        "CSINode/win-1",
+        &["kubelet"],
+    );
+    silent(on_node(&found), codes::DRIVER_NOT_REGISTERED);
+}
+
+#[test]
+fn pipes_that_csi_proxy_does_not_offer_are_named() {
+    let status = |missing: &[&str]| {
+        json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsNodeStorage", "metadata": {"name": "win-1"},
+            "spec": {}, "status": {"csiProxy": {"serviceState": "Running", "openPipes": 20, "missingPipes": missing}},
+        })
+    };
+    let mounting = |names: &[&str]| {
+        let mut objects = with(start(), &[change(driver_set(), "volumes", pipes(names))]);
+        objects.push(status(&["csi-proxy-disk-v1", "csi-proxy-smb-v1"]));
+        objects
+    };
+    let known = [
+        "csi-proxy-filesystem-v1",
+        "csi-proxy-volume-v1beta2",
+        "csi-proxy-disk-v1beta2",
+        "csi-proxy-system-v1alpha1",
+    ];
+    silent(
+        on_node(&live_report(&mounting(&known))),
+        codes::PIPE_NOT_OFFERED,
+    );
+    let found = live_report(&mounting(&["csi-proxy-disk-v1", "csi-proxy-filesystem-v1"]));
+    says(
+        on_node(&found),
+        codes::PIPE_NOT_OFFERED,
+        SET,
+        &[r"mounts \\.\pipe\csi-proxy-disk-v1, which csi-proxy here"],
+    );
+    // Files say nothing of what runs at present.
+    silent(
+        on_node(&report(&mounting(&["csi-proxy-disk-v1"]))),
+        codes::PIPE_NOT_OFFERED,
+    );
+    let found = report(&mounting(&[
+        "csi-proxy-disk-v2",
+        "csi-proxy-disk-v3",
+        "csi-proxy-disk-v1",
+    ]));
+    says(
+        on_node(&found),
+        codes::PIPE_NOT_OFFERED,
+        SET,
+        &[r"\\.\pipe\csi-proxy-disk-v2, \\.\pipe\csi-proxy-disk-v3, which no csi-proxy"],
+    );
+}
+
+#[test]
+fn a_host_process_driver_without_pipes_needs_no_csi_proxy() {
+    let set = driver_set();
+    let found = report(&with(start(), &[set.clone(), driver_pod(&set, true, None)]));
+    for code in [
+        codes::PIPE_NOT_OFFERED,
+        codes::CSI_PROXY_UNKNOWN,
+        codes::CSI_PROXY_NOT_READY,
+    ] {
+        silent(on_node(&found), code);
+    }
+    let piped = change(set, "volumes", pipes(&["csi-proxy-disk-v1"]));
+    let objects = with(start(), &[piped.clone(), driver_pod(&piped, true, None)]);
+    says(
+        on_node(&report(&objects)),
+        codes::CSI_PROXY_UNKNOWN,
+        "Node/win-1",
+        &["windowsnodestorage win-1"],
+    );
+    let stopped = json!({
+        "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsNodeStorage", "metadata": {"name": "win-1"},
+        "spec": {}, "status": {"csiProxy": {"serviceState": "Stopped"}},
+    });
+    let found = live_report(&with(objects, &[stopped]));
+    says(
+        on_node(&found),
+        codes::CSI_PROXY_NOT_READY,
+        "Node/win-1",
+        &["Stopped"],
+    );
+}
+
+#[test]
+fn an_entry_that_no_ready_pod_stands_behind_is_stale() {
+    let registered = |more: &[Value]| {
+        let mut objects = with(start(), more);
+        objects[1] = csi_node(&[AZURE_DISK]);
+        objects
+    };
+    let set = driver_set();
+    let pod = |ready| driver_pod(&set, ready, Some("CrashLoopBackOff"));
+    let object = "CSINode/win-1";
+    let found = report(&registered(&[set.clone(), pod(false)]));
+    says(
+        on_node(&found),
+        codes::STALE_ENTRY,
+        object,
+        &["azuredisk-win-x7k2p is not ready (CrashLoopBackOff)"],
+    );
+    let found = live_report(&registered(&[set.clone()]));
+    says(
+        on_node(&found),
+        codes::STALE_ENTRY,
+        object,
+        &["kubectl describe daemonset -n kube-system azuredisk-win"],
+    );
+    let found = live_report(&registered(&[]));
+    says(
+        on_node(&found),
+        codes::STALE_ENTRY,
+        object,
+        &["no DaemonSet", "deploy it"],
+    );
+    silent(
+        on_node(&report(&registered(&[set.clone(), pod(true)]))),
+        codes::STALE_ENTRY,
+    );
+    // What was not given cannot be missed.
+    silent(on_node(&report(&registered(&[]))), codes::STALE_ENTRY);
+    silent(on_node(&report(&registered(&[set]))), codes::STALE_ENTRY);
+    // Nobody needs that one.
+    let mut objects = start();
+    objects[1] = csi_node(&["other.csi.example"]);
+    silent(on_node(&live_report(&objects)), codes::STALE_ENTRY);
+}
