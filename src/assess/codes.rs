@@ -97,6 +97,7 @@ mod tests {
             include_str!("assessment/mod.rs"),
             include_str!("assessment/report.rs"),
             include_str!("causes/mod.rs"),
+            include_str!("causes/no_pod.rs"),
             include_str!("causes/on_node.rs"),
             include_str!("causes/of_driver.rs"),
             include_str!("volumes.rs"),

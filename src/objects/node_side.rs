@@ -73,6 +73,7 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         }
     }
     let mut other_images = Vec::new();
+    let mut is_known = false;
     let init = spec.init_containers.iter().flatten();
     for container in init.chain(spec.containers.iter().flatten()) {
         if let Some(path) = registration_path(container) {
@@ -80,16 +81,17 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         }
         if let Some((repository, tag)) = container.image.as_deref().map(split_image) {
             let mut known = drivers::of_image(repository).peekable();
-            let images = match known.peek() {
-                Some(_) => &mut side.images,
-                None => &mut other_images,
-            };
-            images.extend(versioned(repository, tag));
+            if known.peek().is_some() {
+                is_known = true;
+                side.images.extend(versioned(repository, tag));
+            } else {
+                other_images.extend(versioned(repository, tag));
+            }
             side.names.extend(known.map(Into::into));
         }
     }
     // Whatever else stands beside a driver that is known by its image has versions of its own.
-    if side.images.is_empty() {
+    if !is_known {
         side.images = other_images;
     }
     if side.names.is_empty() && side.csi_proxy_pipes.is_empty() {
@@ -234,6 +236,10 @@ mod tests {
             flag(&["--kubelet-registration-path=$(SOCK)"]),
             json!({"initContainers": [{"command": ["registrar.exe", "--kubelet-registration-path=/x/a.b/csi.sock"]}]}),
             json!({"volumes": [{"name": "plugin-dir", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b\"}}]}),
+            flag(&[
+                "-Command",
+                r"& registrar.exe --v=2 --kubelet-registration-path='C:\kubelet\a.b\csi.sock' --x=1",
+            ]),
         ] {
             assert!(side(spec.clone()).unwrap().names_driver("a.b"), "{spec}");
         }
@@ -244,15 +250,66 @@ mod tests {
     }
 
     #[test]
+    fn variables_are_replaced_as_the_kubelet_does_and_within_bounds() {
+        let expand = |text: &str, variables: &[(&str, &str)]| {
+            let env: Vec<_> = variables
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}))
+                .collect();
+            let flag = format!("--kubelet-registration-path={text}");
+            let container = json!({"args": [flag], "env": env});
+            registration_path(&serde_json::from_value(container).unwrap()).unwrap()
+        };
+        assert_eq!(expand("$(A)/$(B)", &[("A", "a"), ("B", "$(A)b")]), "a/ab");
+        assert_eq!(expand("$(A)", &[("A", "$(B)"), ("B", "b")]), "$(B)");
+        assert_eq!(expand("$(A)", &[("A", "1"), ("A", "2")]), "2");
+        assert_eq!(expand("$(A)$(", &[]), "$(A)$(");
+        let long = "\u{e9}".repeat(1 << 20);
+        let many = "$(A)".repeat(1 << 18);
+        assert_eq!(expand(&many, &[("A", &long)]).len(), LONGEST_VALUE);
+        assert!(expand(&many, &[("A", "")]).len() <= LONGEST_VALUE);
+        let twice: Vec<(String, String)> = (1..80)
+            .map(|n| (format!("V{n}"), format!("$(V{})$(V{})", n - 1, n - 1)))
+            .collect();
+        let mut chain = vec![("V0", "x")];
+        chain.extend(twice.iter().map(|(name, value)| (&**name, &**value)));
+        assert!(expand("$(V79)", &chain).len() <= LONGEST_VALUE);
+    }
+
+    #[test]
+    fn a_known_driver_is_compared_and_not_what_stands_beside_it() {
+        let names = |images: &[&str]| {
+            let containers: Vec<_> = images.iter().map(|image| json!({"image": image})).collect();
+            let volume = json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/a.b"}});
+            let found = side(json!({"containers": containers, "volumes": [volume]})).unwrap();
+            let images = found.images.into_iter();
+            images.map(|image| image.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["x/log:v1.0", "x/smbplugin:v1.2"]), ["smbplugin"]);
+        assert!(names(&["x/log:v1.0", "x/smbplugin@sha256:0"]).is_empty());
+        assert_eq!(
+            names(&["x/log:v1.0", "x/livenessprobe:v2.0", "x/own:1.2"]),
+            ["log", "own"]
+        );
+        let kubelets = json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/kubernetes.io/csi"}});
+        assert_eq!(side(json!({"volumes": [kubelets]})), None);
+    }
+
+    #[test]
     fn only_pipes_of_csi_proxy_count_and_a_plain_pod_is_no_driver() {
         let volume = |path: &str| json!({"name": "v", "hostPath": {"path": path}});
         let found = side(json!({"volumes": [
             volume(r"\\.\pipe\csi-proxy-disk-v1"), volume(r"\\.\pipe\containerd"),
             volume("//./pipe/csi-proxy-filesystem-v1"), volume(r"\\.\pipe\csi-proxy-disk-v1"),
+            volume(r"\\\\.\\pipe\\csi-proxy-smb-v1"), volume(r"C:\pipe\csi-proxy-a"), volume(r".\pipe\csi-proxy-b"),
         ]}));
         assert_eq!(
             found.unwrap().csi_proxy_pipes,
-            ["csi-proxy-disk-v1", "csi-proxy-filesystem-v1"]
+            [
+                "csi-proxy-disk-v1",
+                "csi-proxy-filesystem-v1",
+                "csi-proxy-smb-v1"
+            ]
         );
         assert_eq!(
             side(json!({"volumes": [volume(r"C:\data")], "containers": [{"image": "web:1.2"}]})),

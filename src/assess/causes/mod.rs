@@ -2,12 +2,14 @@
 //!
 //! Each cause is a small function from what is known to a finding; a driver may have several.
 
+mod no_pod;
 mod of_driver;
 mod on_node;
 
 pub use of_driver::of_driver;
 pub use on_node::{stale_entry, why_missing};
 
+use crate::assess::drivers;
 use crate::index::{Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom};
 
 /// The DaemonSets that name a driver.
@@ -95,6 +97,27 @@ pub struct Place<'a> {
     pub csi_node: Option<&'a CsiNode>,
     /// The pods that are bound to it.
     pub pods: &'a [(&'a ObjectKey, &'a Pod)],
+}
+
+impl Place<'_> {
+    /// Whether files were read that have no DaemonSet at all, so that nothing follows from the lack of one.
+    fn has_no_daemon_sets(&self) -> bool {
+        self.cluster.read_from == ReadFrom::Files && self.cluster.owners.daemon_sets.is_empty()
+    }
+}
+
+/// What to do where nothing brings the driver to Windows nodes.
+fn deploy(driver: &str) -> String {
+    match drivers::by_name(driver) {
+        Some(known) => format!(
+            "deploy it (upstream DaemonSet {}, see {})",
+            known.daemon_set, known.home
+        ),
+        None => {
+            "ask its vendor for one, or move the data to a driver that has one, such as smb.csi.k8s.io"
+                .to_owned()
+        }
+    }
 }
 
 /// Whether files that were read have no pod of that namespace, so that nothing follows from the lack of one.

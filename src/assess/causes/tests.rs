@@ -1,5 +1,6 @@
 //! Every finding on drivers, out of objects as Kubernetes writes them.
 
+mod no_pod;
 mod of_driver;
 mod on_node;
 mod others;
