@@ -120,8 +120,8 @@ fn driver_set() -> Value {
     daemon_set("kube-system", "azuredisk-win", IMAGE)
 }
 
-/// The pod of that DaemonSet on the node: its containers have no image that says a thing, as with a digest.
-fn pod_of(set: &Value, ready: bool, waits_for: Option<&str>) -> Value {
+/// The pod of that DaemonSet on the node.
+fn driver_pod(set: &Value, ready: bool, waits_for: Option<&str>) -> Value {
     let state = match waits_for {
         Some(reason) => json!({"waiting": {"reason": reason}}),
         None => json!({"running": {}}),
@@ -138,7 +138,7 @@ fn pod_of(set: &Value, ready: bool, waits_for: Option<&str>) -> Value {
         },
         "spec": {
             "nodeName": "win-1",
-            "containers": [{"name": "driver", "image": "quay.io/x@sha256:00"}],
+            "containers": set["spec"]["template"]["spec"]["containers"],
             "volumes": set["spec"]["template"]["spec"]["volumes"],
         },
         "status": {
@@ -147,13 +147,6 @@ fn pod_of(set: &Value, ready: bool, waits_for: Option<&str>) -> Value {
             "containerStatuses": [{"name": "driver", "state": state}],
         },
     })
-}
-
-/// The same, but as a driver by itself, so that its readiness is kept.
-fn driver_pod(set: &Value, ready: bool, waits_for: Option<&str>) -> Value {
-    let mut pod = pod_of(set, ready, waits_for);
-    pod["spec"]["containers"] = set["spec"]["template"]["spec"]["containers"].clone();
-    pod
 }
 
 fn pipes(names: &[&str]) -> Value {

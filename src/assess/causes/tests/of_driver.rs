@@ -205,3 +205,20 @@ fn the_vsphere_switch_counts_where_the_driver_reads_it() {
         codes::FEATURE_SWITCH_OFF,
     );
 }
+
+#[test]
+fn of_a_mirrored_vsphere_driver_only_its_own_image_tells_its_age() {
+    for (tag, is_off) in [("v3.3.0", false), ("v3.0.1", true)] {
+        let containers = json!([
+            {"image": format!("mirror.example/storage/driver:{tag}"),
+             "args": [r"--kubelet-registration-path=C:\var\lib\kubelet\plugins\csi.vsphere.vmware.com\csi.sock"]},
+            {"image": "mirror.example/fluent-bit:1.9.0"},
+        ]);
+        let set = change(vsphere_set(""), "containers", containers);
+        let found = switch_findings(&[set, switches("vmware-system-csi", &json!({}))]);
+        let is_found = found
+            .iter()
+            .any(|finding| finding.code == codes::FEATURE_SWITCH_OFF);
+        assert_eq!(is_found, is_off, "{tag}");
+    }
+}

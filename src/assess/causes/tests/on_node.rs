@@ -213,7 +213,7 @@ fn a_host_process_driver_without_pipes_needs_no_csi_proxy() {
     );
     let stopped = json!({
         "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsNodeStorage", "metadata": {"name": "win-1"},
-        "spec": {}, "status": {"csiProxy": {"serviceState": "Stopped"}},
+        "spec": {}, "status": {"csiProxy": {"serviceState": "Stopped", "openPipes": 20}},
     });
     let found = live_report(&with(objects, &[stopped]));
     says(
@@ -262,6 +262,13 @@ fn an_entry_that_no_ready_pod_stands_behind_is_stale() {
     // What was not given cannot be missed.
     silent(on_node(&report(&registered(&[]))), codes::STALE_ENTRY);
     silent(on_node(&report(&registered(&[set]))), codes::STALE_ENTRY);
+    // A driver that only CSI volumes need is not missed where none of them is used.
+    let mut unbound = user("csi", json!({"driver": AZURE_DISK}));
+    unbound["spec"]["nodeName"] = json!(null);
+    unbound["spec"]["os"] = json!({"name": "windows"});
+    let found = live_report(&[node("v1.30.4", &[]), csi_node(&[]), unbound]);
+    assert_eq!(found.drivers[0].name, AZURE_DISK);
+    silent(on_node(&found), codes::STALE_ENTRY);
     // Nobody needs that one.
     let mut objects = start();
     objects[1] = csi_node(&["other.csi.example"]);
