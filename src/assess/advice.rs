@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use crate::assess::codes;
 use crate::assess::plugins::Plugin;
 use crate::assess::report::Finding;
 use crate::assess::versions;
@@ -36,31 +37,33 @@ pub fn recommend(plugin: &Plugin, kubernetes_version: &str) -> Option<Finding> {
     let is_vsphere = *name == VSPHERE_PLUGIN;
     let (code, mut message) = if minor >= *removed_in {
         (
-            "PluginRemoved",
+            codes::PLUGIN_REMOVED,
             format!(
                 "{version} has no in-tree plugin {name} any more: its volumes work on a Windows node only where \
-                 {driver} is registered. Deploy the driver on every Windows node."
+                 {driver} is registered. See that the driver is on every Windows node."
             ),
         )
     } else if is_vsphere && minor == *csi_from {
         (
-            "CSIOptIn",
+            codes::CSI_OPT_IN,
             format!(
-                "at {version} a cluster that was installed with it uses {driver}, and one that was upgraded to it has \
-                 to opt in. Deploy the driver on every Windows node before you do."
+                "at {version} volumes of {name} are redirected to {driver}; only an OpenShift cluster that was upgraded \
+                 to it has to opt in. Deploy the driver on every Windows node first, then opt in (oc patch storage \
+                 cluster --type merge -p '{{\"spec\":{{\"vsphereStorageDriver\":\"CSIWithMigrationDriver\"}}}}')."
             ),
         )
     } else if minor >= *csi_from {
         (
-            "CSIRecommended",
+            codes::CSI_RECOMMENDED,
             format!(
-                "at {version} use {driver} for volumes of {name}: the plugin goes with {}.",
+                "at {version} use {driver} for volumes of {name}: the plugin is gone from {}. Have the driver on every \
+                 Windows node before you upgrade to that.",
                 named(*removed_in)
             ),
         )
     } else {
         (
-            "InTreeRecommended",
+            codes::IN_TREE_RECOMMENDED,
             format!(
                 "at {version} stay with the in-tree plugin {name}; {driver} is for {} and later. Deploy it before you \
                  upgrade to that.",
@@ -98,12 +101,14 @@ pub fn move_data(cluster: &Cluster, workload: &WorkloadKey, volume: &Resolved) -
             format!("volume {} of {workload}", volume.volume),
         ),
     };
+    let removed_in = plugin.removed_in;
     let mut message = format!(
-        "no CSI driver takes over from {} (gone from Kubernetes 1.{}), so the data of the {old} has to move while the \
-         plugin still works: make a new claim with the class of a CSI driver, copy from within a Windows pod that \
-         mounts both, then let the workload use the new claim. pv-migrate copies in Linux pods and cannot mount NTFS; \
-         a VolumeSnapshot needs a CSI driver on the old volume, which there is not.",
-        plugin.name, plugin.removed_in
+        "no CSI driver takes over from {} (gone from Kubernetes 1.{removed_in}), and Windows nodes never could mount it, \
+         so the data of the {old} has to move: make a new claim with the class of a driver that Linux and Windows \
+         share, such as smb.csi.k8s.io; copy in a Linux pod that mounts both, as pv-migrate does (it cannot mount NTFS), \
+         on a node with a kubelet before 1.{removed_in}; then let the workload use the new claim. A VolumeSnapshot needs \
+         a CSI driver on the old volume, which there is not.",
+        plugin.name
     );
     let lost_with_claim = volume
         .persistent_volume
@@ -115,10 +120,11 @@ pub fn move_data(cluster: &Cluster, workload: &WorkloadKey, volume: &Resolved) -
         let _ = write!(
             message,
             " Warning: PersistentVolume {name} has the reclaim policy Delete: its data is lost when the claim is \
-             deleted. Set Retain first."
+             deleted. Keep it first: kubectl patch pv {name} -p \
+             '{{\"spec\":{{\"persistentVolumeReclaimPolicy\":\"Retain\"}}}}'"
         );
     }
-    Some(Finding::new("DataMustMove", object, message))
+    Some(Finding::new(codes::DATA_MUST_MOVE, object, message))
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ pub struct WindowsDriver {
     pub name: &'static str,
     /// The DaemonSet in its own manifests, as `namespace/name`.
     pub daemon_set: &'static str,
-    /// How the repositories of its image end.
+    /// Where those manifests are.
+    pub home: &'static str,
+    /// How the repositories of its image end: upstream's, then OpenShift's.
     images: &'static [&'static str],
 }
 
@@ -18,34 +20,44 @@ pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = [
     WindowsDriver {
         name: VSPHERE,
         daemon_set: "vmware-system-csi/vsphere-csi-node-windows",
+        home: "https://github.com/kubernetes-sigs/vsphere-csi-driver",
         images: &[
             "csi-vsphere/driver",
             "cloud-provider-vsphere/csi/release/driver",
+            "vmware-vsphere-csi-driver",
         ],
     },
     WindowsDriver {
         name: "smb.csi.k8s.io",
         daemon_set: "kube-system/csi-smb-node-win",
-        images: &["smbplugin"],
+        home: "https://github.com/kubernetes-csi/csi-driver-smb",
+        images: &["smbplugin", "smb-csi-driver"],
     },
     WindowsDriver {
         name: "disk.csi.azure.com",
         daemon_set: "kube-system/csi-azuredisk-node-win",
-        images: &["azuredisk-csi"],
+        home: "https://github.com/kubernetes-sigs/azuredisk-csi-driver",
+        images: &["azuredisk-csi", "azure-disk-csi-driver"],
     },
     WindowsDriver {
         name: "file.csi.azure.com",
         daemon_set: "kube-system/csi-azurefile-node-win",
-        images: &["azurefile-csi"],
+        home: "https://github.com/kubernetes-sigs/azurefile-csi-driver",
+        images: &["azurefile-csi", "azure-file-csi-driver"],
     },
     WindowsDriver {
         name: "pd.csi.storage.gke.io",
         daemon_set: "gce-pd-csi-driver/csi-gce-pd-node-win",
-        images: &["gcp-compute-persistent-disk-csi-driver"],
+        home: "https://github.com/kubernetes-sigs/gcp-compute-persistent-disk-csi-driver",
+        images: &[
+            "gcp-compute-persistent-disk-csi-driver",
+            "gcp-pd-csi-driver",
+        ],
     },
     WindowsDriver {
         name: "ebs.csi.aws.com",
         daemon_set: "kube-system/ebs-csi-node-windows",
+        home: "https://github.com/kubernetes-sigs/aws-ebs-csi-driver",
         images: &["aws-ebs-csi-driver"],
     },
 ];
@@ -54,7 +66,17 @@ pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = [
 pub const VSPHERE: &str = "csi.vsphere.vmware.com";
 
 /// Containers that stand beside every driver and have versions of their own.
-const SIDECARS: [&str; 3] = ["csi-node-driver-registrar", "livenessprobe", "csi-proxy"];
+const SIDECARS: [&str; 6] = [
+    "csi-node-driver-registrar",
+    "csi-livenessprobe",
+    "livenessprobe",
+    "csi-proxy",
+    "csi-provisioner",
+    "kube-rbac-proxy",
+];
+/// What OpenShift puts before and, with a number, behind the names of its images.
+const OPENSHIFT_PREFIX: &str = "ose-";
+const OPENSHIFT_SUFFIX: &str = "-rhel";
 
 /// What is known of that driver.
 #[must_use]
@@ -64,9 +86,11 @@ pub fn by_name(name: &str) -> Option<&'static WindowsDriver> {
 
 /// The drivers whose image is in that repository.
 pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> {
+    let repository = without_release(repository);
     let is_in = move |image: &&str| {
         repository
             .strip_suffix(*image)
+            .map(|rest| rest.strip_suffix(OPENSHIFT_PREFIX).unwrap_or(rest))
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
     };
     WINDOWS_DRIVERS
@@ -75,10 +99,29 @@ pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> {
         .map(|driver| driver.name)
 }
 
-/// Whether the last part of an image's name is that of a usual sidecar.
+/// The last part of an image's repository, without what OpenShift puts around it.
 #[must_use]
-pub fn is_sidecar(image: &str) -> bool {
-    SIDECARS.contains(&image)
+pub fn image_name(repository: &str) -> &str {
+    let repository = without_release(repository);
+    let name = repository.rsplit('/').next().unwrap_or(repository);
+    name.strip_prefix(OPENSHIFT_PREFIX).unwrap_or(name)
+}
+
+fn without_release(repository: &str) -> &str {
+    match repository.rsplit_once(OPENSHIFT_SUFFIX) {
+        Some((name, release))
+            if !release.is_empty() && release.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            name
+        }
+        _ => repository,
+    }
+}
+
+/// Whether an image of [that name](image_name) is a usual sidecar.
+#[must_use]
+pub fn is_sidecar(name: &str) -> bool {
+    SIDECARS.contains(&name)
 }
 
 #[cfg(test)]
@@ -92,5 +135,12 @@ mod tests {
         assert_eq!(of("smbplugin"), ["smb.csi.k8s.io"]);
         assert!(of("example.com/notsmbplugin").is_empty());
         assert!(of("example.com/driver").is_empty());
+        let openshift = "registry.redhat.io/openshift4/ose-azure-disk-csi-driver-rhel9";
+        assert_eq!(of(openshift), ["disk.csi.azure.com"]);
+        assert_eq!(of("ose-vmware-vsphere-csi-driver"), [VSPHERE]);
+        assert!(of("openshift4/ose-azure-disk-csi-driver-operator-rhel9").is_empty());
+        assert!(of("openshift4/ose-azure-disk-csi-driver-rhel").is_empty());
+        assert!(of("quay.io/openshift-release-dev/ocp-v4.0-art-dev").is_empty());
+        assert!(is_sidecar(image_name("x/ose-csi-livenessprobe-rhel9")));
     }
 }

@@ -3,6 +3,7 @@
 mod advice;
 mod assessment;
 mod causes;
+pub mod codes;
 pub mod drivers;
 pub mod plugins;
 pub mod report;

@@ -1,6 +1,7 @@
 //! From a Windows workload's volumes to the drivers that they need.
 
 use crate::assess::assessment::Dependency;
+use crate::assess::codes;
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
 use crate::index::{
@@ -121,7 +122,7 @@ impl Resolver<'_> {
         match claim {
             Some(claim) => self.claim(volume, Some(&key), claim),
             None => self.find(
-                "PersistentVolumeClaimNotFound",
+                codes::PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
                 format!("PersistentVolumeClaim/{key}"),
                 format!(
                     "{} uses the claim {name} in its volume {volume}, but there is no such claim; create it or remove \
@@ -183,7 +184,7 @@ impl Resolver<'_> {
         let Some(persistent_volume) = self.lookup.cluster.volumes.get(name) else {
             let subject = self.claim_name(key);
             return self.find(
-                "PersistentVolumeNotFound",
+                codes::PERSISTENT_VOLUME_NOT_FOUND,
                 subject.clone(),
                 format!(
                     "{subject} is bound to the PersistentVolume {name}, but there is no such volume; its data is out \
@@ -249,7 +250,7 @@ impl Resolver<'_> {
         }
         let subject = self.claim_name(key);
         self.find(
-            "StorageClassNotFound",
+            codes::STORAGE_CLASS_NOT_FOUND,
             format!("StorageClass/{name}"),
             format!(
                 "{subject} asks for the StorageClass {name}, but there is no such class; create it, or make the claim \

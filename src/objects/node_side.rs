@@ -8,8 +8,12 @@ use crate::objects::pod::PodSpec;
 
 const REGISTRATION_FLAG: &str = "kubelet-registration-path";
 const PLUGINS_FOLDER: &str = "plugins";
-const PIPE_PREFIXES: [&str; 2] = [r"\\.\pipe\", "//./pipe/"];
+/// A folder among those of the drivers that is the kubelet's own.
+const KUBELETS_FOLDER: &str = "kubernetes.io";
 const CSI_PROXY_PREFIX: &str = "csi-proxy-";
+/// How much a value with variables in it may become: anyone who may make a pod writes them.
+const LONGEST_VALUE: usize = 4096;
+const MOST_VARIABLES: usize = 64;
 
 /// A container, as far as it shows a driver.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -61,22 +65,34 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
             continue;
         }
         let mut parts = parts(&host_path.path);
-        if parts.any(|part| part == PLUGINS_FOLDER)
+        if parts.any(|part| part.eq_ignore_ascii_case(PLUGINS_FOLDER))
             && let Some(driver) = parts.next()
+            && driver != KUBELETS_FOLDER
         {
             side.names.insert(driver.into());
         }
     }
+    let mut other_images = Vec::new();
+    let mut is_known = false;
     let init = spec.init_containers.iter().flatten();
     for container in init.chain(spec.containers.iter().flatten()) {
         if let Some(path) = registration_path(container) {
             side.names.extend(parts(&path).map(Into::into));
         }
         if let Some((repository, tag)) = container.image.as_deref().map(split_image) {
-            side.names
-                .extend(drivers::of_image(repository).map(Into::into));
-            side.images.extend(versioned(repository, tag));
+            let mut known = drivers::of_image(repository).peekable();
+            if known.peek().is_some() {
+                is_known = true;
+                side.images.extend(versioned(repository, tag));
+            } else {
+                other_images.extend(versioned(repository, tag));
+            }
+            side.names.extend(known.map(Into::into));
         }
+    }
+    // Whatever else stands beside a driver that is known by its image has versions of its own.
+    if !is_known {
+        side.images = other_images;
     }
     if side.names.is_empty() && side.csi_proxy_pipes.is_empty() {
         return None;
@@ -89,10 +105,16 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
 }
 
 fn csi_proxy_pipe(path: &str) -> Option<&str> {
-    let pipe = PIPE_PREFIXES
-        .into_iter()
-        .find_map(|prefix| path.strip_prefix(prefix))?;
-    pipe.starts_with(CSI_PROXY_PREFIX).then_some(pipe)
+    if !path.starts_with(r"\\") && !path.starts_with("//") {
+        return None;
+    }
+    let mut parts = parts(path);
+    let is_pipe = parts.next() == Some(".")
+        && parts
+            .next()
+            .is_some_and(|part| part.eq_ignore_ascii_case("pipe"));
+    let name = parts.next().filter(|_| is_pipe)?;
+    (name.starts_with(CSI_PROXY_PREFIX) && parts.next().is_none()).then_some(name)
 }
 
 /// The parts of a path in either of the two notations, with separators doubled or not.
@@ -100,33 +122,68 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split(['\\', '/']).filter(|part| !part.is_empty())
 }
 
-/// What the registrar tells the kubelet: the value of its flag, `--flag=value` or `--flag value`.
+/// What the registrar tells the kubelet: the value of its flag, `--flag=value` or `--flag value`, as words of their own
+/// or within the line of a shell.
 fn registration_path(container: &Container) -> Option<String> {
     let command = container.command.iter().flatten();
     let mut words = command.chain(container.args.iter().flatten());
     while let Some(word) = words.next() {
-        let Some(rest) = word.trim_start_matches('-').strip_prefix(REGISTRATION_FLAG) else {
+        let Some((before, rest)) = word.split_once(REGISTRATION_FLAG) else {
             continue;
         };
-        let value = match rest.strip_prefix('=') {
-            Some(value) => value,
-            None if rest.is_empty() => words.next()?,
+        let is_all = before.bytes().all(|byte| byte == b'-');
+        let value = match rest.strip_prefix(['=', ' ']) {
+            Some(value) if is_all => value,
+            Some(value) => value.split_whitespace().next().unwrap_or_default(),
+            None if rest.is_empty() && is_all => words.next()?,
             None => continue,
         };
-        return Some(expand(value, container));
+        let value = value.trim_matches(['"', '\'']);
+        let variables = container.env.as_deref().unwrap_or_default();
+        let mut expansion = Expansion::default();
+        expansion.add(value, variables);
+        return Some(expansion.text);
     }
     None
 }
 
-/// Replaces `$(NAME)` by the container's variables, as the kubelet does.
-fn expand(text: &str, container: &Container) -> String {
-    let mut expanded = text.to_owned();
-    for variable in container.env.iter().flatten() {
-        if let Some(value) = &variable.value {
-            expanded = expanded.replace(&format!("$({})", variable.name), value);
+/// Text in which `$(NAME)` has been replaced by the container's variables, as the kubelet does, up to a limit.
+#[derive(Default)]
+struct Expansion {
+    text: String,
+    replaced: usize,
+}
+
+impl Expansion {
+    /// A variable's value may have those in it that stand before it.
+    fn add(&mut self, mut text: &str, variables: &[Variable]) {
+        while let Some((before, rest)) = text.split_once("$(")
+            && let Some((name, after)) = rest.split_once(')')
+        {
+            self.push(before);
+            if self.replaced == MOST_VARIABLES || self.text.len() == LONGEST_VALUE {
+                return;
+            }
+            self.replaced += 1;
+            // Of two of one name the later counts.
+            let found = variables.iter().rposition(|variable| variable.name == name);
+            let value = found.and_then(|place| Some((place, variables[place].value.as_ref()?)));
+            match value {
+                Some((place, value)) => self.add(value, &variables[..place]),
+                None => self.push(&format!("$({name})")),
+            }
+            text = after;
         }
+        self.push(text);
     }
-    expanded
+
+    fn push(&mut self, text: &str) {
+        let mut end = text.len().min(LONGEST_VALUE - self.text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.text.push_str(&text[..end]);
+    }
 }
 
 /// Repository and tag of an image; a digest is left out.
@@ -140,20 +197,18 @@ fn split_image(image: &str) -> (&str, &str) {
 }
 
 fn versioned(repository: &str, tag: &str) -> Option<Image> {
-    let name = repository.rsplit('/').next().unwrap_or(repository);
+    let name = drivers::image_name(repository);
     if drivers::is_sidecar(name) {
         return None;
     }
-    let mut numbers = tag
-        .trim_start_matches('v')
-        .splitn(3, |letter: char| !letter.is_ascii_digit())
-        .map(str::parse::<u64>);
-    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
-        return None;
-    };
+    let (major, rest) = tag.trim_start_matches('v').split_once('.')?;
+    let minor = rest
+        .split(|letter: char| !letter.is_ascii_digit())
+        .next()
+        .unwrap_or_default();
     Some(Image {
         name: name.to_owned(),
-        version: (major, minor),
+        version: (major.parse().ok()?, minor.parse().ok()?),
         tag: tag.to_owned(),
     })
 }
@@ -181,6 +236,10 @@ mod tests {
             flag(&["--kubelet-registration-path=$(SOCK)"]),
             json!({"initContainers": [{"command": ["registrar.exe", "--kubelet-registration-path=/x/a.b/csi.sock"]}]}),
             json!({"volumes": [{"name": "plugin-dir", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b\"}}]}),
+            flag(&[
+                "-Command",
+                r"& registrar.exe --v=2 --kubelet-registration-path='C:\kubelet\a.b\csi.sock' --x=1",
+            ]),
         ] {
             assert!(side(spec.clone()).unwrap().names_driver("a.b"), "{spec}");
         }
@@ -191,15 +250,66 @@ mod tests {
     }
 
     #[test]
+    fn variables_are_replaced_as_the_kubelet_does_and_within_bounds() {
+        let expand = |text: &str, variables: &[(&str, &str)]| {
+            let env: Vec<_> = variables
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}))
+                .collect();
+            let flag = format!("--kubelet-registration-path={text}");
+            let container = json!({"args": [flag], "env": env});
+            registration_path(&serde_json::from_value(container).unwrap()).unwrap()
+        };
+        assert_eq!(expand("$(A)/$(B)", &[("A", "a"), ("B", "$(A)b")]), "a/ab");
+        assert_eq!(expand("$(A)", &[("A", "$(B)"), ("B", "b")]), "$(B)");
+        assert_eq!(expand("$(A)", &[("A", "1"), ("A", "2")]), "2");
+        assert_eq!(expand("$(A)$(", &[]), "$(A)$(");
+        let long = "\u{e9}".repeat(1 << 20);
+        let many = "$(A)".repeat(1 << 18);
+        assert_eq!(expand(&many, &[("A", &long)]).len(), LONGEST_VALUE);
+        assert!(expand(&many, &[("A", "")]).len() <= LONGEST_VALUE);
+        let twice: Vec<(String, String)> = (1..80)
+            .map(|n| (format!("V{n}"), format!("$(V{})$(V{})", n - 1, n - 1)))
+            .collect();
+        let mut chain = vec![("V0", "x")];
+        chain.extend(twice.iter().map(|(name, value)| (&**name, &**value)));
+        assert!(expand("$(V79)", &chain).len() <= LONGEST_VALUE);
+    }
+
+    #[test]
+    fn a_known_driver_is_compared_and_not_what_stands_beside_it() {
+        let names = |images: &[&str]| {
+            let containers: Vec<_> = images.iter().map(|image| json!({"image": image})).collect();
+            let volume = json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/a.b"}});
+            let found = side(json!({"containers": containers, "volumes": [volume]})).unwrap();
+            let images = found.images.into_iter();
+            images.map(|image| image.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["x/log:v1.0", "x/smbplugin:v1.2"]), ["smbplugin"]);
+        assert!(names(&["x/log:v1.0", "x/smbplugin@sha256:0"]).is_empty());
+        assert_eq!(
+            names(&["x/log:v1.0", "x/livenessprobe:v2.0", "x/own:1.2"]),
+            ["log", "own"]
+        );
+        let kubelets = json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins/kubernetes.io/csi"}});
+        assert_eq!(side(json!({"volumes": [kubelets]})), None);
+    }
+
+    #[test]
     fn only_pipes_of_csi_proxy_count_and_a_plain_pod_is_no_driver() {
         let volume = |path: &str| json!({"name": "v", "hostPath": {"path": path}});
         let found = side(json!({"volumes": [
             volume(r"\\.\pipe\csi-proxy-disk-v1"), volume(r"\\.\pipe\containerd"),
             volume("//./pipe/csi-proxy-filesystem-v1"), volume(r"\\.\pipe\csi-proxy-disk-v1"),
+            volume(r"\\\\.\\pipe\\csi-proxy-smb-v1"), volume(r"C:\pipe\csi-proxy-a"), volume(r".\pipe\csi-proxy-b"),
         ]}));
         assert_eq!(
             found.unwrap().csi_proxy_pipes,
-            ["csi-proxy-disk-v1", "csi-proxy-filesystem-v1"]
+            [
+                "csi-proxy-disk-v1",
+                "csi-proxy-filesystem-v1",
+                "csi-proxy-smb-v1"
+            ]
         );
         assert_eq!(
             side(json!({"volumes": [volume(r"C:\data")], "containers": [{"image": "web:1.2"}]})),

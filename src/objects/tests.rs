@@ -1,1 +1,206 @@
+//! Decoding: what is read, what is passed over, and what is an error.
 
+mod fields;
+
+use serde_json::{Value, json};
+
+use crate::index::{Cluster, ObjectKey, Pod, PodVolumeSource, VolumeType};
+use crate::objects::{FieldError, Loader, is_used};
+
+fn load(objects: &[Value]) -> Result<Cluster, FieldError> {
+    let mut loader = Loader::default();
+    for object in objects {
+        let text = |field: &str| object[field].as_str().unwrap();
+        loader.put(text("apiVersion"), text("kind"), object.clone())?;
+    }
+    Ok(loader.finish())
+}
+
+fn object(api_version: &str, kind: &str, rest: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": api_version, "kind": kind, "metadata": {"namespace": "shop", "name": "x", "uid": "u"},
+    });
+    let Value::Object(rest) = rest else {
+        panic!("{rest} is no object");
+    };
+    object.as_object_mut().unwrap().extend(rest);
+    object
+}
+
+fn pod(spec: &Value) -> Value {
+    object("v1", "Pod", json!({"spec": spec}))
+}
+
+fn daemon_set(spec: &Value) -> Value {
+    object(
+        "apps/v1",
+        "DaemonSet",
+        json!({"spec": {"template": {"spec": spec}}}),
+    )
+}
+
+fn pod_row(spec: &Value) -> Option<Pod> {
+    let cluster = load(&[pod(spec)]).unwrap();
+    cluster.pods.get(&ObjectKey::new("shop", "x")).cloned()
+}
+
+fn volume_row(spec: &Value) -> Option<VolumeType> {
+    let cluster = load(&[object("v1", "PersistentVolume", json!({"spec": spec}))]).unwrap();
+    cluster.volumes.get("x").unwrap().source.clone()
+}
+
+#[test]
+fn every_in_tree_field_is_read_in_pods_and_volumes_and_a_null_one_is_not_set() {
+    for plugin in &crate::assess::plugins::PLUGINS {
+        let expected = VolumeType::InTree(plugin);
+        let mut volume = json!({"name": "data"});
+        volume[plugin.field] = json!({"some": {"thing": [1]}});
+        let row = pod_row(&json!({"volumes": [volume]})).unwrap();
+        assert_eq!(
+            row.volumes[0].source,
+            PodVolumeSource::Inline(expected.clone())
+        );
+        assert_eq!(volume_row(&json!({plugin.field: {}})), Some(expected));
+        volume[plugin.field] = Value::Null;
+        assert_eq!(
+            pod_row(&json!({"volumes": [volume]})),
+            None,
+            "{}",
+            plugin.name
+        );
+    }
+    for field in [
+        "nfs",
+        "iscsi",
+        "fc",
+        "hostPath",
+        "local",
+        "flexVolume",
+        "emptyDir",
+    ] {
+        assert_eq!(volume_row(&json!({field: {"path": "/x"}})), None, "{field}");
+        assert_eq!(
+            pod_row(&json!({"volumes": [{"name": "data", field: {"path": "/x"}}]})),
+            None,
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn a_volume_with_a_drivers_name_is_not_in_tree_whatever_stands_beside_it() {
+    let csi = VolumeType::Csi("a.b".into());
+    let both =
+        json!({"azureDisk": {"diskName": "d"}, "csi": {"driver": "a.b", "volumeHandle": "h"}});
+    assert_eq!(volume_row(&both), Some(csi.clone()));
+    let volume = json!({"name": "data", "csi": {"driver": "a.b"}, "azureDisk": {}});
+    assert_eq!(
+        pod_row(&json!({"volumes": [volume]})).unwrap().volumes[0].source,
+        PodVolumeSource::Inline(csi)
+    );
+    let claimed =
+        json!({"name": "data", "persistentVolumeClaim": {"claimName": "c"}, "azureDisk": {}});
+    assert_eq!(
+        pod_row(&json!({"volumes": [claimed]})).unwrap().volumes[0].source,
+        PodVolumeSource::Claim("c".into())
+    );
+}
+
+#[test]
+fn init_containers_show_a_driver_too() {
+    let init = json!({"initContainers": [{"args": ["--kubelet-registration-path=/var/lib/kubelet/plugins/a.b/csi.sock"]}]});
+    assert!(
+        pod_row(&init)
+            .unwrap()
+            .driver
+            .unwrap()
+            .names
+            .contains("a.b")
+    );
+    let cluster = load(&[daemon_set(&init)]).unwrap();
+    let owner = cluster
+        .owners
+        .daemon_sets
+        .get(&ObjectKey::new("shop", "x"))
+        .unwrap();
+    assert!(owner.node_side.as_ref().unwrap().names_driver("a.b"));
+    // A Deployment is no node side, whatever it runs.
+    let deployment = object(
+        "apps/v1",
+        "Deployment",
+        json!({"spec": {"template": {"spec": init}}}),
+    );
+    let cluster = load(&[deployment]).unwrap();
+    assert_eq!(
+        cluster
+            .owners
+            .deployments
+            .get(&ObjectKey::new("shop", "x"))
+            .unwrap()
+            .node_side,
+        None
+    );
+}
+
+#[test]
+fn a_drivers_pod_is_ready_by_its_condition_and_its_trouble_is_the_first_that_counts() {
+    let driver = |status: Value| {
+        let spec = json!({"containers": [{"image": "x/smbplugin:v1.17.0"}]});
+        let cluster =
+            load(&[object("v1", "Pod", json!({"spec": spec, "status": status}))]).unwrap();
+        cluster
+            .pods
+            .get(&ObjectKey::new("shop", "x"))
+            .and_then(|pod| pod.driver.clone())
+    };
+    let ready = |status: &str| json!({"conditions": [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": status}]});
+    assert!(driver(ready("True")).unwrap().ready);
+    assert!(!driver(ready("False")).unwrap().ready);
+    assert!(!driver(json!({"phase": "Running"})).unwrap().ready);
+    assert_eq!(driver(json!({"phase": "Failed"})), None);
+    let troubled = driver(json!({
+        "initContainerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}],
+        "containerStatuses": [{"state": {"running": {}}}, {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }));
+    assert_eq!(
+        troubled.unwrap().trouble.as_deref(),
+        Some("CrashLoopBackOff")
+    );
+}
+
+#[test]
+fn kinds_of_other_groups_and_other_config_maps_are_passed_over() {
+    assert!(is_used("extensions/v1beta1", "DaemonSet"));
+    assert!(!is_used("example.com/v1", "DaemonSet"));
+    assert!(!is_used("v1", "DaemonSet"));
+    assert!(!is_used("v1", "Service"));
+    let map = object("v1", "ConfigMap", json!({"data": {"a": 1}}));
+    assert!(load(&[map]).unwrap().feature_switches.is_empty());
+}
+
+#[test]
+fn of_an_object_that_comes_twice_the_newer_counts() {
+    let node = |version: Value, kubelet: &str| {
+        object(
+            "v1",
+            "Node",
+            json!({
+                "metadata": {"name": "x", "resourceVersion": version}, "status": {"nodeInfo": {"kubeletVersion": kubelet}},
+            }),
+        )
+    };
+    for (first, second, wins) in [
+        (json!("9"), json!("10"), "second"),
+        (json!("10"), json!("9"), "first"),
+        (json!("10"), json!(null), "second"),
+        (json!("a"), json!("9"), "second"),
+    ] {
+        let cluster =
+            load(&[node(first.clone(), "first"), node(second.clone(), "second")]).unwrap();
+        assert_eq!(
+            cluster.nodes.get("x").unwrap().kubelet_version,
+            wins,
+            "{first} {second}"
+        );
+    }
+}

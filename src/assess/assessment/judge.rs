@@ -3,6 +3,7 @@
 use crate::assess::assessment::needs::Uses;
 use crate::assess::assessment::ownership::Controlled;
 use crate::assess::assessment::{Assessment, Dependency, Entry, NodeKind};
+use crate::assess::codes;
 use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolution};
 use crate::index::{Cluster, Name, Owner, Pod, WindowsRequest, WorkloadKey};
@@ -47,7 +48,7 @@ impl Assessment {
         let controlled = self.ownership.controlled(key);
         if controlled == Controlled::WithoutEnd {
             entry.findings.push(Finding::new(
-                "OwnerCircle",
+                codes::OWNER_CIRCLE,
                 key.to_string(),
                 format!(
                     "the controllers of {key} control each other in a circle, or their chain is too long; it is judged on \

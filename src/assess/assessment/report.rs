@@ -11,7 +11,7 @@ use crate::assess::report::{
 };
 use crate::assess::verdict::list;
 use crate::assess::volumes::Resolved;
-use crate::assess::{advice, plugins, versions};
+use crate::assess::{advice, codes, plugins, versions};
 use crate::index::{Cluster, Name, Node, ObjectKey, Pod, ReadFrom, WorkloadKey};
 
 impl Assessment {
@@ -91,11 +91,11 @@ impl Assessment {
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
         let is_down = csi_proxy
             .as_ref()
-            .is_some_and(|finding| finding.code == CSI_PROXY_NOT_READY);
+            .is_some_and(|finding| finding.code == codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
         if csi_node.is_none() {
             findings.push(Finding::new(
-                "CSINodeMissing",
+                codes::CSI_NODE_MISSING,
                 format!("CSINode/{name}"),
                 format!(
                     "node {name} has no CSINode object; its kubelet makes one at start: check that the kubelet runs and \
@@ -242,8 +242,6 @@ impl Assessment {
     }
 }
 
-const CSI_PROXY_NOT_READY: &str = "CSIProxyNotReady";
-
 /// What is known of csi-proxy on a node that needs it. Files say nothing of what runs at present.
 fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<Finding> {
     if !is_needed {
@@ -257,7 +255,7 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
     match status.and_then(|status| status.csi_proxy.as_ref()) {
         Some(csi_proxy) if csi_proxy.is_running() => None,
         Some(csi_proxy) => Some(Finding::new(
-            CSI_PROXY_NOT_READY,
+            codes::CSI_PROXY_NOT_READY,
             object,
             format!(
                 "a pod on node {name} mounts pipes of csi-proxy, but its service is {} with {} pipe(s) open; see kubectl \
@@ -266,7 +264,7 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
             ),
         )),
         None => Some(Finding::new(
-            "CSIProxyUnknown",
+            codes::CSI_PROXY_UNKNOWN,
             object,
             format!(
                 "node {name} needs csi-proxy, and whether it runs there cannot be seen from here; see kubectl describe \

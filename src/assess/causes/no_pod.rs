@@ -1,0 +1,144 @@
+//! Why a node has no pod of a driver.
+
+use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
+use crate::assess::codes;
+use crate::assess::report::Finding;
+use crate::index::Taint;
+
+/// Taints that the DaemonSet controller lets its pods tolerate, each with that effect only.
+const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+
+/// Taints that go when the node is well: it is to be mended, and not the DaemonSet.
+const TAINTS_OF_NODES_IN_TROUBLE: [&str; 6] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.cloudprovider.kubernetes.io/shutdown",
+];
+
+impl<'a> Place<'a> {
+    /// Why the node has no pod of the driver.
+    pub(super) fn no_pod(&self) -> Vec<Finding> {
+        let sets = self.sets.windows.iter();
+        // The one that is nearest to having a pod here.
+        let nearest = sets
+            .map(|set| (set, self.repelling(set)))
+            .min_by_key(|(_, taints)| taints.len());
+        let Some((set, taints)) = nearest else {
+            return vec![self.no_daemon_set()];
+        };
+        if taints.is_empty() {
+            return vec![self.pod_missing(set)];
+        }
+        let (of_node, of_set): (Vec<_>, Vec<_>) = taints
+            .into_iter()
+            .partition(|taint| TAINTS_OF_NODES_IN_TROUBLE.contains(&taint.key.as_str()));
+        let mut findings = Vec::new();
+        if !of_set.is_empty() {
+            findings.push(self.not_tolerated(set, &of_set));
+        }
+        if !of_node.is_empty() {
+            findings.push(Finding::new(
+                codes::NODE_NOT_READY,
+                format!("Node/{}", self.name),
+                format!(
+                    "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; mend the node first \
+                     (kubectl describe node {})",
+                    texts(&of_node),
+                    set.key,
+                    self.driver,
+                    self.name
+                ),
+            ));
+        }
+        findings
+    }
+
+    /// The node's taints that keep the DaemonSet's pods away.
+    fn repelling(&self, set: &DaemonSet<'_>) -> Vec<&'a Taint> {
+        let taints = self.node.taints.iter();
+        taints
+            .filter(|taint| {
+                let taint_is = (taint.key.as_str(), taint.effect.as_str());
+                !TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
+                    && !set.node_side.tolerates(taint)
+            })
+            .collect()
+    }
+
+    fn not_tolerated(&self, set: &DaemonSet<'_>, taints: &[&Taint]) -> Finding {
+        let tolerations: Vec<String> = taints
+            .iter()
+            .map(|Taint { key, effect, .. }| {
+                format!("{{key: {key}, operator: Exists, effect: {effect}}}")
+            })
+            .collect();
+        Finding::new(
+            codes::TAINT_NOT_TOLERATED,
+            set.object(),
+            format!(
+                "DaemonSet {} of {} does not tolerate the taint {}; add to its spec.template.spec.tolerations: {}",
+                set.key,
+                self.driver,
+                texts(taints),
+                tolerations.join(", ")
+            ),
+        )
+    }
+
+    fn pod_missing(&self, set: &DaemonSet<'_>) -> Finding {
+        let (driver, key) = (self.driver, set.key);
+        let message = if lacks_pods_of(self.cluster, &key.namespace) {
+            format!(
+                "DaemonSet {key} brings {driver}, but the input has no pod of its namespace; add the output of kubectl \
+                 get pods -n {} -o yaml",
+                key.namespace
+            )
+        } else {
+            format!(
+                "DaemonSet {key} of {driver} has no pod here, and no taint explains it; compare its node selector and \
+                 affinity with the node's labels, and look at its events ({}) and for a pod of it that is pending",
+                set.describe()
+            )
+        };
+        Finding::new(codes::DRIVER_POD_MISSING, set.object(), message)
+    }
+
+    fn no_daemon_set(&self) -> Finding {
+        let driver = self.driver;
+        let message = if self.has_no_daemon_sets() {
+            format!(
+                "whether a DaemonSet brings {driver} cannot be seen, for the input has none; add the output of kubectl \
+                 get daemonsets -A -o yaml"
+            )
+        } else {
+            let others = match self.sets.others.first() {
+                Some(set) => format!(" ({} is not for Windows)", set.key),
+                None => String::new(),
+            };
+            format!(
+                "no DaemonSet for Windows nodes brings {driver}{others}; {}",
+                deploy(driver)
+            )
+        };
+        Finding::new(
+            codes::DAEMON_SET_MISSING,
+            format!("CSIDriver/{driver}"),
+            message,
+        )
+    }
+}
+
+fn texts(taints: &[&Taint]) -> String {
+    let taints: Vec<String> = taints.iter().map(ToString::to_string).collect();
+    taints.join(", ")
+}

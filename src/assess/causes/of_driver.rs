@@ -1,0 +1,156 @@
+//! What is wrong with a driver as a whole.
+
+use crate::assess::causes::{DaemonSet, DaemonSets};
+use crate::assess::report::Finding;
+use crate::assess::{codes, drivers};
+use crate::index::{Cluster, ConfigMap, ObjectKey, ReadFrom};
+
+/// The switch of the vSphere driver, and the first version of the driver in which it is on by default.
+const WINDOWS_SWITCH: &str = "csi-windows-support";
+const SWITCH_ON_FROM: (u64, u64) = (3, 2);
+/// What the driver takes for on. Everything else is off to it.
+const ON: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
+/// Where the vSphere driver is by its own manifests and on OpenShift.
+const VSPHERE_NAMESPACES: [&str; 2] = ["vmware-system-csi", "openshift-cluster-csi-drivers"];
+
+/// What is wrong with a driver as a whole.
+#[must_use]
+pub fn of_driver(
+    cluster: &Cluster,
+    driver: &str,
+    sets: &DaemonSets<'_>,
+    is_missing: bool,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(duplicates(driver, sets));
+    findings.extend(
+        sets.windows
+            .iter()
+            .filter_map(|set| version_skew(set, &sets.others)),
+    );
+    findings.extend(no_csi_driver(cluster, driver, sets));
+    if is_missing && driver == drivers::VSPHERE {
+        findings.extend(switch_off(cluster, sets));
+    }
+    findings
+}
+
+fn duplicates(driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
+    let Some((first, more)) = sets.windows.split_first() else {
+        return Vec::new();
+    };
+    more.iter()
+        .map(|set| {
+            Finding::new(
+                codes::DAEMON_SET_DUPLICATE,
+                set.object(),
+                format!(
+                    "DaemonSet {} brings {driver} to Windows nodes, and so does {}; unless their node selectors keep \
+                     them apart, keep one: where the platform brings its own, as OpenShift may for Azure File and \
+                     vSphere, remove the one that was made by hand",
+                    set.key, first.key
+                ),
+            )
+        })
+        .collect()
+}
+
+/// A difference in the patch version is fine, and images of different names cannot be compared.
+fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Finding> {
+    windows.node_side.images.iter().find_map(|image| {
+        let (set, other) = others.iter().find_map(|set| {
+            let other = set
+                .node_side
+                .images
+                .iter()
+                .find(|other| other.name == image.name && other.version != image.version)?;
+            Some((set, other))
+        })?;
+        Some(Finding::new(
+            codes::VERSION_SKEW,
+            windows.object(),
+            format!(
+                "DaemonSet {} runs {} {}, but DaemonSet {} for other nodes runs {}; bring both to one minor version",
+                windows.key, image.name, image.tag, set.key, other.tag
+            ),
+        ))
+    })
+}
+
+/// The driver registers without it, but is not used as it should be.
+fn no_csi_driver(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Option<Finding> {
+    let set = sets.windows.first()?;
+    let table = &cluster.csi_drivers;
+    // Files that have none at all may just not hold this kind.
+    let is_known = table.is_complete() && (cluster.read_from == ReadFrom::Api || !table.is_empty());
+    (is_known && table.get(driver).is_none()).then(|| {
+        Finding::new(
+            codes::CSI_DRIVER_MISSING,
+            format!("CSIDriver/{driver}"),
+            format!(
+                "DaemonSet {} brings {driver}, but there is no CSIDriver object of that name, so that Kubernetes does \
+                 not know whether its volumes are to be attached; apply the one in the driver's manifests",
+                set.key
+            ),
+        )
+    })
+}
+
+/// The vSphere driver ends by itself on Windows while its switch is off.
+fn switch_off(cluster: &Cluster, sets: &DaemonSets<'_>) -> Vec<Finding> {
+    let is_old = runs_before(sets, SWITCH_ON_FROM);
+    let is_off = |switches: &ConfigMap| match switches.data.get(WINDOWS_SWITCH) {
+        Some(value) => !ON.contains(&value.as_str()),
+        None => is_old,
+    };
+    let restart = match sets.windows.first() {
+        Some(set) => format!(
+            "kubectl rollout restart daemonset -n {} {}",
+            set.key.namespace, set.key.name
+        ),
+        None => "restart the driver's pods on Windows nodes".to_owned(),
+    };
+    switches(cluster, sets)
+        .into_iter()
+        .filter(|(_, switches)| is_off(switches))
+        .map(|(key, _)| {
+            Finding::new(
+                codes::FEATURE_SWITCH_OFF,
+                format!("ConfigMap/{key}"),
+                format!(
+                    "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; \
+                     kubectl patch configmap -n {} {} --type merge -p '{{\"data\":{{\"{WINDOWS_SWITCH}\":\"true\"}}}}', \
+                     then {restart}",
+                    key.namespace, key.name
+                ),
+            )
+        })
+        .collect()
+}
+
+/// The switches that the driver reads: those beside its DaemonSet, else those in the usual places.
+fn switches<'a>(
+    cluster: &'a Cluster,
+    sets: &DaemonSets<'_>,
+) -> Vec<(&'a ObjectKey, &'a ConfigMap)> {
+    let beside_a_set = |key: &ObjectKey| {
+        let mut sets = sets.windows.iter();
+        sets.any(|set| set.key.namespace == key.namespace)
+    };
+    let all = || cluster.feature_switches.iter();
+    let beside: Vec<_> = all().filter(|(key, _)| beside_a_set(key)).collect();
+    if !beside.is_empty() {
+        return beside;
+    }
+    all()
+        .filter(|(key, _)| VSPHERE_NAMESPACES.contains(&&*key.namespace))
+        .collect()
+}
+
+/// Whether a DaemonSet for Windows is known to run an older vSphere driver than that.
+fn runs_before(sets: &DaemonSets<'_>, version: (u64, u64)) -> bool {
+    let images = sets.windows.iter().flat_map(|set| &set.node_side.images);
+    images
+        .filter(|image| image.name == "driver" || image.name.contains("vsphere"))
+        .any(|image| image.version < version)
+}

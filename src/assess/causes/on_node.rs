@@ -1,0 +1,250 @@
+//! What is wrong with a driver on one node.
+
+use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
+use crate::assess::report::Finding;
+use crate::assess::{codes, versions};
+use crate::index::{ObjectKey, Pod, ReadFrom};
+use crate::services::CSI_PROXY_PIPES;
+
+/// Why a container waits where its logs cannot say it, for it has none.
+const WITHOUT_LOGS: [(&[&str], &str); 2] = [
+    (
+        &[
+            "ErrImagePull",
+            "ImagePullBackOff",
+            "InvalidImageName",
+            "ErrImageNeverPull",
+            "ImageInspectError",
+            "RegistryUnavailable",
+        ],
+        "check the image's name and pull secret, and that it has a build for this version of Windows",
+    ),
+    (
+        &[
+            "ContainerCreating",
+            "PodInitializing",
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "CreateContainerHostProcessError",
+            "RunContainerError",
+            "StartError",
+            "ContainerCannotRun",
+        ],
+        "its events say what it waits for",
+    ),
+];
+
+/// Why the driver is not registered on the node. The messages do not name the node, but where it is the object.
+#[must_use]
+pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
+    let pods = place.driver_pods();
+    let ready = pods.iter().find(|(_, pod)| is_ready(pod));
+    let mut causes = match (ready, pods.first()) {
+        (Some((key, pod)), _) => place.not_registered(key, pod).into_iter().collect(),
+        (None, Some((key, pod))) => vec![place.not_ready(key, pod)],
+        (None, None) => place.no_pod(),
+    };
+    causes.extend(place.not_for_windows());
+    causes.extend(place.pipes_not_offered());
+    causes
+}
+
+/// The entry is there although no pod of the driver is ready on the node.
+#[must_use]
+pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
+    let Place { driver, sets, .. } = place;
+    let pods = place.driver_pods();
+    let is_registered = place
+        .csi_node
+        .is_some_and(|csi_node| csi_node.drivers.contains(*driver));
+    if !is_registered || pods.iter().any(|(_, pod)| is_ready(pod)) {
+        return None;
+    }
+    let what = match (pods.first(), sets.windows.first()) {
+        (Some((key, pod)), _) => format!(
+            "its pod {key} is not ready{}, and no volume of it mounts until it is; see kubectl describe pod -n {} {}",
+            trouble(pod).map(in_brackets).unwrap_or_default(),
+            key.namespace,
+            key.name
+        ),
+        (None, Some(set)) if lacks_pods_of(place.cluster, &set.key.namespace) => return None,
+        (None, Some(set)) => format!(
+            "DaemonSet {} has no pod here: the entry is a leftover; see {}",
+            set.key,
+            set.describe()
+        ),
+        (None, None) if place.has_no_daemon_sets() => return None,
+        (None, None) => format!(
+            "no pod here and no DaemonSet for Windows nodes brings it: the entry may be a leftover; {}",
+            deploy(driver)
+        ),
+    };
+    Some(Finding::new(
+        codes::STALE_ENTRY,
+        format!("CSINode/{}", place.name),
+        format!("{driver} is registered, but {what}"),
+    ))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    pod.driver.as_ref().is_some_and(|driver| driver.ready)
+}
+
+fn trouble(pod: &Pod) -> Option<&str> {
+    pod.driver.as_ref()?.trouble.as_deref()
+}
+
+fn in_brackets(text: &str) -> String {
+    format!(" ({text})")
+}
+
+impl<'a> Place<'a> {
+    /// The driver's pods on the node: those that name it and those of its DaemonSets, but none that is not ready and
+    /// not meant for Windows.
+    fn driver_pods(&self) -> Vec<(&'a ObjectKey, &'a Pod)> {
+        let of_windows = |pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(pod));
+        let names_driver = |pod: &Pod| {
+            pod.driver
+                .as_ref()
+                .is_some_and(|driver| driver.names.contains(self.driver))
+        };
+        self.pods
+            .iter()
+            .filter(|(_, pod)| names_driver(pod) || of_windows(pod))
+            .filter(|(_, pod)| is_ready(pod) || self.set_for_others(pod).is_none())
+            .copied()
+            .collect()
+    }
+
+    /// The pod's DaemonSet, if that does not ask for Windows.
+    fn set_for_others(&self, pod: &Pod) -> Option<&'a DaemonSet<'a>> {
+        self.sets.others.iter().find(|set| set.has_made(pod))
+    }
+
+    /// A DaemonSet without a node selector has pods on every node.
+    fn not_for_windows(&self) -> Vec<Finding> {
+        let found = self.pods.iter().filter(|(_, pod)| !is_ready(pod));
+        found
+            .filter_map(|(_, pod)| self.set_for_others(pod))
+            .map(|set| {
+                Finding::new(
+                    codes::DAEMON_SET_NOT_FOR_WINDOWS,
+                    set.object(),
+                    format!(
+                        "DaemonSet {} of {} does not ask for Windows, but has a pod here that is not ready; add \
+                         kubernetes.io/os: linux to its spec.template.spec.nodeSelector, and deploy a DaemonSet of its \
+                         own for Windows",
+                        set.key, self.driver
+                    ),
+                )
+            })
+            .collect()
+    }
+
+    fn not_ready(&self, key: &ObjectKey, pod: &Pod) -> Finding {
+        let ObjectKey { namespace, name } = key;
+        let reason = trouble(pod);
+        let without_logs = WITHOUT_LOGS
+            .iter()
+            .find(|(reasons, _)| reason.is_some_and(|reason| reasons.contains(&reason)));
+        let advice = match without_logs {
+            Some((_, advice)) => {
+                format!("{advice} (kubectl describe pod -n {namespace} {name})")
+            }
+            None if pod.csi_proxy_pipes.is_empty() => {
+                format!("see kubectl logs -n {namespace} {name} --all-containers")
+            }
+            None => format!(
+                "see kubectl logs -n {namespace} {name} --all-containers: \"The system cannot find the file specified\" \
+                 there means a pipe that csi-proxy does not offer"
+            ),
+        };
+        Finding::new(
+            codes::DRIVER_POD_NOT_READY,
+            format!("Pod/{key}"),
+            format!(
+                "pod {key} of {} is not ready{}; {advice}",
+                self.driver,
+                reason.map(in_brackets).unwrap_or_default()
+            ),
+        )
+    }
+
+    fn not_registered(&self, key: &ObjectKey, pod: &Pod) -> Option<Finding> {
+        let driver = self.driver;
+        if versions::misses_registrations(&self.node.kubelet_version) {
+            return Some(Finding::new(
+                codes::KUBELET_TOO_OLD,
+                format!("Node/{}", self.name),
+                format!(
+                    "pod {key} of {driver} is ready, but kubelet {} on Windows misses drivers that register after its \
+                     start; upgrade it to 1.23.10, 1.24.4, 1.25.0 or later, or restart it",
+                    self.node.kubelet_version
+                ),
+            ));
+        }
+        // Without a CSINode there is another finding.
+        self.csi_node?;
+        let ObjectKey { namespace, name } = key;
+        let again = if pod.controller.is_some() {
+            format!("kubectl delete pod -n {namespace} {name}; it is made anew")
+        } else {
+            "start it again; nothing makes it anew".to_owned()
+        };
+        Some(Finding::new(
+            codes::DRIVER_NOT_REGISTERED,
+            format!("Pod/{key}"),
+            format!(
+                "pod {key} is ready, but {driver} is not registered, as when its registrar gave up (it waits for one \
+                 second): {again}. If that does not help, compare the paths in its spec with the kubelet's --root-dir"
+            ),
+        ))
+    }
+
+    fn pipes_not_offered(&self) -> Vec<Finding> {
+        let status = match self.cluster.read_from {
+            ReadFrom::Api => self.cluster.node_statuses.get(&**self.name),
+            // Files say nothing of what runs at present.
+            ReadFrom::Files => None,
+        };
+        let closed = status
+            .and_then(|status| status.csi_proxy.as_ref())
+            .map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
+        let mut findings = Vec::new();
+        for set in &self.sets.windows {
+            let (known, unknown): (Vec<&str>, Vec<&str>) = set
+                .node_side
+                .csi_proxy_pipes
+                .iter()
+                .map(String::as_str)
+                .partition(|pipe| CSI_PROXY_PIPES.contains(pipe));
+            let is_closed = |pipe: &&str| closed.iter().any(|closed| closed == pipe);
+            let shut: Vec<&str> = known.into_iter().filter(is_closed).collect();
+            for (pipes, what) in [
+                (
+                    unknown,
+                    "which no csi-proxy that this operator knows offers; deploy a version of the driver that goes with \
+                     csi-proxy 1.x, or one that runs as HostProcess",
+                ),
+                (
+                    shut,
+                    "which csi-proxy here does not offer at present; see that it runs, and that it is 1.1.3 or later",
+                ),
+            ] {
+                if !pipes.is_empty() {
+                    findings.push(Finding::new(
+                        codes::PIPE_NOT_OFFERED,
+                        set.object(),
+                        format!(
+                            r"DaemonSet {} of {} mounts \\.\pipe\{}, {what}",
+                            set.key,
+                            self.driver,
+                            pipes.join(r", \\.\pipe\")
+                        ),
+                    ));
+                }
+            }
+        }
+        findings
+    }
+}
