@@ -77,3 +77,18 @@ fn the_readme_names_the_two_commands_and_every_target_it_uses_exists() {
         );
     }
 }
+
+#[test]
+fn the_page_of_findings_has_every_code_and_its_meaning() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/findings.md")).unwrap();
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    let expected: Vec<String> = windows_storage_operator::assess::codes::CODES
+        .iter()
+        .map(|(code, meaning)| format!("| `{code}` | {meaning} |"))
+        .collect();
+    assert_eq!(rows, expected);
+}

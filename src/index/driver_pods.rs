@@ -38,7 +38,7 @@ impl NodeSide {
 pub struct DriverPod {
     /// Names of drivers that it may be.
     pub names: BTreeSet<Name>,
-    /// Its condition `Ready`.
+    /// Its condition `Ready`; a pod that is being deleted is not ready.
     pub ready: bool,
     /// Why a container of it waits or has ended, such as `CrashLoopBackOff`.
     pub trouble: Option<String>,

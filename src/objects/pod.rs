@@ -204,7 +204,7 @@ impl Object for PodObject {
         let driver = (!node_side.names.is_empty()).then(|| {
             Box::new(DriverPod {
                 names: node_side.names,
-                ready: status.is_ready(),
+                ready: status.is_ready() && self.metadata.deletion_timestamp.is_none(),
                 trouble: status.trouble(),
             })
         });

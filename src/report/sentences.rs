@@ -110,7 +110,7 @@ fn risks(report: &ReadinessReport) -> Vec<String> {
 }
 
 /// What there is, in numbers.
-pub(super) fn counts(report: &ReadinessReport) -> String {
+pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
     let not_ready = report.nodes.iter().filter(|node| !node.ready).count();
     let in_tree = report
         .volumes
@@ -122,17 +122,6 @@ pub(super) fn counts(report: &ReadinessReport) -> String {
         .iter()
         .filter(|driver| !driver.missing_on.is_empty())
         .count();
-    let findings = report.findings.len()
-        + report
-            .nodes
-            .iter()
-            .map(|node| node.findings.len())
-            .sum::<usize>()
-        + report
-            .drivers
-            .iter()
-            .map(|driver| driver.findings.len())
-            .sum::<usize>();
     let version = report.cluster.kubernetes_version.as_deref();
     let parts = [
         version.map(|version| format!("Kubernetes {version}")),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::assess::codes;
 use crate::assess::report::{
     DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, VolumeUse,
 };
@@ -117,23 +118,44 @@ impl<'a> View<'a> {
                 driver.missing_on.is_empty() && !blocked.contains(driver.name.as_str())
             })
             .flat_map(|driver| &driver.findings)
-            .chain(&report.findings)
+            .chain(report.findings.iter().filter(|finding| {
+                // Told with what blocks.
+                finding.code != codes::DATA_MUST_MOVE
+            }))
             .map(|finding| (finding, finding.object.clone()));
+        // Why a driver is missing on a node is told with the driver.
+        let told: BTreeSet<(&str, &str)> = report
+            .drivers
+            .iter()
+            .flat_map(|driver| &driver.findings)
+            .map(|finding| (finding.code.as_str(), finding.object.as_str()))
+            .collect();
+        let of_nodes: Vec<(&NodeReadiness, &Finding)> = report
+            .nodes
+            .iter()
+            .flat_map(|node| node.findings.iter().map(move |finding| (node, finding)))
+            .filter(|(_, finding)| {
+                !told.contains(&(finding.code.as_str(), finding.object.as_str()))
+            })
+            .collect();
+        let of_drivers = report.drivers.iter().map(|driver| driver.findings.len());
+        let findings = of_nodes.len() + of_drivers.sum::<usize>() + report.findings.len();
         Self {
             headline: sentences::headline(report),
             blocking_title: match report.verdict.reason {
                 Reason::Override => "At risk",
                 Reason::ReadinessUnknown => "Blocking, as far as could be read",
+                Reason::NoWindowsNodes => "Would block if there were Windows nodes",
                 _ => "Blocking",
             },
             blocking,
             nodes: nodes(&report.nodes),
             drivers: columns(&report.drivers),
-            node_notes: notes(report.nodes.iter().flat_map(|node| {
-                node.findings
-                    .iter()
-                    .map(|finding| (finding, place_on(&node.name, finding)))
-            })),
+            node_notes: notes(
+                of_nodes
+                    .into_iter()
+                    .map(|(node, finding)| (finding, place_on(&node.name, finding))),
+            ),
             other_drivers: First::of(
                 other_drivers.into_iter().map(|driver| {
                     let needs = report
@@ -145,7 +167,7 @@ impl<'a> View<'a> {
                 DRIVERS,
             ),
             notes: notes(rest),
-            counts: sentences::counts(report),
+            counts: sentences::counts(report, findings),
         }
     }
 }
@@ -167,7 +189,13 @@ fn blocking(report: &ReadinessReport) -> Vec<Group<'_>> {
         name,
         what: "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
         daemon_set: None,
-        notes: notes([]),
+        notes: notes(
+            report
+                .findings
+                .iter()
+                .filter(|finding| is_about(finding, name))
+                .map(|finding| (finding, finding.object.clone())),
+        ),
         volumes: First::of(volumes, VOLUMES),
     });
     let drivers = drivers.into_iter().map(|(name, volumes)| {
@@ -175,6 +203,15 @@ fn blocking(report: &ReadinessReport) -> Vec<Group<'_>> {
         driver_group(name, driver, volumes, &report.nodes)
     });
     plugins.chain(drivers).collect()
+}
+
+/// Whether it says how to move the data of that plugin's volumes.
+fn is_about(finding: &Finding, plugin: &str) -> bool {
+    finding.code == codes::DATA_MUST_MOVE
+        && finding
+            .message
+            .split_whitespace()
+            .any(|word| word == plugin)
 }
 
 fn driver_group<'a>(
@@ -235,7 +272,19 @@ fn place_on(node: &str, finding: &Finding) -> String {
     }
 }
 
-/// The same words are said once; what most places share comes first.
+/// What is the root of others comes first, advice for later last.
+fn rank(code: &str) -> u8 {
+    match code {
+        codes::FEATURE_SWITCH_OFF | codes::CSI_NODE_MISSING => 0,
+        codes::CSI_OPT_IN
+        | codes::CSI_RECOMMENDED
+        | codes::IN_TREE_RECOMMENDED
+        | codes::PLUGIN_REMOVED => 2,
+        _ => 1,
+    }
+}
+
+/// The same words are said once; of the same rank, what most places share comes first.
 fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>) -> First<Note<'a>> {
     let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for (finding, place) in findings {
@@ -252,6 +301,6 @@ fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>) -> First
             places,
         })
         .collect();
-    notes.sort_by_key(|note| std::cmp::Reverse(note.places.len()));
+    notes.sort_by_key(|note| (rank(note.code), std::cmp::Reverse(note.places.len())));
     First::of(notes, NOTES)
 }

@@ -97,10 +97,9 @@ impl Assessment {
             findings.push(Finding::new(
                 codes::CSI_NODE_MISSING,
                 format!("CSINode/{name}"),
-                format!(
-                    "node {name} has no CSINode object; its kubelet makes one at start: check that the kubelet runs and \
-                     is registered"
-                ),
+                "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is \
+                 registered"
+                    .to_owned(),
             ));
         }
         let pods = self.pods_on(cluster, name);
@@ -258,18 +257,17 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
             codes::CSI_PROXY_NOT_READY,
             object,
             format!(
-                "a pod on node {name} mounts pipes of csi-proxy, but its service is {} with {} pipe(s) open; see kubectl \
-                 describe windowsnodestorage {name}",
+                "the node needs csi-proxy, but its service is {} with {} pipe(s) open; see kubectl describe \
+                 windowsnodestorage {name}",
                 csi_proxy.service_state, csi_proxy.open_pipes
             ),
         )),
         None => Some(Finding::new(
             codes::CSI_PROXY_UNKNOWN,
             object,
-            format!(
-                "node {name} needs csi-proxy, and whether it runs there cannot be seen from here; see kubectl describe \
-                 windowsnodestorage {name}"
-            ),
+            "the node needs csi-proxy, and whether it runs there cannot be seen from here; on the cluster, kubectl get \
+             windowsnodestorages shows it where this operator runs"
+                .to_owned(),
         )),
     }
 }

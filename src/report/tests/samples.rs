@@ -116,14 +116,14 @@ pub fn held() -> ReadinessReport {
     report.nodes[0].ready = false;
     report.nodes[0]
         .findings
-        .push(finding("CSIProxyStopped", "Node/win-1", stopped));
+        .push(finding("CSIProxyNotReady", "Node/win-1", stopped));
     report.nodes[2].findings = vec![
         finding(
             "CSINodeMissing",
             "CSINode/win-3",
             "there is no CSINode object. Look at the kubelet's log",
         ),
-        finding("CSIProxyStopped", "Node/win-3", stopped),
+        finding("CSIProxyNotReady", "Node/win-3", stopped),
     ];
 
     let mut disk = driver(AZURE_DISK, &["win-2"], &["win-1", "win-3"]);
@@ -136,7 +136,7 @@ pub fn held() -> ReadinessReport {
     ));
     let mut file = driver(AZURE_FILE, &["win-1", "win-2"], &["win-3"]);
     file.findings.push(finding(
-        "DaemonSetNotFound",
+        "DaemonSetMissing",
         "CSIDriver/file.csi.azure.com",
         "no DaemonSet for Windows nodes registers it. Deploy the driver with Windows support",
     ));
@@ -296,6 +296,8 @@ pub fn hostile() -> ReadinessReport {
     report.cluster.kubernetes_version = Some(HOSTILE.to_owned());
     let found = vec![finding(HOSTILE, HOSTILE, HOSTILE)];
     report.nodes[0].findings.clone_from(&found);
+    // Not told with a driver already.
+    report.nodes[0].findings[0].code.push('2');
     let mut driver = driver(HOSTILE, &[HOSTILE], &[HOSTILE]);
     driver.daemon_set = Some(HOSTILE.to_owned());
     driver.csi_proxy_pipes = vec![HOSTILE.to_owned()];

@@ -209,7 +209,7 @@ fn a_host_process_driver_without_pipes_needs_no_csi_proxy() {
         on_node(&report(&objects)),
         codes::CSI_PROXY_UNKNOWN,
         "Node/win-1",
-        &["windowsnodestorage win-1"],
+        &["kubectl get windowsnodestorages"],
     );
     let stopped = json!({
         "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsNodeStorage", "metadata": {"name": "win-1"},
