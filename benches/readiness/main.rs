@@ -129,8 +129,8 @@ struct Live {
 
 impl Live {
     /// An object as it comes decoded from a watch, to the verdict.
-    fn put<K: Object>(&mut self, object: Value) -> Duration {
-        let object: K = decode(&object).expect("the object is well-formed");
+    fn put<K: Object>(&mut self, object: &Value) -> Duration {
+        let object: K = decode(object).expect("the object is well-formed");
         let key = K::key(object.meta());
         let row = object.row();
         let start = Instant::now();
@@ -160,14 +160,14 @@ impl Live {
                 .map(|number| {
                     let mut pod = cluster::pod(number, size);
                     pod["status"]["phase"] = json!("Succeeded");
-                    self.put::<PodObject>(pod)
+                    self.put::<PodObject>(&pod)
                 })
                 .collect(),
         );
         add(
             "event: pod starts",
             numbers(size.claims)
-                .map(|number| self.put::<PodObject>(cluster::pod(number, size)))
+                .map(|number| self.put::<PodObject>(&cluster::pod(number, size)))
                 .collect(),
         );
         add(
@@ -176,7 +176,7 @@ impl Live {
                 .map(|number| {
                     let mut pod = cluster::pod(size.claims + number, size);
                     pod["spec"]["nodeName"] = json!("node-00001");
-                    self.put::<PodObject>(pod)
+                    self.put::<PodObject>(&pod)
                 })
                 .collect(),
         );
@@ -186,7 +186,7 @@ impl Live {
                 .map(|number| {
                     let mut claim = cluster::claim(number);
                     claim["spec"]["storageClassName"] = json!("other");
-                    self.put::<ClaimObject>(claim)
+                    self.put::<ClaimObject>(&claim)
                 })
                 .collect(),
         );
@@ -194,11 +194,11 @@ impl Live {
             "event: volume changes",
             numbers(size.claims)
                 .map(|number| {
-                    self.put::<VolumeObject>(renamed(
+                    self.put::<VolumeObject>(&renamed(
                         cluster::volume(number + 16),
                         &cluster::volume(number),
                     ))
-                    .max(self.put::<VolumeObject>(cluster::volume(number)))
+                    .max(self.put::<VolumeObject>(&cluster::volume(number)))
                 })
                 .collect(),
         );
@@ -207,7 +207,7 @@ impl Live {
             numbers(size.nodes)
                 .enumerate()
                 .map(|(event, number)| {
-                    self.put::<CsiNodeObject>(cluster::csi_node(number, event % DRIVERS.len()))
+                    self.put::<CsiNodeObject>(&cluster::csi_node(number, event % DRIVERS.len()))
                 })
                 .collect(),
         );
@@ -218,7 +218,7 @@ impl Live {
                 .map(|(event, number)| {
                     let mut node = cluster::node(number);
                     node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.33.{event}"));
-                    self.put::<NodeObject>(node)
+                    self.put::<NodeObject>(&node)
                 })
                 .collect(),
         );
@@ -226,7 +226,7 @@ impl Live {
         let class = (0..20).map(|event| {
             let mut class = cluster::class(1);
             class["provisioner"] = json!(format!("provisioner-{event}"));
-            self.put::<ClassObject>(class)
+            self.put::<ClassObject>(&class)
         });
         lines.push(Line::of(
             name,

@@ -30,7 +30,7 @@ pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
             None => {
-                write!(io::stdout(), "---\n{text}").context("cannot write to standard output")?
+                write!(io::stdout(), "---\n{text}").context("cannot write to standard output")?;
             }
         }
     }

@@ -113,8 +113,8 @@ impl Rig {
         self.decisions.is_written(name);
     }
 
-    fn put_pod(&mut self, pod: Value) {
-        let pod: PodObject = decode(&pod).unwrap();
+    fn put_pod(&mut self, pod: &Value) {
+        let pod: PodObject = decode(pod).unwrap();
         let key = PodObject::key(kube::Resource::meta(&pod));
         self.cluster.pods.apply(key, pod.row().unwrap());
     }
@@ -177,7 +177,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.pass(&[]);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
         "spec": {"nodeName": "win-1", "volumes": [{"name": "data", "azureDisk": {}}]}});
-    rig.put_pod(pod);
+    rig.put_pod(&pod);
     let todo = rig.pass(&[]);
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
     assert_eq!(
