@@ -17,12 +17,15 @@ pub use verdict::only_fresh_data_opens;
 use crate::index::Cluster;
 use report::ReadinessReport;
 
-/// Judges a whole cluster at once. What has not been read completely makes the verdict `ReadinessUnknown`.
+/// Judges a whole cluster at once. What has not been read completely, or cannot be read as it is now, makes the verdict
+/// `ReadinessUnknown`: no earlier one stands.
 #[must_use]
 pub fn assess(cluster: &mut Cluster) -> ReadinessReport {
     let mut assessment = Assessment::default();
     assessment.update(cluster);
-    assessment.report(cluster)
+    let mut report = assessment.report(cluster);
+    report.verdict = only_fresh_data_opens(None, report.verdict, &cluster.stale());
+    report
 }
 
 #[cfg(test)]

@@ -158,6 +158,25 @@ fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
 }
 
 #[test]
+fn an_object_that_cannot_be_read_holds_until_it_can() {
+    let mut cluster = Builder::default().node("w", Some(&[])).read();
+    assert_eq!(
+        verdict(&assess(&mut cluster.clone())),
+        (Upgradeable::True, Reason::NoInTreeVolumes)
+    );
+    let problem = "Pod shop/p cannot be read: no".to_owned();
+    cluster.pods.reject(ObjectKey::new("shop", "p"), problem);
+    let report = assess(&mut cluster);
+    assert_eq!(
+        verdict(&report),
+        (Upgradeable::False, Reason::ReadinessUnknown)
+    );
+    assert!(report.verdict.message.contains("Pod shop/p cannot be read"));
+    cluster.pods.delete(&ObjectKey::new("shop", "p"));
+    assert_eq!(assess(&mut cluster).verdict.upgradeable, Upgradeable::True);
+}
+
+#[test]
 fn without_windows_or_in_tree_volumes_nothing_holds() {
     let linux = Builder::default()
         .linux_node("l")
