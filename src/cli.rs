@@ -49,8 +49,9 @@ const CHECK_EXAMPLES: &str = "Examples:
   windows-storage-operator check
   windows-storage-operator check -o json | jq .verdict
   windows-storage-operator check -f must-gather.local.123/
-  kubectl get nodes,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
-    -A -o yaml | windows-storage-operator check -f -";
+  kubectl get -A -o yaml \\
+    nodes,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
+    | windows-storage-operator check -f -";
 
 /// Which cluster.
 #[derive(Args)]

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::visible::visible;
+
 /// How long a call other than a watch may take.
 pub const CALL: Duration = Duration::from_secs(15);
 
@@ -10,10 +12,12 @@ pub const CALL: Duration = Duration::from_secs(15);
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// No answer in time.
-    #[error("{what}: no answer from the API server within {} s", CALL.as_secs())]
+    #[error("{what}: no answer from the API server within {} s", limit.as_secs())]
     TimedOut {
         /// What was to be done.
         what: &'static str,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// The server refused, or could not be reached.
     #[error("{what}: {}", plain(cause))]
@@ -72,13 +76,37 @@ impl CallError {
     }
 }
 
-/// The words of an answer, without the object around them.
+/// The words of an answer without the object around them, or what is wrong with the way to the server down to its
+/// cause. What a login program printed is left out: it may be a credential.
 #[must_use]
 pub fn plain(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        other => other.to_string(),
+        kube::Error::Api(status) if !status.message.is_empty() => visible(&status.message),
+        kube::Error::Auth(_) => "the credentials of the kubeconfig cannot be used; does kubectl work with it, and the \
+                                 login program that it names?"
+            .to_owned(),
+        kube::Error::SerdeError(_) => {
+            "the answer is not one of an API server; is the address right, or is there a proxy or a login page?"
+                .to_owned()
+        }
+        kube::Error::Service(cause) => visible(&causes(cause.as_ref())),
+        other => visible(&causes(other)),
     }
+}
+
+/// A fault and what it comes from, each said once.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !said.contains(&words) {
+            said.push_str(": ");
+            said.push_str(&words);
+        }
+        cause = error.source();
+    }
+    said
 }
 
 /// Makes a call and gives it up after [`CALL`].
@@ -86,12 +114,21 @@ pub async fn call<T>(
     what: &'static str,
     work: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, CallError> {
-    match tokio::time::timeout(CALL, work).await {
+    call_within(CALL, what, work).await
+}
+
+/// Makes a call and gives it up after that time.
+pub async fn call_within<T>(
+    limit: Duration,
+    what: &'static str,
+    work: impl Future<Output = kube::Result<T>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(limit, work).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(cause)) => Err(CallError::Refused {
             what,
             cause: Box::new(cause),
         }),
-        Err(_) => Err(CallError::TimedOut { what }),
+        Err(_) => Err(CallError::TimedOut { what, limit }),
     }
 }

@@ -70,7 +70,7 @@ impl Builder {
             name.into(),
             PersistentVolume {
                 source,
-                goes_with_claim: false,
+                ..PersistentVolume::default()
             },
         );
         self

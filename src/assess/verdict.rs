@@ -72,7 +72,7 @@ pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
 /// The verdict while an input is incomplete; nothing overrides it.
 #[must_use]
 pub fn unknown(unread: &[Unread<'_>]) -> Verdict {
-    readiness_unknown("not all of the cluster has been read yet, missing", unread)
+    readiness_unknown("not all of the cluster has been read, missing", unread)
 }
 
 /// Lets a verdict become True only on data that is fresh. One that was True already stands while something cannot be

@@ -1,5 +1,7 @@
 //! A cluster out of its API server, read once.
 
+use std::time::Duration;
+
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};
@@ -12,6 +14,8 @@ use crate::objects::{Object, absorb, for_each_kind};
 
 /// Objects in one answer.
 const PAGE: u32 = 500;
+/// How long one answer may take: many objects, over a slow line.
+const LIST: Duration = Duration::from_secs(60);
 /// How often a list is begun that takes longer than the API server keeps the rest of it.
 const STARTS: u32 = 3;
 
@@ -115,7 +119,7 @@ impl Reading<'_> {
                 objects: self.objects,
                 bytes: None,
             });
-            let list = deadline::call("list objects", api.list(&page)).await?;
+            let list = deadline::call_within(LIST, "list objects", api.list(&page)).await?;
             for object in list.items {
                 self.objects += 1;
                 absorb(&mut self.cluster, object);

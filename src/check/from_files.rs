@@ -10,12 +10,16 @@ use crate::objects::{FieldError, Loader, is_used};
 /// How many wrong objects are named before they are only counted.
 const NAMED_ERRORS: usize = 20;
 /// The kinds that a verdict rests on and that most clusters with Windows workloads have.
-const EXPECTED_KINDS: [&str; 5] = [
+const EXPECTED_KINDS: [&str; 9] = [
     "CSINode",
     "Pod",
     "PersistentVolumeClaim",
     "PersistentVolume",
     "StorageClass",
+    "DaemonSet",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
 ];
 
 /// What was read from files.

@@ -1,39 +1,126 @@
-//! The way to the cluster.
+//! The way to the cluster. What goes wrong on it is told without anything that may be a secret: a kubeconfig holds
+//! tokens and passwords, and the program that it names prints them.
 
-use anyhow::Context;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::error::Error;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use http::Uri;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use windows_storage_operator::deadline;
+use windows_storage_operator::visible::visible;
 
 use crate::cli::ClusterArgs;
 
+/// A connection on which nothing comes for so long is dead: watches are renewed, and say that they live, sooner.
+const SILENCE: Duration = Duration::from_secs(300);
+
 /// A client of the cluster, and the version of its API server.
 pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(kube::Client, String)> {
+    let mut config = configuration(arguments).await?;
+    config.read_timeout = Some(SILENCE);
+    let address = without_password(&config.cluster_url);
+    let client = kube::Client::try_from(config).map_err(|error| {
+        let problem = deadline::plain(&error);
+        anyhow!("cannot set up the connection to {address}: {problem}")
+    })?;
+    let version = deadline::call("read the API server's version", client.apiserver_version())
+        .await
+        .with_context(|| format!("cannot reach the cluster at {address}"))?;
+    Ok((client, version.git_version))
+}
+
+async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> {
     let options = KubeConfigOptions {
         context: arguments.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let config = match &arguments.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .context("the kubeconfig cannot be used")?
+    let used = match &arguments.kubeconfig {
+        Some(path) => match Kubeconfig::read_from(path) {
+            Ok(kubeconfig) => kube::Config::from_custom_kubeconfig(kubeconfig, &options).await,
+            Err(error) => Err(error),
+        },
+        None if arguments.context.is_some() => kube::Config::from_kubeconfig(&options).await,
+        None => {
+            return kube::Config::infer().await.map_err(|error| {
+                let kubeconfig = error.source().and_then(|cause| cause.downcast_ref());
+                let problem = kubeconfig.map(explain).unwrap_or_default();
+                match kubeconfig {
+                    None | Some(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) => {
+                        anyhow!(
+                            "found neither a kubeconfig ({problem}) nor a service account; give --kubeconfig"
+                        )
+                    }
+                    Some(_) => anyhow!("the kubeconfig cannot be used: {problem}"),
+                }
+            });
         }
-        None if arguments.context.is_some() => kube::Config::from_kubeconfig(&options)
-            .await
-            .context("the kubeconfig cannot be used")?,
-        None => kube::Config::infer()
-            .await
-            .context("found neither a kubeconfig nor a service account; give --kubeconfig")?,
     };
-    let address = config.cluster_url.clone();
-    let client =
-        kube::Client::try_from(config).context("cannot set up the connection to the API server")?;
-    let version = windows_storage_operator::deadline::call(
-        "read the API server's version",
-        client.apiserver_version(),
-    )
-    .await
-    .with_context(|| format!("cannot reach the cluster at {address}"))?;
-    Ok((client, version.git_version))
+    used.map_err(|error| match &arguments.kubeconfig {
+        Some(path) => anyhow!(
+            "kubeconfig {} cannot be used: {}",
+            visible(&path.to_string_lossy()),
+            explain(&error)
+        ),
+        None => anyhow!("the kubeconfig cannot be used: {}", explain(&error)),
+    })
+}
+
+/// What is wrong with a kubeconfig, without what it holds.
+fn explain(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(cause, path) => {
+            format!("{}: {cause}", visible(&path.to_string_lossy()))
+        }
+        KubeconfigError::Parse(_) => {
+            "it is no YAML, or has fields of another type than a kubeconfig; kubectl config view says where"
+                .to_owned()
+        }
+        KubeconfigError::ParseClusterUrl(_) => "its server is no address".to_owned(),
+        KubeconfigError::ParseProxyUrl(_) => "its proxy-url is no address".to_owned(),
+        KubeconfigError::LoadCertificateAuthority(_) => {
+            "its certificate authority cannot be read".to_owned()
+        }
+        KubeconfigError::LoadClientCertificate(_) => {
+            "its client certificate cannot be read".to_owned()
+        }
+        KubeconfigError::LoadClientKey(_) => "its client key cannot be read".to_owned(),
+        KubeconfigError::ParseCertificates(_) => {
+            "one of its certificates is no PEM certificate".to_owned()
+        }
+        KubeconfigError::LoadContext(name) => {
+            format!("it has no context {}; see kubectl config get-contexts", visible(name))
+        }
+        KubeconfigError::LoadClusterOfContext(name) => {
+            format!("it has no cluster {}, which the context names", visible(name))
+        }
+        KubeconfigError::CurrentContextNotSet => {
+            "it has no current context; give --context".to_owned()
+        }
+        other => visible(&other.to_string()),
+    }
+}
+
+/// The address without the user and password that may stand in it.
+fn without_password(address: &Uri) -> String {
+    let scheme = address.scheme_str().unwrap_or("https");
+    let host = address.host().unwrap_or_default();
+    let port = address
+        .port()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
+    format!("{scheme}://{host}{port}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        let address = "https://admin:hunter2@example.com:6443/path"
+            .parse()
+            .unwrap();
+        assert_eq!(without_password(&address), "https://example.com:6443");
+    }
 }

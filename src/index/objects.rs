@@ -173,6 +173,8 @@ pub struct PersistentVolume {
     pub source: Option<VolumeType>,
     /// Its data goes when its claim goes: `persistentVolumeReclaimPolicy` is `Delete`.
     pub goes_with_claim: bool,
+    /// The claim that an in-tree one is bound to.
+    pub bound_to: Option<ObjectKey>,
 }
 
 /// A StorageClass.

@@ -67,8 +67,8 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         }
-        let old = self.rejected.insert(key, problem);
-        old.is_none()
+        let old = self.rejected.insert(key.clone(), problem);
+        old.as_ref() != self.rejected.get(&key)
     }
 
     /// A list is complete. Says whether that changes anything.

@@ -35,6 +35,8 @@ pub enum NodePlan {
 pub struct Target {
     /// The Node's name.
     pub node: String,
+    /// The Node's uid: another one is another host, whatever its name.
+    pub uid: String,
     /// Where its SSH server is.
     pub address: String,
     /// The server's port.
@@ -60,6 +62,7 @@ impl Target {
         let data = [("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))].into();
         Self {
             node: "win-1".to_owned(),
+            uid: String::new(),
             address: "127.0.0.1".to_owned(),
             port,
             user: "Administrator".to_owned(),
@@ -136,6 +139,7 @@ impl<'a> Planner<'a> {
             (None, _, _) => NodePlan::Waiting,
             (Some(desired), Ok((address, user)), Ok(key)) => NodePlan::Visit(Box::new(Target {
                 node: name.to_owned(),
+                uid: node.uid.clone(),
                 address,
                 port: self.spec.ssh.port,
                 user,

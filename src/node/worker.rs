@@ -157,6 +157,9 @@ impl Workers {
                 NodePlan::Waiting => continue,
             };
             if let Some(sender) = self.assignments.get(node) {
+                if is_another(sender.borrow().as_ref(), assignment.as_ref()) {
+                    self.shared.observations.forget(node);
+                }
                 sender.send_if_modified(|current| {
                     let differs = *current != assignment;
                     if differs {
@@ -186,6 +189,11 @@ impl Workers {
             }
         }
     }
+}
+
+/// Whether a Node was made anew under its old name: what was seen there is of another host.
+fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
+    matches!((old, new), (Some(old), Some(new)) if old.target.uid != new.target.uid)
 }
 
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {

@@ -81,7 +81,7 @@ impl Loader {
         &self.counts
     }
 
-    /// The cluster: what was not given is not there, but a cluster has nodes.
+    /// The cluster: what was not given is not there. But a cluster has nodes, and a claim that a volume is bound to.
     #[must_use]
     pub fn finish(self) -> Cluster {
         let mut cluster = self.cluster;
@@ -95,7 +95,14 @@ impl Loader {
         cluster.csi_nodes.finish();
         cluster.csi_drivers.finish();
         cluster.pods.finish();
-        cluster.claims.finish();
+        match lost_claim(&cluster) {
+            Some(problem) => {
+                cluster.claims.fail(problem);
+            }
+            None => {
+                cluster.claims.finish();
+            }
+        }
         cluster.volumes.finish();
         cluster.classes.finish();
         cluster.runtime_classes.finish();
@@ -156,4 +163,19 @@ impl Loader {
             }
         }
     }
+}
+
+/// A claim that an in-tree volume is bound to and that was not given: with it, who uses the volume may be missing, as
+/// in a must-gather without the namespaces of workloads.
+fn lost_claim(cluster: &Cluster) -> Option<String> {
+    cluster.windows_nodes().next()?;
+    let volumes = cluster.volumes.iter();
+    let (volume, claim) = volumes
+        .filter_map(|(name, volume)| Some((name, volume.bound_to.as_ref()?)))
+        .find(|(_, claim)| cluster.claims.get(claim).is_none())?;
+    Some(format!(
+        "the input has the in-tree PersistentVolume {volume}, but not the claim {claim} that it is bound to; add the objects \
+         of namespace {} and of others that are missing",
+        claim.namespace
+    ))
 }

@@ -61,10 +61,11 @@ pub trait Object:
 /// Does the same for each kind of object that the judgement rests on, and for those that help to explain it.
 macro_rules! for_each_kind {
     ($do:ident) => {
-        $do!($crate::objects::NodeObject);
         $do!($crate::objects::CsiNodeObject);
         $do!($crate::objects::CsiDriverObject);
         $do!($crate::objects::PodObject);
+        // After the pods: a node that joins meanwhile must not be unknown to a pod on it.
+        $do!($crate::objects::NodeObject);
         $do!($crate::objects::CronJobObject);
         $do!($crate::objects::DaemonSetObject);
         $do!($crate::objects::DeploymentObject);
@@ -150,7 +151,8 @@ fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
 fn controller(meta: &ObjectMeta) -> Option<Name> {
     let owners = meta.owner_references.as_ref()?;
     let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
-    Some(controller.uid.as_str().into())
+    // An empty uid, as in a dump that was made anonymous, is nobody's.
+    (!controller.uid.is_empty()).then(|| controller.uid.as_str().into())
 }
 
 #[cfg(test)]

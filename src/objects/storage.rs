@@ -115,12 +115,25 @@ impl ClaimTemplateObject {
 pub struct VolumeObject {
     metadata: ObjectMeta,
     spec: Option<VolumeSpec>,
+    status: Option<VolumeStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct VolumeStatus {
+    phase: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ClaimReference {
+    namespace: Option<String>,
+    name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct VolumeSpec {
     persistent_volume_reclaim_policy: Option<String>,
+    claim_ref: Option<ClaimReference>,
     csi: Option<CsiSource>,
     #[serde(flatten)]
     in_tree: InTreeSource,
@@ -136,7 +149,12 @@ impl Object for VolumeObject {
 
     fn row(self) -> Option<PersistentVolume> {
         let spec = self.spec.unwrap_or_default();
+        let phase = self.status.and_then(|status| status.phase);
+        let is_bound_in_tree =
+            phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
+        let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
         Some(PersistentVolume {
+            bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
             // A volume with a driver's name in it is not in-tree, whatever else it says.
             source: match (spec.csi, spec.in_tree.0) {
                 (Some(csi), _) => Some(csi.volume_type()),

@@ -60,7 +60,11 @@ fn owner(meta: &ObjectMeta, spec: Option<OwnerSpec>, with_node_side: bool) -> Ow
     let request = windows_request(&pod);
     let claim_templates = spec.volume_claim_templates.unwrap_or_default();
     let mut owner = Owner {
-        uid: meta.uid.as_deref().map(Into::into),
+        uid: meta
+            .uid
+            .as_deref()
+            .filter(|uid| !uid.is_empty())
+            .map(Into::into),
         controller: controller(meta),
         node_side: with_node_side
             .then(|| node_side(&pod))

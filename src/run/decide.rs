@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
+use crate::api::{
+    SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
+    WindowsStorageStatus,
+};
 use crate::assess::report::Verdict;
 use crate::assess::{Assessment, only_fresh_data_opens};
 use crate::index::Cluster;
@@ -19,6 +22,7 @@ use crate::status::{
 /// What was decided so far.
 pub struct Decisions {
     payload: Payload,
+    spec: Option<WindowsStorageSpec>,
     assessment: Assessment,
     verdict: Option<Verdict>,
     services: Result<Step, ServicesError>,
@@ -96,6 +100,7 @@ impl Decisions {
     pub fn new(payload: Payload) -> Self {
         Self {
             payload,
+            spec: None,
             assessment: Assessment::default(),
             verdict: None,
             services: services::plan(None, &csi_proxy_service(&[])),
@@ -129,6 +134,11 @@ impl Decisions {
         &self.services
     }
 
+    /// Whether a node's status, or its being away, is still to be written.
+    pub fn is_open(&self, node: &str) -> bool {
+        self.open.contains(node)
+    }
+
     /// A node has the status that was decided.
     pub fn is_written(&mut self, node: &str) {
         self.open.remove(node);
@@ -141,9 +151,15 @@ impl Decisions {
 
     /// Takes in what is new and says what is to be done.
     pub fn update(&mut self, cluster: &mut Cluster, news: &News<'_>) -> Todo {
-        let mut reconfigured = !cluster.config_maps.take_changed().is_empty();
-        reconfigured |= !cluster.secrets.take_changed().is_empty();
-        let resettled = !cluster.settings.take_changed().is_empty();
+        let mut replan = !cluster.config_maps.take_changed().is_empty();
+        replan |= !cluster.secrets.take_changed().is_empty();
+        // The object holds what this operator itself writes of it: only what is wanted concerns the nodes.
+        let settings_changed = !cluster.settings.take_changed().is_empty();
+        let spec = settings_changed.then(|| cluster.wanted());
+        let resettled = spec.is_some() && spec != self.spec;
+        if resettled {
+            self.spec = spec;
+        }
         let touched = self.assessment.update(cluster);
         self.open.extend(touched.iter().map(ToString::to_string));
         self.open.extend(cluster.node_statuses.take_changed());
@@ -156,9 +172,14 @@ impl Decisions {
 
         let knows_configuration = cluster.knows_configuration();
         let complete = cluster.unread().is_empty() && knows_configuration;
-        let all = reconfigured || resettled || complete != self.complete;
+        if resettled || complete != self.complete {
+            // Who has to run csi-proxy, and whether anything may be written, are matters of every node.
+            let nodes = cluster.nodes.iter();
+            self.open.extend(nodes.map(|(name, _)| name.to_string()));
+            replan = true;
+        }
         self.complete = complete;
-        if all {
+        if replan {
             self.unassigned |= self.plan_all(cluster);
         } else if !touched.is_empty() {
             self.unassigned |= self.plan(cluster, touched.iter().map(AsRef::as_ref));
@@ -168,7 +189,7 @@ impl Decisions {
         } else {
             (Vec::new(), Vec::new())
         };
-        let settings = self.settings(cluster, news, &verdict, all);
+        let settings = self.settings(cluster, news, &verdict, replan || settings_changed);
         Todo {
             verdict,
             blocking: self.assessment.blocking(),
@@ -195,8 +216,6 @@ impl Decisions {
             .map(|(name, _)| name.to_string())
             .chain(self.plans.keys().cloned())
             .collect();
-        // Whoever has to run csi-proxy is a matter of configuration, too.
-        self.open.extend(names.iter().cloned());
         self.plan(cluster, names.iter().map(String::as_str)) || interval_changed
     }
 

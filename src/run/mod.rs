@@ -98,6 +98,8 @@ struct Controller {
     services_problem: Option<String>,
     attempts: Attempts,
     decisions: Decisions,
+    /// The last pass left statuses of nodes to the next one.
+    unfinished: bool,
 }
 
 /// Runs until `stop` completes, or for one full pass. Returns the last verdict.
@@ -152,6 +154,7 @@ pub async fn run(
         services_problem: None,
         attempts: Attempts::default(),
         decisions: Decisions::new(payload),
+        unfinished: false,
     };
     let own = OwnNamespace {
         namespace: options.namespace.clone(),
@@ -195,7 +198,7 @@ impl Controller {
                 && self.shared.read().unread().is_empty();
             self.shown.ready.store(ready, Ordering::Relaxed);
             if once {
-                if clean && self.is_settled() {
+                if clean && !self.unfinished && self.is_settled() {
                     let verdict = self.decisions.verdict();
                     return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }
@@ -209,6 +212,9 @@ impl Controller {
             let pause = retry
                 .unwrap_or(if once { ONCE_PAUSE } else { look })
                 .max(LEAST_PAUSE);
+            if self.unfinished {
+                continue;
+            }
             tokio::select! {
                 () = gathered(&mut cluster, &mut observed) => {}
                 () = tokio::time::sleep(pause) => {}

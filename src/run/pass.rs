@@ -1,6 +1,6 @@
 //! One pass: judge what is known, then let each actor write what differs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -10,6 +10,8 @@ use crate::gate::Change;
 use crate::run::Controller;
 use crate::run::decide::News;
 
+/// How long one pass writes statuses of nodes: the gate must not wait for thousands of them.
+const WRITES: Duration = Duration::from_secs(1);
 const GATE_TARGET: &str = "OperatorCondition";
 const SERVICES_TARGET: &str = "ConfigMap/windows-services";
 const SETTINGS_TARGET: &str = "WindowsStorage/cluster";
@@ -18,6 +20,7 @@ impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
         let known = self.decisions.verdict().cloned();
+        self.unfinished = false;
         let todo = {
             let mut cluster = self.shared.read();
             let observed = self.observations.take_changed();
@@ -40,7 +43,7 @@ impl Controller {
             .metrics
             .show_verdict(verdict, todo.blocking, nodes);
 
-        // The gate comes first: nothing else may delay it.
+        // The gate comes first.
         self.set_gate(verdict).await;
         if todo.knows_configuration {
             self.write_services().await;
@@ -50,7 +53,13 @@ impl Controller {
             self.workers.assign(plans, self.decisions.interval());
             self.decisions.are_assigned();
         }
+        let started = Instant::now();
         for node in &todo.nodes {
+            if started.elapsed() > WRITES {
+                // The rest stays open; the next pass looks at the verdict first.
+                self.unfinished = true;
+                break;
+            }
             let target = format!("WindowsNodeStorage/{}", node.name);
             if self.may_try(&target) {
                 let written = self
@@ -79,12 +88,11 @@ impl Controller {
             let written = self.status.write_settings(previous.as_ref(), status).await;
             self.note(SETTINGS_TARGET, written);
         }
-        let plans = self.decisions.plans();
+        // What need not be written any more, because somebody has or things are as before, need not be tried again.
+        let decisions = &self.decisions;
         self.attempts
             .keep(|target| match target.strip_prefix("WindowsNodeStorage/") {
-                Some(node) => {
-                    plans.contains_key(node) || todo.strays.iter().any(|stray| stray == node)
-                }
+                Some(node) => decisions.is_open(node),
                 None => true,
             });
     }

@@ -119,7 +119,7 @@ async fn feed<K: Object>(
             let table = K::table(cluster);
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.
-            if is_own_kind::<K>() && is_not_found(&error) && !table.is_complete() {
+            if is_own_kind::<K>() && is_not_found(&error) && table.is_empty() {
                 return table.finish();
             }
             table.fail(problem)

@@ -114,3 +114,29 @@ fn what_is_there_in_place_of_objects_is_an_error() {
         check_file("all.yaml", format!("{WINDOWS_NODE}{text}")).assert_refused(what);
     }
 }
+
+/// A must-gather has all volumes, but not the namespaces of workloads.
+#[test]
+fn a_volume_that_is_bound_to_a_claim_which_was_not_given_is_no_reason_to_go_on() {
+    let volume = |phase: &str| {
+        format!(
+            "{WINDOWS_NODE}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: pv-1}}
+spec:
+  azureDisk: {{diskName: d, diskURI: u}}
+  claimRef: {{namespace: shop, name: data}}
+status: {{phase: {phase}}}
+"
+        )
+    };
+    let ended = check_file("all.yaml", volume("Bound"));
+    assert_eq!(ended.status, Some(3));
+    assert_eq!(ended.reason(), "ReadinessUnknown");
+    assert!(ended.stdout.contains("namespace shop"), "{}", ended.stdout);
+    // What was released is nobody's any more.
+    let ended = check_file("all.yaml", volume("Released"));
+    assert_eq!(ended.reason(), "NoInTreeVolumes");
+}

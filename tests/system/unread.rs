@@ -91,3 +91,32 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
         300
     );
 }
+
+#[test]
+fn without_our_definitions_the_defaults_hold_and_the_gate_works() {
+    let harness = Harness::new();
+    harness.sandbox.add_node("win-1", None).unwrap();
+    harness.sandbox.register("win-1", &[]).unwrap();
+    harness
+        .sandbox
+        .control_plane
+        .apply(&objects::azure_disk_workload("win-1"))
+        .unwrap();
+    harness.kubectl(&[
+        "delete",
+        "crd",
+        "windowsstorages.windowsstorage.dev",
+        "windowsnodestorages.windowsstorage.dev",
+    ]);
+    let _operator = harness.start();
+    harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+    // The kinds are looked for again and again, and their being away is no fault.
+    harness.eventually("the definitions are looked for again", || {
+        harness.log().matches("kind=WindowsStorage ").count() >= 3
+    });
+    harness
+        .sandbox
+        .register("win-1", &["disk.csi.azure.com"])
+        .unwrap();
+    harness.expect_gate("True", "DriversRegistered", &[]);
+}

@@ -235,7 +235,7 @@ pub fn unknown() -> ReadinessReport {
     report.verdict = Verdict {
         upgradeable: Upgradeable::False,
         reason: Reason::ReadinessUnknown,
-        message: "not all of the cluster has been read yet, missing: StorageClass (forbidden)"
+        message: "not all of the cluster has been read, missing: StorageClass (forbidden)"
             .to_owned(),
     };
     report

@@ -103,7 +103,7 @@ fn what_could_not_be_read_is_named() {
     let mut report = samples::unknown();
     assert_eq!(
         headline(&report),
-        "NOT UPGRADEABLE (ReadinessUnknown): Not all of the cluster has been read yet, missing: StorageClass \
+        "NOT UPGRADEABLE (ReadinessUnknown): Not all of the cluster has been read, missing: StorageClass \
          (forbidden)."
     );
     for (message, sentence) in [("élan?", "Élan?"), (" word ", "Word.")] {

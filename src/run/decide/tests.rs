@@ -171,6 +171,48 @@ fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
 }
 
 #[test]
+fn what_somebody_else_has_written_need_not_be_written_any_more() {
+    let mut rig = Rig::settled();
+    rig.add_node("win-2", "windows");
+    let todo = rig.pass(&[]);
+    assert!(rig.decisions.is_open("win-2"));
+    // The answer to the write was lost, but the watch brings what it did.
+    let status = todo.nodes[0].status.clone();
+    rig.cluster.node_statuses.apply("win-2".to_owned(), status);
+    assert!(rig.pass(&[]).nodes.is_empty());
+    assert!(!rig.decisions.is_open("win-2"));
+}
+
+#[test]
+fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
+    let mut rig = Rig::settled();
+    let mut settings = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+    settings.status = Some(WindowsStorageStatus::default());
+    let name = SETTINGS_NAME.to_owned();
+    rig.cluster.settings.apply(name.clone(), settings.clone());
+    let todo = rig.pass(&[]);
+    assert!(todo.nodes.is_empty() && !todo.assign);
+    assert!(
+        todo.settings.is_some(),
+        "its status is not what was decided"
+    );
+    settings.spec.csi_proxy.management = crate::api::Management::External;
+    rig.cluster.settings.apply(name, settings);
+    let todo = rig.pass(&[]);
+    assert!(todo.assign);
+    assert_eq!(names(&todo), ["win-1"]);
+}
+
+#[test]
+fn a_node_made_anew_under_its_name_is_another_host() {
+    let mut rig = Rig::settled();
+    let mut node = rig.cluster.nodes.get("win-1").unwrap().clone();
+    node.uid = "another".to_owned();
+    rig.cluster.nodes.apply("win-1".into(), node);
+    assert!(rig.pass(&[]).assign);
+}
+
+#[test]
 fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     let mut rig = Rig::settled();
     rig.add_node("lin-1", "linux");
