@@ -90,6 +90,21 @@ fn a_chain_of_owners_is_followed_to_its_end_and_one_without_end_hides_nobody() {
     assert_eq!(ended.status, Some(3));
 }
 
+/// A dump that was made anonymous may have lost its uids: nobody is then taken for anybody's owner.
+#[test]
+fn an_empty_uid_is_nobodys() {
+    let template =
+        json!({"spec": {"os": {"name": "windows"}, "volumes": [{"name": "d", "azureDisk": {}}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "uid": ""}, "spec": {"template": template}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "other", "namespace": "shop", "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "", "controller": true}]},
+        "spec": {"nodeName": "win-1"}});
+    let ended = judged(&[deployment, pod]);
+    assert_eq!(workloads(&ended), ["web"]);
+}
+
 #[test]
 fn an_owner_that_is_not_there_stands_for_nobody() {
     let ended = judged(&[replica_set("orphan", "u-1", "u-gone")]);

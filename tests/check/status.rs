@@ -215,3 +215,32 @@ fn nobody_listens_to_the_messages() {
     assert_eq!(ended.status.code(), Some(0));
     let _: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
 }
+
+/// A kubeconfig holds tokens and passwords, and login programs print them.
+#[test]
+fn what_is_wrong_with_a_kubeconfig_is_told_without_what_it_holds() {
+    let kubeconfig = |user: &str| {
+        format!(
+            "apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{{name: a, context: {{cluster: a, user: a}}}}]
+clusters: [{{name: a, cluster: {{server: 'https://admin:canary@127.0.0.1:1/x'}}}}]
+users: [{{name: a, user: {user}}}]
+"
+        )
+    };
+    for user in [
+        "{token: [canary]}",
+        "{token: canary}",
+        "{username: canary, password: {a: canary}}",
+        "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo canary; exit 1'], interactiveMode: Never}}",
+        "{exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: [canary], interactiveMode: Never}}",
+    ] {
+        let folder = folder(&[("config", kubeconfig(user).as_str())]);
+        let ended = check_in(folder.path(), &["--kubeconfig", "config"]);
+        assert_eq!(ended.status, Some(1), "{user}");
+        assert!(!ended.stderr.contains("canary"), "{user}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty());
+    }
+}
