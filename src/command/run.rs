@@ -36,7 +36,8 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
             serve_address: arguments.serve_address.address(),
             once: arguments.once,
         };
-        Ok::<_, anyhow::Error>(controller::run(client, options, stopped()).await?)
+        let controller = Box::pin(controller::run(client, options, stopped()));
+        Ok::<_, anyhow::Error>(controller.await?)
     });
     // Connections to nodes are cut; the agents finish what they are at by themselves.
     runtime.shutdown_background();

@@ -67,8 +67,9 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         }
-        let old = self.rejected.insert(key.clone(), problem);
-        old.as_ref() != self.rejected.get(&key)
+        let changed = self.rejected.get(&key) != Some(&problem);
+        self.rejected.insert(key, problem);
+        changed
     }
 
     /// A list is complete. Says whether that changes anything.
