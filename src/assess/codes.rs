@@ -48,7 +48,7 @@ codes! {
     NODE_NOT_READY = "NodeNotReady":
         "A node is tainted as not ready, which keeps a driver's pod from it.";
     OWNER_CIRCLE = "OwnerCircle":
-        "A workload is controlled by itself, by way of its owner references.";
+        "The controllers of a workload control each other in a circle, or their chain is too long.";
     PERSISTENT_VOLUME_CLAIM_NOT_FOUND = "PersistentVolumeClaimNotFound":
         "A Windows workload uses a claim that does not exist.";
     PERSISTENT_VOLUME_NOT_FOUND = "PersistentVolumeNotFound":
