@@ -107,18 +107,23 @@ fn cases() -> Vec<Case> {
         bound: BOUND,
     };
     let head_json = "{\"apiVersion\":\"v1\",\"items\":[";
-    let last_json = "null],\"kind\":\"PodList\"}";
+    // The comma after the item before it needs one more.
+    let last_json = "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"z\"}}],\"kind\":\"PodList\"}";
+    let one_more = |case: Case| Case {
+        objects: case.objects + 1,
+        ..case
+    };
     let typed_item = YAML_ITEM.replace("- apiVersion: v1\n  kind: Pod\n  metadata", "- metadata");
     let typed_json_item = JSON_ITEM.replace("\"apiVersion\":\"v1\",\"kind\":\"Pod\",", "");
     let unused = yaml(&YAML_ITEM.replace("Pod", "Secret"), "kind: List\n");
     vec![
         case("list", yaml(YAML_ITEM, "kind: List\n")),
         case("typed list", yaml(&typed_item, "kind: PodList\n")),
-        case("JSON", json(24, head_json, JSON_ITEM, last_json)),
-        case(
+        one_more(case("JSON", json(24, head_json, JSON_ITEM, last_json))),
+        one_more(case(
             "typed JSON",
             json(24, head_json, &typed_json_item, last_json),
-        ),
+        )),
         Case {
             objects: 0,
             unused: Some(("Secret", unused.items)),
