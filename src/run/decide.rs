@@ -119,6 +119,11 @@ impl Decisions {
         self.verdict.as_ref()
     }
 
+    /// Whether the last verdict rests on all of the cluster, rather than whether all of it has been read by now.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// What is done on each Windows node.
     pub fn plans(&self) -> &BTreeMap<String, NodePlan> {
         &self.plans

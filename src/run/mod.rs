@@ -195,10 +195,12 @@ impl Controller {
             let clean = self.attempts.is_clean();
             let ready = clean
                 && self.gate.as_ref().is_none_or(Gate::is_set)
-                && self.shared.read().unread().is_empty();
+                && self.decisions.is_complete();
             self.shown.ready.store(ready, Ordering::Relaxed);
             if once {
-                if clean && !self.unfinished && self.is_settled() {
+                // What came in after the pass has not been judged yet.
+                let seen = !observed.has_changed().unwrap_or(false);
+                if clean && seen && !self.unfinished && self.is_settled() {
                     let verdict = self.decisions.verdict();
                     return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }
@@ -244,7 +246,7 @@ impl Controller {
     fn is_settled(&self) -> bool {
         let plans = self.decisions.plans();
         let observations = self.observations.read();
-        self.unread().is_empty()
+        self.decisions.is_complete()
             && plans.iter().all(|(node, plan)| match plan {
                 NodePlan::External | NodePlan::Blocked(_) => true,
                 NodePlan::Waiting => false,

@@ -125,6 +125,21 @@ fn names(todo: &Todo) -> Vec<&str> {
 }
 
 #[test]
+fn what_was_read_after_a_verdict_does_not_count_for_it() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.pass(&[]);
+    rig.read_verdict_kinds();
+    rig.read_configuration();
+    assert!(
+        !rig.decisions.is_complete(),
+        "a single pass must not end with the verdict before this"
+    );
+    rig.pass(&[]);
+    assert!(rig.decisions.is_complete());
+}
+
+#[test]
 fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
