@@ -254,6 +254,9 @@ fn write_when_due(receiver: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{BuildHasher, RandomState};
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     /// A relay in front of a server that sends everything back.
@@ -266,10 +269,10 @@ mod tests {
                 thread::spawn(move || io::copy(&mut stream.try_clone().unwrap(), &mut stream));
             }
         });
-        let free = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        // On an address where nobody else listens: a port that is given back on 127.0.0.1 is soon another's.
+        let random = RandomState::new().hash_one(target).to_be_bytes();
+        let own = Ipv4Addr::new(127, random[0].max(1), random[1], random[2].max(1));
+        let free = TcpListener::bind((own, 0)).unwrap().local_addr().unwrap();
         (Relay::start(free, target).unwrap(), free)
     }
 
