@@ -61,14 +61,18 @@ pub struct PreScript {
     pub variable_name: String,
     /// The script's path.
     pub path: String,
-    /// Arguments made from the Node object; WMCO writes this key with a capital, and may write `null`.
+    /// Arguments made from the Node object, each its name and its value; WMCO writes this key with a capital, and may
+    /// write `null`.
     #[serde(
         rename = "NodeArgs",
         default,
         deserialize_with = "null_as_default",
         skip_serializing_if = "Vec::is_empty"
     )]
-    pub node_args: Vec<serde_json::Value>,
+    pub node_args: Vec<NodeVariable>,
+    /// In a request: the arguments, with the values filled in. The document has no such key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
 }
 
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>

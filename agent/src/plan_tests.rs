@@ -36,6 +36,8 @@ pub(crate) fn request() -> Request {
         }],
         stop_timeout_seconds: 30,
         start_timeout_seconds: 30,
+        environment: BTreeMap::new(),
+        replace_foreign: false,
     }
 }
 

@@ -4,6 +4,8 @@
 //! Readers take unknown fields and unknown enum values, so that an operator and an agent of neighbouring versions
 //! understand each other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::document::Service;
@@ -16,8 +18,15 @@ pub struct Request {
     pub id: String,
     /// Files that must have the given content before services start.
     pub files: Vec<DesiredFile>,
-    /// The services to keep running, their commands fully resolved.
+    /// The services to keep running. What comes from the Node object is filled in; what comes from scripts on the node
+    /// is for the agent to fill in.
     pub services: Vec<Service>,
+    /// Environment variables of every service of the request.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub environment: BTreeMap<String, String>,
+    /// Whether services of these names that somebody else made may be replaced.
+    #[serde(default)]
+    pub replace_foreign: bool,
     /// Pipes that prove that a service works.
     pub pipes: Vec<ServicePipes>,
     /// How long a service's process may take to end before it is terminated, in seconds.
@@ -130,6 +139,10 @@ pub enum FailureCategory {
     ServiceStart,
     /// A service's process does not end.
     ServiceStop,
+    /// A service or a process that somebody else made is in the way.
+    Foreign,
+    /// A script that a service's command needs did not work.
+    PreScript,
     /// A service runs but its pipes do not open.
     PipesMissing,
     /// The agent's service cannot be reached.
@@ -152,6 +165,9 @@ pub struct NodeState {
     pub agent_sha256: Option<String>,
     /// The agent's service.
     pub agent_service: ServiceState,
+    /// SHA-256 of the program that the agent's service runs, which another one may have replaced on disk meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub running_agent_sha256: Option<String>,
     /// The request that the agent keeps the node to; absent before the first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<String>,
@@ -167,6 +183,35 @@ pub struct NodeState {
     /// How the last request ended, also where nobody waited for its result any more.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_result: Option<LastResult>,
+    /// csi-proxy instances that somebody else made. They are named and let alone.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub foreign: Vec<ForeignInstance>,
+}
+
+/// A csi-proxy that the agent did not make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignInstance {
+    /// What it is.
+    pub kind: ForeignKind,
+    /// The service's name, or the process's number.
+    pub name: String,
+    /// The service's command line, or the process's program.
+    pub command: String,
+    /// Whether it runs.
+    pub running: bool,
+}
+
+/// What a foreign csi-proxy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ForeignKind {
+    /// A service of the Service Control Manager.
+    Service,
+    /// A process that is no service's, such as a container's.
+    Process,
+    /// A value of a newer agent.
+    #[serde(other)]
+    Unknown,
 }
 
 /// How the last request ended.
@@ -204,6 +249,21 @@ pub struct ServiceStatus {
     /// How often the agent had to start it again since the agent's own start.
     #[serde(default)]
     pub restarts: u32,
+    /// Present while the service does not stay up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failing: Option<Failing>,
+}
+
+/// A service that does not stay up, and is started less and less often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failing {
+    /// Starts in vain since the service was last well.
+    pub attempts: u32,
+    /// The pause before the next one, in seconds.
+    pub retry_seconds: u32,
+    /// What happened the last time.
+    pub message: String,
 }
 
 /// A service's state.

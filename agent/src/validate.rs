@@ -258,6 +258,7 @@ mod tests {
             variable_name: "X".into(),
             path: "x.ps1".into(),
             node_args: vec![],
+            arguments: vec![],
         };
         let failure = refusal(|request| request.services[0].powershell_pre_scripts.push(script));
         assert_eq!(failure.category, FailureCategory::Unsupported);

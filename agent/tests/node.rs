@@ -7,6 +7,7 @@
     reason = "clippy knows only test functions, not their helpers"
 )]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,6 +114,8 @@ impl Node {
             }],
             stop_timeout_seconds: 30,
             start_timeout_seconds: 20,
+            environment: BTreeMap::new(),
+            replace_foreign: false,
         };
         let file = self.local(&format!(r"{INCOMING_DIR}\{id}.json"));
         fs::write(file, serde_json::to_vec(&request).unwrap()).unwrap();

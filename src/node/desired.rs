@@ -1,5 +1,7 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
+use std::collections::BTreeMap;
+
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 
@@ -219,6 +221,8 @@ fn desired(payload: &Payload, document: &Document) -> Desired {
         }],
         stop_timeout_seconds: STOP_TIMEOUT_SECONDS,
         start_timeout_seconds: START_TIMEOUT_SECONDS,
+        environment: BTreeMap::new(),
+        replace_foreign: false,
     };
     // Plain data always serializes; an empty text would only make every such request look the same.
     request.id = sha256_hex(

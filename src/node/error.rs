@@ -119,6 +119,8 @@ impl NodeError {
             ),
             FailureCategory::ServiceStart
             | FailureCategory::ServiceStop
+            | FailureCategory::Foreign
+            | FailureCategory::PreScript
             | FailureCategory::FileInUse
             | FailureCategory::PipesMissing
             | FailureCategory::Internal

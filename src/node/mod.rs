@@ -1,5 +1,6 @@
 //! One Windows node over SSH: who it is, how to get there, what to do next, and doing it.
 
+mod actions;
 mod desired;
 mod error;
 mod host_key;

@@ -89,6 +89,8 @@ fn is_working(request: &Request, state: &NodeState) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use windows_storage_agent::protocol::{
         DesiredFile, FileStatus, PipeStatus, ServicePipes, ServiceStatus,
     };
@@ -113,6 +115,8 @@ mod tests {
                 }],
                 stop_timeout_seconds: 1,
                 start_timeout_seconds: 1,
+                environment: BTreeMap::new(),
+                replace_foreign: false,
             },
         }
     }
@@ -130,6 +134,7 @@ mod tests {
                 process_id: Some(1),
                 command: None,
                 restarts: 0,
+                failing: None,
             }],
             files: vec![FileStatus {
                 path: r"c:\k\CSI-Proxy.exe".to_owned(),

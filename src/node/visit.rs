@@ -2,24 +2,20 @@
 
 use std::time::Duration;
 
-use windows_storage_agent::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, to_sftp,
-};
-use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Outcome, Request};
+use windows_storage_agent::paths::AGENT_EXE;
+use windows_storage_agent::protocol::{ApplyResult, NodeState, Outcome};
 
+use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
 use crate::node::plan::{Observed, Step, next_step};
-use crate::node::session::{Cutter, Line, Output, Session, unreachable};
+use crate::node::session::{Cutter, Line, Session, unreachable};
 use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target};
-use crate::payload::{Payload, Program};
+use crate::payload::Payload;
 
 /// How long a whole visit may take: a slow link included.
 const VISIT: Duration = Duration::from_secs(20 * 60);
 /// How long a server may take from the connection to its host key.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-const COMMAND: Duration = Duration::from_secs(60);
-/// How much longer than the agent's own limits its answer may take.
-const MARGIN: Duration = Duration::from_secs(60);
 /// A visit brings the agent, hands over the request, and looks once more. More steps mean that they have no effect.
 const MOST_STEPS: usize = 5;
 
@@ -68,7 +64,7 @@ pub async fn visit(
     let work = move || {
         let _entered = span.entered();
         session.login(&target.user, &target.key)?;
-        Ok(Work { session, payload }.carry_out(&target.desired, refused.as_ref()))
+        Ok(Actions { session, payload }.carry_out(&target.desired, refused.as_ref()))
     };
     let done = blocking(VISIT.saturating_sub(started.elapsed()), work).await;
     // From here on nothing uses the connection, or time is up.
@@ -115,12 +111,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-struct Work {
-    session: Session,
-    payload: Payload,
-}
-
-impl Work {
+impl Actions {
     fn carry_out(
         &mut self,
         desired: &Result<Desired, NodeError>,
@@ -172,120 +163,6 @@ impl Work {
              C:\\var\\log\\windows-storage-agent on the node",
         ))
     }
-
-    fn observe(&mut self) -> Result<Observed, NodeError> {
-        if !self.session.exists(&to_sftp(AGENT_EXE))? {
-            return Ok(Observed::NoAgent);
-        }
-        let output = self.session.run(
-            &format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}"),
-            COMMAND,
-        )?;
-        match answer(&output) {
-            Some(Answer::Status(state)) => Ok(Observed::State(Box::new(state))),
-            other => {
-                tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is brought anew");
-                Ok(Observed::SilentAgent)
-            }
-        }
-    }
-
-    fn bring_agent(&mut self) -> Result<(), NodeError> {
-        let (agent, content) = read(&self.payload.agent)?;
-        let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
-        let partial = format!("{}.part", to_sftp(&program));
-        self.session.make_folders(&to_sftp(BOOTSTRAP_DIR))?;
-        tracing::info!(
-            bytes = content.len(),
-            version = agent.version,
-            "sending the agent"
-        );
-        self.session.upload(&partial, &content)?;
-        self.session.rename(&partial, &to_sftp(&program))?;
-        let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
-        // What was brought is a copy by now; one that cannot be removed is written over the next time.
-        let _ = self.session.remove(&to_sftp(&program));
-        installed
-    }
-
-    fn install(&mut self, program: &str, arguments: &str) -> Result<(), NodeError> {
-        let output = self
-            .session
-            .run(&format!("{program} install{arguments}"), COMMAND)?;
-        match answer(&output) {
-            Some(Answer::Installed { sha256 }) => {
-                tracing::info!(sha256, "the agent is installed and its service runs");
-                Ok(())
-            }
-            Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-            _ => Err(NodeError::new(
-                Reason::AgentFailed,
-                format!(
-                    "the agent could not be installed: {}; does a virus scanner hold C:\\k?",
-                    brief(&output)
-                ),
-            )),
-        }
-    }
-
-    fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
-        let mut request = request.clone();
-        if with_files {
-            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-            let upload = format!(r"{INCOMING_DIR}\csi-proxy-{}.part", &csi_proxy.sha256[..16]);
-            tracing::info!(
-                bytes = content.len(),
-                version = csi_proxy.version,
-                "sending csi-proxy"
-            );
-            self.session.upload(&to_sftp(&upload), &content)?;
-            for file in request
-                .files
-                .iter_mut()
-                .filter(|file| file.sha256 == csi_proxy.sha256)
-            {
-                file.upload = Some(upload.clone());
-            }
-        }
-        let text = serde_json::to_vec(&request).map_err(|error| {
-            NodeError::new(
-                Reason::InvalidServices,
-                format!("the request cannot be written: {error}"),
-            )
-        })?;
-        let path = format!(r"{INCOMING_DIR}\request-{}.json", &request.id[..16]);
-        self.session.upload(&to_sftp(&path), &text)?;
-        let seconds = request
-            .stop_timeout_seconds
-            .saturating_add(request.start_timeout_seconds)
-            .saturating_mul(2);
-        let limit = Duration::from_secs(u64::from(seconds)) + MARGIN;
-        let command = format!(
-            "{AGENT_EXE} apply --request {path} --timeout {}",
-            limit.as_secs()
-        );
-        let output = self.session.run(&command, limit + MARGIN)?;
-        // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
-        let _ = self.session.remove(&to_sftp(&path));
-        match answer(&output) {
-            Some(Answer::ApplyResult(result)) => Ok(result),
-            Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-            _ => Err(NodeError::new(
-                Reason::AgentFailed,
-                format!(
-                    "the agent gave no result: {}; see C:\\var\\log\\windows-storage-agent on the node",
-                    brief(&output)
-                ),
-            )),
-        }
-    }
-}
-
-fn read(program: &Program) -> Result<(Program, Vec<u8>), NodeError> {
-    let content = program
-        .read()
-        .map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))?;
-    Ok((program.clone(), content))
 }
 
 fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeError> {
@@ -321,65 +198,9 @@ fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeE
     }
 }
 
-/// The answer is the last line of standard output; a shell may have put a byte-order mark before it.
-fn answer(output: &Output) -> Option<Answer> {
-    let line = output
-        .stdout
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty())?;
-    serde_json::from_str(line.trim_start_matches('\u{feff}')).ok()
-}
-
-fn brief(output: &Output) -> String {
-    let text = if output.stderr.trim().is_empty() {
-        &output.stdout
-    } else {
-        &output.stderr
-    };
-    let text = crate::node::error::printable(text);
-    let start: String = text.chars().take(300).collect();
-    if start.is_empty() {
-        format!("it printed nothing and ended with status {}", output.status)
-    } else {
-        format!(
-            "it said \"{start}\" and ended with status {}",
-            output.status
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn output(stdout: &str, stderr: &str) -> Output {
-        Output {
-            stdout: stdout.to_owned(),
-            stderr: stderr.to_owned(),
-            status: 1,
-        }
-    }
-
-    #[test]
-    fn the_last_line_is_the_answer_whatever_the_shell_adds() {
-        let text = "Welcome\r\n\u{feff}{\"kind\":\"Installed\",\"sha256\":\"x\"}\r\n\r\n";
-        assert_eq!(
-            answer(&output(text, "")),
-            Some(Answer::Installed {
-                sha256: "x".to_owned()
-            })
-        );
-        assert_eq!(answer(&output("{\"kind\":\"Installed\"", "")), None);
-        assert_eq!(answer(&output("", "")), None);
-    }
-
-    #[test]
-    fn nothing_printed_is_said_in_words() {
-        assert!(brief(&output(" \n", "")).contains("printed nothing"));
-        assert!(brief(&output("", "not recognized")).contains("not recognized"));
-    }
 
     #[tokio::test]
     async fn a_server_that_never_stops_to_send_is_cut_off() {

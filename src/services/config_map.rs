@@ -158,6 +158,8 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         pipes: Vec::new(),
         stop_timeout_seconds: 1,
         start_timeout_seconds: 1,
+        environment: BTreeMap::new(),
+        replace_foreign: false,
     };
     validate(&request).map_err(|failure| ServicesError::Refused(failure.message))?;
     Ok(Document {

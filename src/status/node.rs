@@ -313,6 +313,7 @@ mod tests {
                 process_id: None,
                 command: None,
                 restarts: 2,
+                failing: None,
             }],
             files: vec![FileStatus {
                 path: CSI_PROXY_EXE.to_owned(),

@@ -78,6 +78,8 @@ pub fn node_state(
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: store::load::<Journal>(JOURNAL_FILE)?
             .map(|journal| journal.request.id),
+        running_agent_sha256: None,
+        foreign: Vec::new(),
         services,
         files,
         pipes: names
@@ -173,6 +175,7 @@ fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatu
         process_id: None,
         command: None,
         restarts: memory.restarts.get(name).copied().unwrap_or(0),
+        failing: None,
     };
     if let Some(service) = scm.open(name).map_err(failed)? {
         let now = service.status().map_err(failed)?;

@@ -1,0 +1,206 @@
+//! What is done on a node over one SSH session: look, bring the agent, hand it a request.
+
+use std::time::Duration;
+
+use windows_storage_agent::paths::{
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, to_sftp,
+};
+use windows_storage_agent::protocol::{Answer, ApplyResult, Request};
+
+use crate::node::plan::Observed;
+use crate::node::session::{Output, Session};
+use crate::node::{NodeError, Reason};
+use crate::payload::{Payload, Program};
+
+const COMMAND: Duration = Duration::from_secs(60);
+/// How much longer than the agent's own limits its answer may take.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// A session with a node, and what can be brought there.
+pub struct Actions {
+    /// The session, logged in.
+    pub session: Session,
+    /// The programs for nodes.
+    pub payload: Payload,
+}
+
+impl Actions {
+    /// Asks the agent for the node's state.
+    pub fn observe(&mut self) -> Result<Observed, NodeError> {
+        if !self.session.exists(&to_sftp(AGENT_EXE))? {
+            return Ok(Observed::NoAgent);
+        }
+        let output = self.session.run(
+            &format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}"),
+            COMMAND,
+        )?;
+        match answer(&output) {
+            Some(Answer::Status(state)) => Ok(Observed::State(Box::new(state))),
+            other => {
+                tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is brought anew");
+                Ok(Observed::SilentAgent)
+            }
+        }
+    }
+
+    /// Brings the agent of the payload and installs it.
+    pub fn bring_agent(&mut self) -> Result<(), NodeError> {
+        let (agent, content) = read(&self.payload.agent)?;
+        let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
+        let partial = format!("{}.part", to_sftp(&program));
+        self.session.make_folders(&to_sftp(BOOTSTRAP_DIR))?;
+        tracing::info!(
+            bytes = content.len(),
+            version = agent.version,
+            "sending the agent"
+        );
+        self.session.upload(&partial, &content)?;
+        self.session.rename(&partial, &to_sftp(&program))?;
+        let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
+        // What was brought is a copy by now; one that cannot be removed is written over the next time.
+        let _ = self.session.remove(&to_sftp(&program));
+        installed
+    }
+
+    /// Has an agent's program put itself in place and start as a service.
+    pub fn install(&mut self, program: &str, arguments: &str) -> Result<(), NodeError> {
+        let output = self
+            .session
+            .run(&format!("{program} install{arguments}"), COMMAND)?;
+        match answer(&output) {
+            Some(Answer::Installed { sha256 }) => {
+                tracing::info!(sha256, "the agent is installed and its service runs");
+                Ok(())
+            }
+            Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+            _ => Err(NodeError::new(
+                Reason::AgentFailed,
+                format!(
+                    "the agent could not be installed: {}; does a virus scanner hold C:\\k?",
+                    brief(&output)
+                ),
+            )),
+        }
+    }
+
+    /// Hands the agent a request, with csi-proxy's binary where it is not on the node, and waits for the result.
+    pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
+        let mut request = request.clone();
+        if with_files {
+            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
+            let upload = format!(r"{INCOMING_DIR}\csi-proxy-{}.part", &csi_proxy.sha256[..16]);
+            tracing::info!(
+                bytes = content.len(),
+                version = csi_proxy.version,
+                "sending csi-proxy"
+            );
+            self.session.upload(&to_sftp(&upload), &content)?;
+            for file in request
+                .files
+                .iter_mut()
+                .filter(|file| file.sha256 == csi_proxy.sha256)
+            {
+                file.upload = Some(upload.clone());
+            }
+        }
+        let text = serde_json::to_vec(&request).map_err(|error| {
+            NodeError::new(
+                Reason::InvalidServices,
+                format!("the request cannot be written: {error}"),
+            )
+        })?;
+        let path = format!(r"{INCOMING_DIR}\request-{}.json", &request.id[..16]);
+        self.session.upload(&to_sftp(&path), &text)?;
+        let seconds = request
+            .stop_timeout_seconds
+            .saturating_add(request.start_timeout_seconds)
+            .saturating_mul(2);
+        let limit = Duration::from_secs(u64::from(seconds)) + MARGIN;
+        let command = format!(
+            "{AGENT_EXE} apply --request {path} --timeout {}",
+            limit.as_secs()
+        );
+        let output = self.session.run(&command, limit + MARGIN)?;
+        // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
+        let _ = self.session.remove(&to_sftp(&path));
+        match answer(&output) {
+            Some(Answer::ApplyResult(result)) => Ok(result),
+            Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+            _ => Err(NodeError::new(
+                Reason::AgentFailed,
+                format!(
+                    "the agent gave no result: {}; see C:\\var\\log\\windows-storage-agent on the node",
+                    brief(&output)
+                ),
+            )),
+        }
+    }
+}
+
+fn read(program: &Program) -> Result<(Program, Vec<u8>), NodeError> {
+    let content = program
+        .read()
+        .map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))?;
+    Ok((program.clone(), content))
+}
+
+/// The answer is the last line of standard output; a shell may have put a byte-order mark before it.
+fn answer(output: &Output) -> Option<Answer> {
+    let line = output
+        .stdout
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())?;
+    serde_json::from_str(line.trim_start_matches('\u{feff}')).ok()
+}
+
+fn brief(output: &Output) -> String {
+    let text = if output.stderr.trim().is_empty() {
+        &output.stdout
+    } else {
+        &output.stderr
+    };
+    let text = crate::node::error::printable(text);
+    let start: String = text.chars().take(300).collect();
+    if start.is_empty() {
+        format!("it printed nothing and ended with status {}", output.status)
+    } else {
+        format!(
+            "it said \"{start}\" and ended with status {}",
+            output.status
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(stdout: &str, stderr: &str) -> Output {
+        Output {
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+            status: 1,
+        }
+    }
+
+    #[test]
+    fn the_last_line_is_the_answer_whatever_the_shell_adds() {
+        let text = "Welcome\r\n\u{feff}{\"kind\":\"Installed\",\"sha256\":\"x\"}\r\n\r\n";
+        assert_eq!(
+            answer(&output(text, "")),
+            Some(Answer::Installed {
+                sha256: "x".to_owned()
+            })
+        );
+        assert_eq!(answer(&output("{\"kind\":\"Installed\"", "")), None);
+        assert_eq!(answer(&output("", "")), None);
+    }
+
+    #[test]
+    fn nothing_printed_is_said_in_words() {
+        assert!(brief(&output(" \n", "")).contains("printed nothing"));
+        assert!(brief(&output("", "not recognized")).contains("not recognized"));
+    }
+}
