@@ -9,6 +9,12 @@ pub fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
     spread(failures, first, longest, rand::random())
 }
 
+/// A pause that comes again and again, plus or minus a tenth, so that those who began together drift apart.
+#[must_use]
+pub fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(0.9 + 0.2 * rand::random::<f64>())
+}
+
 fn spread(failures: u32, first: Duration, longest: Duration, random: f64) -> Duration {
     let doubled = first
         .saturating_mul(1 << failures.saturating_sub(1).min(16))
@@ -19,6 +25,18 @@ fn spread(failures: u32, first: Duration, longest: Duration, random: f64) -> Dur
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_is_kept_by_a_tenth_and_not_by_all_alike() {
+        let interval = Duration::from_secs(100);
+        let pauses: Vec<Duration> = (0..100).map(|_| jittered(interval)).collect();
+        assert!(
+            pauses
+                .iter()
+                .all(|pause| (90..=110).contains(&pause.as_secs()))
+        );
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]));
+    }
 
     #[test]
     fn pauses_grow_to_a_limit_and_never_vanish() {

@@ -152,7 +152,7 @@ mod tests {
         std::fs::write(folder.path().join("a.exe"), b"agent").unwrap();
         std::fs::write(folder.path().join("c.exe"), b"proxy").unwrap();
         let manifest = format!(
-            r#"{{"csiProxy":{{"file":"c.exe","version":"v1","sha256":"{}"}},"agent":{{"file":"a.exe","version":"v2","sha256":"{agent_sum}"}}}}"#,
+            r#"{{"csiProxy":{{"file":"c.exe","version":"v1.3.0","sha256":"{}"}},"agent":{{"file":"a.exe","version":"v2","sha256":"{agent_sum}"}}}}"#,
             sha256_hex(b"proxy")
         );
         std::fs::write(folder.path().join("payload.json"), manifest).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         let folder = folder(&sha256_hex(b"agent"));
         let payload = Payload::load(folder.path()).unwrap();
         assert_eq!(payload.agent.read().unwrap(), b"agent");
-        assert_eq!(payload.csi_proxy.version, "v1");
+        assert_eq!(payload.csi_proxy.version, "v1.3.0");
     }
 
     #[test]

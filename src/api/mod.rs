@@ -10,11 +10,13 @@ pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, Overrides, UPGRADEABLE,
 };
 pub use windows_node_storage::{
-    CsiProxyStatus, WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus,
+    CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
+    WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    Counts, CsiProxyNeed, CsiProxySpec, Management, SshSpec, UpgradeGate, Verdict, WindowsStorage,
-    WindowsStorageSpec, WindowsStorageStatus,
+    Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, Management, RolloutSpec,
+    RolloutStatus, SshSpec, UpgradeGate, Verdict, WindowsStorage, WindowsStorageSpec,
+    WindowsStorageStatus,
 };
 
 /// The group of the operator's own kinds.

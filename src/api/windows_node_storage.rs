@@ -37,6 +37,12 @@ pub struct WindowsNodeStorageStatus {
     /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub csi_proxy: Option<CsiProxyStatus>,
+    /// The update that did not work on this node and is not tried again by itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failed_update: Option<FailedUpdate>,
+    /// Instances of csi-proxy on the node that somebody else made, as last seen over SSH.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub foreign_instances: Vec<String>,
     /// Whether the node has its CSINode object.
     #[serde(default)]
     pub csi_node: bool,
@@ -77,6 +83,22 @@ pub struct CsiProxyStatus {
     /// How often the agent had to start the service again since the agent's own start.
     #[serde(default)]
     pub restarts: u32,
+    /// Milliseconds between the old pipes closing and the new ones opening, the last time that csi-proxy was replaced.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_interruption_milliseconds: Option<u64>,
+}
+
+/// An update of csi-proxy that did not work on a node and was undone.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedUpdate {
+    /// What was to be brought: a hash over the programs and the services.
+    pub revision: String,
+    /// `spec.rollout.resume` of WindowsStorage at that time.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub resume: String,
+    /// What happened.
+    pub message: String,
 }
 
 impl CsiProxyStatus {

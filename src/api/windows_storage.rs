@@ -1,6 +1,7 @@
 //! `WindowsStorage`: what the administrator wants, and the operator's verdict.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct WindowsStorageSpec {
     /// How the operator logs in to nodes.
     #[serde(default)]
     pub ssh: SshSpec,
+    /// How another csi-proxy reaches nodes on which one works.
+    #[serde(default)]
+    pub rollout: RolloutSpec,
     /// Seconds between two looks at a node that is in order.
     #[serde(default = "default_probe_interval_seconds")]
     #[schemars(range(min = 10, max = 86400))]
@@ -47,6 +51,7 @@ impl Default for WindowsStorageSpec {
         Self {
             csi_proxy: CsiProxySpec::default(),
             ssh: SshSpec::default(),
+            rollout: RolloutSpec::default(),
             probe_interval_seconds: default_probe_interval_seconds(),
             upgrade_gate: UpgradeGate::default(),
         }
@@ -73,6 +78,73 @@ pub struct CsiProxySpec {
         )
     )]
     pub extra_args: Vec<String>,
+    /// What to do on a managed node with a service csi-proxy that somebody else made.
+    #[serde(default)]
+    pub foreign_service: ForeignService,
+    /// Bring csi-proxy also where it is older than 1.1.3. Such versions let a pod run commands on the node (CVE-2023-3893).
+    #[serde(default)]
+    pub allow_vulnerable: bool,
+}
+
+/// What to do with a service csi-proxy that somebody else made.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ForeignService {
+    /// It is named in the node's status and let alone; csi-proxy is not installed there.
+    #[default]
+    Leave,
+    /// It becomes this operator's: same name, this operator's program and command. Where that does not work it is put back.
+    Replace,
+}
+
+/// How another csi-proxy reaches nodes on which one works. Nodes without a working one get it at once.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSpec {
+    /// How many nodes may be without csi-proxy at one time for the sake of an update: a number, or a percentage of the
+    /// managed nodes, rounded up.
+    #[serde(default = "default_max_unavailable")]
+    #[schemars(schema_with = "max_unavailable_schema")]
+    pub max_unavailable: IntOrString,
+    /// After the update was undone on so many nodes no further node is updated.
+    #[serde(default = "default_max_failures")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_failures: u32,
+    /// No node is updated while this is true.
+    #[serde(default)]
+    pub paused: bool,
+    /// Any text. Another text than before lets an update that has stopped go on, and tries it once more on the nodes on which it was
+    /// undone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 256))]
+    pub resume: String,
+}
+
+impl Default for RolloutSpec {
+    fn default() -> Self {
+        Self {
+            max_unavailable: default_max_unavailable(),
+            max_failures: default_max_failures(),
+            paused: false,
+            resume: String::new(),
+        }
+    }
+}
+
+impl RolloutSpec {
+    /// The number of nodes that `maxUnavailable` allows out of so many; at least one.
+    #[must_use]
+    pub fn max_unavailable_of(&self, nodes: usize) -> usize {
+        let number = match &self.max_unavailable {
+            IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),
+            IntOrString::String(text) => text
+                .strip_suffix('%')
+                .and_then(|percent| percent.parse::<usize>().ok())
+                .map_or(0, |percent| {
+                    nodes.saturating_mul(percent.min(100)).div_ceil(100)
+                }),
+        };
+        number.max(1)
+    }
 }
 
 /// Who looks after csi-proxy on the nodes.
@@ -109,6 +181,19 @@ pub struct SshSpec {
     #[serde(default = "default_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
+    /// What makes a host key trustworthy.
+    #[serde(default)]
+    pub host_keys: HostKeys,
+}
+
+/// What makes a host key trustworthy, beside a key that the ConfigMap windows-storage-host-keys already names.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostKeys {
+    /// The key that a node shows at the first contact is stored and has to stay the same.
+    #[default]
+    TrustOnFirstUse,
+    /// Nothing: keys have to be in the ConfigMap before the first contact.
+    Strict,
 }
 
 impl Default for SshSpec {
@@ -116,6 +201,7 @@ impl Default for SshSpec {
         Self {
             user: default_user(),
             port: default_port(),
+            host_keys: HostKeys::default(),
         }
     }
 }
@@ -138,6 +224,27 @@ fn default_port() -> u16 {
     22
 }
 
+fn default_max_unavailable() -> IntOrString {
+    IntOrString::Int(1)
+}
+
+fn default_max_failures() -> u32 {
+    1
+}
+
+/// Whole numbers from 1 and percentages from 1% to 100%.
+fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "default": 1,
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",
+            "message": "must be a number from 1, or a percentage from 1% to 100%"
+        }]
+    })
+}
+
 fn default_probe_interval_seconds() -> u32 {
     300
 }
@@ -152,7 +259,10 @@ pub struct WindowsStorageStatus {
     /// Numbers for a quick look.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counts: Option<Counts>,
-    /// `Upgradeable`, `CredentialsValid`, `InstancesValid`, `ServicesValid`, `NodesReady`.
+    /// How far csi-proxy is on the nodes that this operator looks after.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rollout: Option<RolloutStatus>,
+    /// `Upgradeable`, `CredentialsValid`, `InstancesValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[serde(default)]
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
@@ -170,6 +280,27 @@ pub struct Verdict {
     pub message: String,
 }
 
+/// How far csi-proxy is on the nodes that this operator looks after.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// The version of csi-proxy that nodes shall have.
+    #[serde(default)]
+    pub version: String,
+    /// Nodes that this operator looks after.
+    #[serde(default)]
+    pub nodes: u32,
+    /// Those that are as they shall be.
+    #[serde(default)]
+    pub updated_nodes: u32,
+    /// Those on which csi-proxy works and waits for its update, or is being updated.
+    #[serde(default)]
+    pub waiting_nodes: u32,
+    /// Those on which the update was undone.
+    #[serde(default)]
+    pub failed_nodes: u32,
+}
+
 /// Numbers for a quick look.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -185,6 +316,23 @@ pub struct Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentage_is_of_all_nodes_and_never_none() {
+        let of = |max_unavailable, nodes| {
+            let spec = RolloutSpec {
+                max_unavailable,
+                ..RolloutSpec::default()
+            };
+            spec.max_unavailable_of(nodes)
+        };
+        let percent = |text: &str| IntOrString::String(text.to_owned());
+        assert_eq!(of(IntOrString::Int(3), 2), 3);
+        assert_eq!(of(IntOrString::Int(0), 2), 1);
+        assert_eq!(of(percent("10%"), 41), 5);
+        assert_eq!(of(percent("10%"), 0), 1);
+        assert_eq!(of(percent("nonsense"), 100), 1);
+    }
 
     #[test]
     fn a_missing_object_means_the_same_as_an_empty_one() {

@@ -51,6 +51,10 @@ pub struct Node {
     pub deleting: bool,
     /// Carries WMCO's version annotation: WMCO looks after csi-proxy there.
     pub managed_by_wmco: bool,
+    /// `status.nodeInfo.bootID`: another one means that the host was started anew.
+    pub boot_id: String,
+    /// The host key that WMCO has noted in annotations, in OpenSSH's notation.
+    pub wmco_host_key: Option<String>,
     /// `status.addresses`, in their order.
     pub addresses: Vec<NodeAddress>,
     /// `status.nodeInfo.kubeletVersion`.

@@ -1,11 +1,9 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
-use std::collections::BTreeMap;
-
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 
-use crate::api::{Management, WindowsStorageSpec};
+use crate::api::{ForeignService, Management, WindowsStorageSpec};
 use crate::index::{Cluster, Node};
 use crate::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Instances, NodeError, PrivateKey, Reason,
@@ -39,6 +37,8 @@ pub struct Target {
     pub node: String,
     /// The Node's uid: another one is another host, whatever its name.
     pub uid: String,
+    /// The host's boot: after another one everything there has started anew, which is worth a look at once.
+    pub boot_id: String,
     /// Where its SSH server is.
     pub address: String,
     /// The server's port.
@@ -65,6 +65,7 @@ impl Target {
         Self {
             node: "win-1".to_owned(),
             uid: String::new(),
+            boot_id: String::new(),
             address: "127.0.0.1".to_owned(),
             port,
             user: "Administrator".to_owned(),
@@ -81,10 +82,32 @@ impl Target {
 /// What a node shall look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
+    /// Names what is desired, of whichever node: a hash over the programs and the services.
+    pub revision: String,
     /// The hash of the agent that belongs there.
     pub agent_sha256: String,
-    /// What the agent shall keep the node to.
+    /// What the agent shall keep the node to. What comes from the Node object is not filled in yet.
     pub request: Request,
+    /// `spec.rollout.resume`: another text asks for another attempt where one was undone.
+    pub attempt: String,
+    /// The request did not work on this node and was undone, and nobody has asked for another attempt: what happened.
+    pub refused: Option<String>,
+    /// It did not work on this node, and the administrator has asked for another attempt.
+    pub retry: bool,
+}
+
+#[cfg(test)]
+impl Desired {
+    /// Some request, at that attempt.
+    pub(crate) fn of_test(revision: &str, attempt: &str) -> Self {
+        let payload = Payload::of_test();
+        let spec = WindowsStorageSpec::default();
+        Self {
+            revision: revision.to_owned(),
+            attempt: attempt.to_owned(),
+            ..desired(&payload, &spec, &Document::default())
+        }
+    }
 }
 
 /// Plans nodes, from what is the same for all of them.
@@ -115,7 +138,9 @@ impl<'a> Planner<'a> {
                 .unwrap_or_default(),
             key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
             desired: match services {
-                Ok(Step::Keep(document)) => Some(Ok(desired(payload, document))),
+                Ok(Step::Keep(document)) => {
+                    Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
+                }
                 Ok(Step::Create(_) | Step::Update { .. }) => None,
                 Err(error) => Some(Err(NodeError::new(
                     Reason::InvalidServices,
@@ -142,13 +167,34 @@ impl<'a> Planner<'a> {
             (Some(desired), Ok((address, user)), Ok(key)) => NodePlan::Visit(Box::new(Target {
                 node: name.to_owned(),
                 uid: node.uid.clone(),
+                boot_id: node.boot_id.clone(),
                 address,
                 port: self.spec.ssh.port,
                 user,
                 key: key.clone(),
                 pin: self.pin(name),
-                desired: desired.clone(),
+                desired: desired
+                    .clone()
+                    .map(|desired| self.with_history(name, desired)),
             })),
+        }
+    }
+
+    /// What is desired, with what has become of it on this node before.
+    fn with_history(&self, name: &str, desired: Desired) -> Desired {
+        let failed = self
+            .cluster
+            .node_statuses
+            .get(name)
+            .and_then(|status| status.failed_update.as_ref())
+            .filter(|failed| failed.revision == desired.revision);
+        let refused = failed
+            .filter(|failed| failed.resume == desired.attempt)
+            .map(|failed| failed.message.clone());
+        Desired {
+            retry: failed.is_some() && refused.is_none(),
+            refused,
+            ..desired
         }
     }
 
@@ -206,7 +252,28 @@ fn reach(
     Ok(((*address).to_owned(), spec.ssh.user.clone()))
 }
 
-fn desired(payload: &Payload, document: &Document) -> Desired {
+/// The oldest csi-proxy that pods cannot have run commands on the node. Source: CVE-2023-3893.
+const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
+
+fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {
+    let version = &payload.csi_proxy.version;
+    let number = semver::Version::parse(version.trim_start_matches('v'));
+    let problem = match number {
+        _ if spec.csi_proxy.allow_vulnerable => return Ok(()),
+        Ok(number) if number >= OLDEST_SAFE => return Ok(()),
+        Ok(_) => "lets a pod run commands on its node (CVE-2023-3893)",
+        Err(_) => "has a version that says nothing about its age",
+    };
+    Err(NodeError::new(
+        Reason::VulnerableVersion,
+        format!(
+            "csi-proxy {version} of the payload {problem}, so it is not brought to any node; take an operator with csi-proxy {OLDEST_SAFE} or \
+             later, or accept the risk by spec.csiProxy.allowVulnerable of WindowsStorage"
+        ),
+    ))
+}
+
+fn desired(payload: &Payload, spec: &WindowsStorageSpec, document: &Document) -> Desired {
     let mut request = Request {
         id: String::new(),
         files: vec![DesiredFile {
@@ -215,25 +282,36 @@ fn desired(payload: &Payload, document: &Document) -> Desired {
             upload: None,
         }],
         services: document.services.clone(),
+        environment: document.environment.clone(),
+        replace_foreign: spec.csi_proxy.foreign_service == ForeignService::Replace,
         pipes: vec![ServicePipes {
             service: CSI_PROXY_SERVICE.to_owned(),
             pipes: CSI_PROXY_PIPES.map(str::to_owned).to_vec(),
         }],
         stop_timeout_seconds: STOP_TIMEOUT_SECONDS,
         start_timeout_seconds: START_TIMEOUT_SECONDS,
-        environment: BTreeMap::new(),
-        replace_foreign: false,
+    };
+    request.id = request_id(&request);
+    let agent_sha256 = payload.agent.sha256.clone();
+    Desired {
+        revision: sha256_hex(format!("{agent_sha256} {}", request.id).as_bytes()),
+        agent_sha256,
+        request,
+        attempt: spec.rollout.resume.clone(),
+        refused: None,
+        retry: false,
+    }
+}
+
+/// Names a request by its content.
+pub(super) fn request_id(request: &Request) -> String {
+    let nameless = Request {
+        id: String::new(),
+        ..request.clone()
     };
     // Plain data always serializes; an empty text would only make every such request look the same.
-    request.id = sha256_hex(
-        serde_json::to_string(&request)
-            .unwrap_or_default()
-            .as_bytes(),
-    );
-    Desired {
-        agent_sha256: payload.agent.sha256.clone(),
-        request,
-    }
+    let text = serde_json::to_string(&nameless).unwrap_or_default();
+    sha256_hex(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub enum Reason {
     InvalidInstance,
     /// The `windows-services` ConfigMap is wrong.
     InvalidServices,
+    /// The csi-proxy to bring is too old to be trusted.
+    VulnerableVersion,
     /// The Node object has no address.
     NoAddress,
     /// No connection.
@@ -33,6 +35,12 @@ pub enum Reason {
     AgentFailed,
     /// The agent could not bring csi-proxy up.
     CSIProxyFailed,
+    /// csi-proxy does not stay up.
+    CrashLoop,
+    /// A csi-proxy that somebody else made runs on the node.
+    ForeignCSIProxy,
+    /// A script or a variable that a service's command needs has no usable value.
+    UnresolvedCommand,
     /// The new csi-proxy did not work; the old one is back.
     RolledBack,
     /// Work took longer than its deadline.
@@ -48,6 +56,7 @@ impl Reason {
             Self::InvalidPrivateKey => "InvalidPrivateKey",
             Self::InvalidInstance => "InvalidInstance",
             Self::InvalidServices => "InvalidServices",
+            Self::VulnerableVersion => "VulnerableVersion",
             Self::NoAddress => "NoAddress",
             Self::Unreachable => "Unreachable",
             Self::HostKeyChanged => "HostKeyChanged",
@@ -58,6 +67,9 @@ impl Reason {
             Self::DiskFull => "DiskFull",
             Self::AgentFailed => "AgentFailed",
             Self::CSIProxyFailed => "CSIProxyFailed",
+            Self::CrashLoop => "CrashLoop",
+            Self::ForeignCSIProxy => "ForeignCSIProxy",
+            Self::UnresolvedCommand => "UnresolvedCommand",
             Self::RolledBack => "RolledBack",
             Self::TimedOut => "TimedOut",
         }
@@ -92,7 +104,8 @@ impl NodeError {
             _ if rolled_back => (
                 Reason::RolledBack,
                 format!(
-                    "the change did not work and was undone, what ran before runs again: {told}"
+                    "the change did not work and was undone, what ran before runs again: {told}; it is not tried again before \
+                     spec.rollout.resume of WindowsStorage changes or there is another version"
                 ),
             ),
             FailureCategory::DiskFull => (
@@ -117,10 +130,21 @@ impl NodeError {
                     "Windows refused access: {told}; the SSH user must be an administrator of the node"
                 ),
             ),
+            FailureCategory::Foreign => (
+                Reason::ForeignCSIProxy,
+                format!(
+                    "{told}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service csi-proxy, or \
+                     spec.csiProxy.management to External where somebody else shall look after csi-proxy"
+                ),
+            ),
+            FailureCategory::PreScript => (
+                Reason::UnresolvedCommand,
+                format!(
+                    "{told}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"
+                ),
+            ),
             FailureCategory::ServiceStart
             | FailureCategory::ServiceStop
-            | FailureCategory::Foreign
-            | FailureCategory::PreScript
             | FailureCategory::FileInUse
             | FailureCategory::PipesMissing
             | FailureCategory::Internal

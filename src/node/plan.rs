@@ -1,6 +1,9 @@
 //! The next step on a node, from what it shall look like and what was seen there.
 
-use windows_storage_agent::protocol::{NodeState, Request, ServiceState};
+use windows_storage_agent::paths::CSI_PROXY_SERVICE;
+use windows_storage_agent::protocol::{
+    Failing, ForeignInstance, ForeignKind, NodeState, Outcome, Request, ServiceState,
+};
 
 use crate::node::Desired;
 
@@ -20,40 +23,179 @@ pub enum Observed {
 pub enum Step {
     /// Bring the agent and install it.
     BringAgent,
-    /// Install the agent that is there: its service does not run.
+    /// Install the agent that is there: its service does not run, or runs another program than the one on disk.
     InstallAgent,
     /// Hand over the request, with the files that differ.
     Apply {
         /// Whether csi-proxy's binary must be sent.
         with_files: bool,
     },
+    /// Something works there that this would interrupt: wait for the node's turn.
+    AwaitTurn,
+    /// The same request did not work there before and was undone: leave the node alone.
+    LeaveUndone,
+    /// A csi-proxy that somebody else made runs there: leave it alone.
+    LeaveForeign,
+    /// csi-proxy does not stay up; the agent goes on starting it, less and less often.
+    LeaveFailing,
     /// The node is as it should be.
     Done,
 }
 
-/// The next step.
+/// How the agent on the node compares to the one that belongs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agent {
+    Absent,
+    Silent,
+    Another,
+    /// The right program, but its service does not run, or still runs another one.
+    NotStarted,
+    Right,
+}
+
+/// How the node compares to the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    /// The request, and all of it works.
+    Request,
+    /// The request, but something does not work.
+    RequestBroken,
+    /// Another request or none; the one before works.
+    AnotherWorking,
+    /// Another request or none, and nothing works.
+    NothingWorking,
+    /// A change was cut off in the middle.
+    CutOff,
+    /// The request did not work there and was undone.
+    Undone,
+    /// A csi-proxy of somebody else runs there.
+    Foreign,
+    /// The request, but csi-proxy does not stay up.
+    Failing,
+}
+
+/// The next step. `turn` says whether the node may be interrupted now.
 #[must_use]
-pub fn next_step(desired: &Desired, observed: &Observed) -> Step {
+pub fn next_step(desired: &Desired, observed: &Observed, turn: bool) -> Step {
     let state = match observed {
-        Observed::NoAgent | Observed::SilentAgent => return Step::BringAgent,
+        Observed::NoAgent => return for_agent(Agent::Absent, false, turn),
+        Observed::SilentAgent => return for_agent(Agent::Silent, false, turn),
         Observed::State(state) => state,
     };
-    if state.agent_sha256.as_deref() != Some(desired.agent_sha256.as_str()) {
-        return Step::BringAgent;
-    }
-    if state.agent_service != ServiceState::Running {
-        return Step::InstallAgent;
+    match agent(desired, state) {
+        Agent::Right => {}
+        other => return for_agent(other, is_working(state), turn),
     }
     let with_files = !has_files(&desired.request, state);
-    let kept = state.request_id.as_deref() == Some(desired.request.id.as_str());
-    if with_files
-        || !kept
-        || state.unfinished_request_id.is_some()
-        || !is_working(&desired.request, state)
-    {
-        return Step::Apply { with_files };
+    match (keeps(desired, state), turn) {
+        (Keeps::Request, _) => Step::Done,
+        (Keeps::AnotherWorking, false) => Step::AwaitTurn,
+        (Keeps::AnotherWorking, true)
+        | (Keeps::RequestBroken | Keeps::NothingWorking | Keeps::CutOff, _) => {
+            Step::Apply { with_files }
+        }
+        (Keeps::Undone, _) => Step::LeaveUndone,
+        (Keeps::Foreign, _) => Step::LeaveForeign,
+        (Keeps::Failing, _) => Step::LeaveFailing,
     }
-    Step::Done
+}
+
+/// Another agent interrupts nothing, but one that does not work would leave csi-proxy without a keeper on every node
+/// at once: it goes by turns as well.
+fn for_agent(agent: Agent, works: bool, turn: bool) -> Step {
+    match (agent, works && !turn) {
+        (Agent::Absent | Agent::Silent, _) | (Agent::Another, false) => Step::BringAgent,
+        (Agent::NotStarted, _) => Step::InstallAgent,
+        (Agent::Another, true) => Step::AwaitTurn,
+        (Agent::Right, _) => Step::Done,
+    }
+}
+
+fn agent(desired: &Desired, state: &NodeState) -> Agent {
+    let wanted = Some(desired.agent_sha256.as_str());
+    if state.agent_sha256.as_deref() != wanted {
+        return Agent::Another;
+    }
+    let runs_another = state
+        .running_agent_sha256
+        .as_deref()
+        .is_some_and(|running| Some(running) != wanted);
+    if state.agent_service != ServiceState::Running || runs_another {
+        return Agent::NotStarted;
+    }
+    Agent::Right
+}
+
+fn keeps(desired: &Desired, state: &NodeState) -> Keeps {
+    let request = &desired.request;
+    if state.unfinished_request_id.is_some() {
+        return Keeps::CutOff;
+    }
+    let undone = state
+        .last_result
+        .as_ref()
+        .is_some_and(|last| last.id == request.id && last.outcome == Outcome::RolledBack);
+    let kept = state.request_id.as_deref() == Some(request.id.as_str());
+    if !kept && (desired.refused.is_some() || (undone && !desired.retry)) {
+        return Keeps::Undone;
+    }
+    if kept && has_files(request, state) && has_all(request, state) {
+        return Keeps::Request;
+    }
+    if is_working(state) {
+        return if kept && has_files(request, state) {
+            // csi-proxy works, another service does not: nothing that works is interrupted.
+            Keeps::RequestBroken
+        } else {
+            Keeps::AnotherWorking
+        };
+    }
+    if in_the_way(request, state).is_some() {
+        return Keeps::Foreign;
+    }
+    match (kept, csi_proxy_failing(state)) {
+        (true, Some(_)) if has_files(request, state) => Keeps::Failing,
+        (true, _) => Keeps::RequestBroken,
+        (false, _) => Keeps::NothingWorking,
+    }
+}
+
+/// What the agent says of a csi-proxy that does not stay up.
+#[must_use]
+pub fn csi_proxy_failing(state: &NodeState) -> Option<&Failing> {
+    state
+        .services
+        .iter()
+        .find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE))
+        .and_then(|service| service.failing.as_ref())
+}
+
+/// A csi-proxy of somebody else that runs, and that the request may not replace.
+#[must_use]
+pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
+    state.foreign.iter().find(|foreign| {
+        let replaceable = request.replace_foreign
+            && foreign.kind == ForeignKind::Service
+            && foreign.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE);
+        foreign.running && !replaceable
+    })
+}
+
+/// Whether the csi-proxy that the agent keeps runs and serves its pipes, whatever its version.
+#[must_use]
+pub fn is_working(state: &NodeState) -> bool {
+    let mut pipes = state
+        .pipes
+        .iter()
+        .filter(|pipe| pipe.name.starts_with("csi-proxy-"))
+        .peekable();
+    state.request_id.is_some()
+        && state.services.iter().any(|service| {
+            service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE)
+                && service.state == ServiceState::Running
+        })
+        && pipes.peek().is_some()
+        && pipes.all(|pipe| pipe.open)
 }
 
 fn has_files(request: &Request, state: &NodeState) -> bool {
@@ -66,7 +208,7 @@ fn has_files(request: &Request, state: &NodeState) -> bool {
 }
 
 /// Whether all services run and all pipes are open.
-fn is_working(request: &Request, state: &NodeState) -> bool {
+fn has_all(request: &Request, state: &NodeState) -> bool {
     let runs = |name: &str| {
         state
             .services
@@ -88,117 +230,4 @@ fn is_working(request: &Request, state: &NodeState) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use windows_storage_agent::protocol::{
-        DesiredFile, FileStatus, PipeStatus, ServicePipes, ServiceStatus,
-    };
-
-    use super::*;
-    use crate::services::csi_proxy_service;
-
-    fn desired() -> Desired {
-        Desired {
-            agent_sha256: "agent".to_owned(),
-            request: Request {
-                id: "request".to_owned(),
-                files: vec![DesiredFile {
-                    path: r"C:\k\csi-proxy.exe".to_owned(),
-                    sha256: "new".to_owned(),
-                    upload: None,
-                }],
-                services: vec![csi_proxy_service(&[])],
-                pipes: vec![ServicePipes {
-                    service: "csi-proxy".to_owned(),
-                    pipes: vec!["p".to_owned()],
-                }],
-                stop_timeout_seconds: 1,
-                start_timeout_seconds: 1,
-                environment: BTreeMap::new(),
-                replace_foreign: false,
-            },
-        }
-    }
-
-    fn good() -> NodeState {
-        NodeState {
-            agent_version: "1".to_owned(),
-            agent_sha256: Some("agent".to_owned()),
-            agent_service: ServiceState::Running,
-            request_id: Some("request".to_owned()),
-            unfinished_request_id: None,
-            services: vec![ServiceStatus {
-                name: "csi-proxy".to_owned(),
-                state: ServiceState::Running,
-                process_id: Some(1),
-                command: None,
-                restarts: 0,
-                failing: None,
-            }],
-            files: vec![FileStatus {
-                path: r"c:\k\CSI-Proxy.exe".to_owned(),
-                sha256: Some("new".to_owned()),
-            }],
-            pipes: vec![PipeStatus {
-                name: "p".to_owned(),
-                open: true,
-            }],
-            ..NodeState::default()
-        }
-    }
-
-    fn step(change: impl FnOnce(&mut NodeState)) -> Step {
-        let mut state = good();
-        change(&mut state);
-        next_step(&desired(), &Observed::State(Box::new(state)))
-    }
-
-    #[test]
-    fn a_node_as_it_should_be_is_left_alone() {
-        assert_eq!(step(|_| ()), Step::Done);
-    }
-
-    #[test]
-    fn the_agent_comes_first() {
-        assert_eq!(next_step(&desired(), &Observed::NoAgent), Step::BringAgent);
-        assert_eq!(
-            next_step(&desired(), &Observed::SilentAgent),
-            Step::BringAgent
-        );
-        assert_eq!(
-            step(|state| state.agent_sha256 = Some("old".to_owned())),
-            Step::BringAgent
-        );
-        assert_eq!(step(|state| state.agent_sha256 = None), Step::BringAgent);
-        assert_eq!(
-            step(|state| state.agent_service = ServiceState::Stopped),
-            Step::InstallAgent
-        );
-    }
-
-    #[test]
-    fn only_what_differs_is_sent() {
-        let without = Step::Apply { with_files: false };
-        assert_eq!(
-            step(|state| state.files[0].sha256 = Some("old".to_owned())),
-            Step::Apply { with_files: true }
-        );
-        assert_eq!(
-            step(|state| state.files.clear()),
-            Step::Apply { with_files: true }
-        );
-        assert_eq!(step(|state| state.request_id = None), without);
-        assert_eq!(
-            step(|state| state.unfinished_request_id = Some("request".to_owned())),
-            without
-        );
-        assert_eq!(
-            step(|state| state.services[0].state = ServiceState::Stopped),
-            without
-        );
-        assert_eq!(step(|state| state.services.clear()), without);
-        assert_eq!(step(|state| state.pipes[0].open = false), without);
-        assert_eq!(step(|state| state.pipes.clear()), without);
-    }
-}
+mod tests;

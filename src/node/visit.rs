@@ -2,14 +2,23 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use tokio::sync::Semaphore;
 use windows_storage_agent::paths::AGENT_EXE;
-use windows_storage_agent::protocol::{ApplyResult, NodeState, Outcome};
+use windows_storage_agent::protocol::{
+    ApplyResult, Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState, Outcome,
+};
 
+use crate::deadline;
 use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
-use crate::node::plan::{Observed, Step, next_step};
+use crate::node::plan::{Observed, Step, csi_proxy_failing, in_the_way, is_working, next_step};
+use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, unreachable};
-use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target};
+use crate::node::turns::{Turn, Turns};
+use crate::node::variables::{fill_in, needs_node};
+use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target, printable};
 use crate::payload::Payload;
 
 /// How long a whole visit may take: a slow link included.
@@ -19,6 +28,13 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// A visit brings the agent, hands over the request, and looks once more. More steps mean that they have no effect.
 const MOST_STEPS: usize = 5;
 
+/// How long a host that has shaken hands may have to wait until others are done: OpenSSH gives two minutes to log in.
+const QUEUE: Duration = Duration::from_secs(60);
+/// Connections that are being made at one time. Dead hosts hold only these.
+const CONCURRENT_CONNECTS: usize = 64;
+/// Nodes that are worked on at one time; each may hold some megabytes of a transfer.
+const CONCURRENT_WORK: usize = 32;
+
 /// What a visit found and did.
 #[derive(Debug, Default)]
 pub struct Visited {
@@ -26,31 +42,51 @@ pub struct Visited {
     pub state: Option<NodeState>,
     /// What went wrong, if anything.
     pub problem: Option<NodeError>,
-    /// The request that did not work on the node and was undone.
-    pub rolled_back: Option<String>,
+    /// How far the node is on the way to what is desired.
+    pub standing: Standing,
 }
 
-/// A request that was undone is not handed over again, so that a node is not interrupted again and again.
-pub struct Refused<'a> {
-    /// The request's identifier.
-    pub request_id: &'a str,
-    /// How it ended.
-    pub error: &'a NodeError,
+/// What visits share.
+pub struct Tools {
+    /// The programs for nodes.
+    pub payload: Payload,
+    /// Where host keys are kept.
+    pub pins: Pins,
+    /// Whose turn it is.
+    pub turns: Turns,
+    /// The Nodes, for what services want to know of theirs.
+    pub nodes: Api<Node>,
+    connecting: Semaphore,
+    working: Semaphore,
+}
+
+impl Tools {
+    /// Tools with all places free.
+    #[must_use]
+    pub fn new(payload: Payload, pins: Pins, turns: Turns, nodes: Api<Node>) -> Self {
+        Self {
+            payload,
+            pins,
+            turns,
+            nodes,
+            connecting: Semaphore::new(CONCURRENT_CONNECTS),
+            working: Semaphore::new(CONCURRENT_WORK),
+        }
+    }
 }
 
 /// Goes to the node and brings it to what is desired. `Err` means that the node was not reached.
-pub async fn visit(
-    target: &Target,
-    payload: &Payload,
-    pins: &Pins,
-    refused: Option<Refused<'_>>,
-) -> Result<Visited, NodeError> {
-    let started = tokio::time::Instant::now();
-    let (session, key, cutter) = connect(target, HANDSHAKE).await?;
-    match pins.judge(&target.node, target.pin.as_ref(), &key) {
+pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError> {
+    let connected = {
+        // The semaphores are never closed; without a permit the visit only is not bounded.
+        let _permit = tools.connecting.acquire().await.ok();
+        connect(target, HANDSHAKE).await
+    };
+    let (session, key, cutter) = connected?;
+    match tools.pins.judge(&target.node, target.pin.as_ref(), &key) {
         Judgement::Known => {}
         Judgement::New => {
-            pins.pin(&target.node, &key).await?;
+            tools.pins.pin(&target.node, &key).await?;
             tracing::info!(
                 key = %key.fingerprint(),
                 kind = key.kind(),
@@ -59,14 +95,28 @@ pub async fn visit(
         }
         Judgement::Changed(error) => return Err(error),
     }
-    let refused = refused.map(|refused| (refused.request_id.to_owned(), refused.error.clone()));
-    let (target, payload, span) = (target.clone(), payload.clone(), tracing::Span::current());
+    let desired = match &target.desired {
+        Ok(desired) if needs_node(&desired.request) => filled_in(desired, target, tools).await,
+        other => other.clone(),
+    };
+    let Ok(_permit) = tokio::time::timeout(QUEUE, tools.working.acquire()).await else {
+        return Err(NodeError::new(
+            Reason::TimedOut,
+            format!(
+                "{CONCURRENT_WORK} other nodes were worked on for more than {} s; this one comes later",
+                QUEUE.as_secs()
+            ),
+        ));
+    };
+    let (target, payload, turns) = (target.clone(), tools.payload.clone(), tools.turns.clone());
+    let span = tracing::Span::current();
     let work = move || {
         let _entered = span.entered();
         session.login(&target.user, &target.key)?;
-        Ok(Actions { session, payload }.carry_out(&target.desired, refused.as_ref()))
+        let mut actions = Actions { session, payload };
+        Ok(actions.carry_out(&target.node, &desired, &turns))
     };
-    let done = blocking(VISIT.saturating_sub(started.elapsed()), work).await;
+    let done = blocking(VISIT, work).await;
     // From here on nothing uses the connection, or time is up.
     drop(cutter);
     done.unwrap_or_else(|| {
@@ -77,6 +127,29 @@ pub async fn visit(
                 "work on the node took longer than {minutes} min and was given up; what runs on the node was left as it was"
             ),
         ))
+    })
+}
+
+/// What is desired of this very node: with what its services want to know of the Node object.
+async fn filled_in(
+    desired: &Desired,
+    target: &Target,
+    tools: &Tools,
+) -> Result<Desired, NodeError> {
+    let unread = |problem: String| {
+        NodeError::new(
+            Reason::UnresolvedCommand,
+            format!("the values of nodeVariablesInCommand cannot be read: {problem}"),
+        )
+    };
+    let node = deadline::call("read Node", tools.nodes.get(&target.node))
+        .await
+        .map_err(|error| unread(error.to_string()))?;
+    let node = serde_json::to_value(&node).map_err(|error| unread(error.to_string()))?;
+    let request = fill_in(&desired.request, &node)?;
+    Ok(Desired {
+        request,
+        ..desired.clone()
     })
 }
 
@@ -114,11 +187,15 @@ async fn blocking<T: Send + 'static>(
 impl Actions {
     fn carry_out(
         &mut self,
+        node: &str,
         desired: &Result<Desired, NodeError>,
-        refused: Option<&(String, NodeError)>,
+        turns: &Turns,
     ) -> Visited {
-        let mut visited = Visited::default();
-        if let Err(error) = self.steps(desired, refused, &mut visited) {
+        let mut visited = Visited {
+            standing: Standing::OutOfReach,
+            ..Visited::default()
+        };
+        if let Err(error) = self.steps(node, desired, turns, &mut visited) {
             visited.problem = Some(error);
         }
         visited
@@ -126,18 +203,39 @@ impl Actions {
 
     fn steps(
         &mut self,
+        node: &str,
         desired: &Result<Desired, NodeError>,
-        refused: Option<&(String, NodeError)>,
+        turns: &Turns,
         visited: &mut Visited,
     ) -> Result<(), NodeError> {
         let mut observed = self.observe()?;
+        let mut turn: Option<Turn> = None;
         for _ in 0..MOST_STEPS {
+            visited.standing = Standing::Bare;
             if let Observed::State(state) = &observed {
+                if is_working(state) {
+                    visited.standing = Standing::Waiting;
+                }
                 visited.state = Some((**state).clone());
             }
             let desired = desired.as_ref().map_err(Clone::clone)?;
-            observed = match next_step(desired, &observed) {
-                Step::Done => return Ok(()),
+            let mut step = next_step(desired, &observed, turn.is_some());
+            if step == Step::AwaitTurn {
+                turn = turns.take(node);
+                step = next_step(desired, &observed, turn.is_some());
+            }
+            observed = match step {
+                Step::Done => {
+                    visited.standing = Standing::Current;
+                    return Ok(());
+                }
+                Step::AwaitTurn => return Ok(()),
+                Step::LeaveUndone => {
+                    visited.standing = Standing::Failed;
+                    return Err(undone(desired, visited.state.as_ref()));
+                }
+                Step::LeaveForeign => return Err(foreign(desired, visited.state.as_ref())),
+                Step::LeaveFailing => return Err(failing(visited.state.as_ref())),
                 Step::BringAgent => {
                     self.bring_agent()?;
                     self.observe()?
@@ -147,9 +245,6 @@ impl Actions {
                     self.observe()?
                 }
                 Step::Apply { with_files } => {
-                    if let Some((_, error)) = refused.filter(|(id, _)| *id == desired.request.id) {
-                        return Err(error.clone());
-                    }
                     let result = self.apply(&desired.request, with_files)?;
                     visited.state = Some(result.state.clone());
                     judge_result(&result, visited)?;
@@ -166,14 +261,12 @@ impl Actions {
 }
 
 fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeError> {
-    let failure = |default: &str| {
-        result
-            .failure
-            .clone()
-            .unwrap_or_else(|| windows_storage_agent::protocol::Failure {
-                category: windows_storage_agent::protocol::FailureCategory::Unknown,
-                message: default.to_owned(),
-            })
+    let failure = || {
+        let unknown = || Failure {
+            category: FailureCategory::Unknown,
+            message: "the agent does not say why".to_owned(),
+        };
+        result.failure.clone().unwrap_or_else(unknown)
     };
     match result.outcome {
         Outcome::Applied => {
@@ -185,17 +278,73 @@ fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeE
         }
         Outcome::Unchanged => Ok(()),
         Outcome::RolledBack => {
-            visited.rolled_back = Some(result.id.clone());
-            Err(NodeError::from_agent(
-                &failure("the agent undid the change"),
-                true,
-            ))
+            visited.standing = Standing::Failed;
+            Err(NodeError::from_agent(&failure(), true))
         }
-        Outcome::Failed | Outcome::Unknown => Err(NodeError::from_agent(
-            &failure("the agent reports a failure"),
-            false,
-        )),
+        Outcome::Failed | Outcome::Unknown => Err(NodeError::from_agent(&failure(), false)),
     }
+}
+
+/// Why a request that was undone is not handed over again: in the node's own words, or in those kept in its status.
+fn undone(desired: &Desired, state: Option<&NodeState>) -> NodeError {
+    let told = state
+        .and_then(|state| state.last_result.as_ref())
+        .filter(|last| last.id == desired.request.id)
+        .and_then(|last| last.failure.as_ref());
+    match (told, &desired.refused) {
+        (Some(failure), _) => NodeError::from_agent(failure, true),
+        (None, Some(message)) => NodeError::new(Reason::RolledBack, message),
+        (None, None) => {
+            NodeError::new(Reason::RolledBack, "the change did not work and was undone")
+        }
+    }
+}
+
+fn foreign(desired: &Desired, state: Option<&NodeState>) -> NodeError {
+    let who = state
+        .and_then(|state| in_the_way(&desired.request, state))
+        .map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
+    let failure = Failure {
+        category: FailureCategory::Foreign,
+        message: format!("a csi-proxy that somebody else made runs on the node: {who}"),
+    };
+    NodeError::from_agent(&failure, false)
+}
+
+/// A foreign csi-proxy in words.
+#[must_use]
+pub fn describe_foreign(instance: &ForeignInstance) -> String {
+    let kind = match instance.kind {
+        ForeignKind::Service => "service",
+        ForeignKind::Process => "process",
+        ForeignKind::Unknown => "instance",
+    };
+    let state = if instance.running {
+        "running"
+    } else {
+        "stopped"
+    };
+    printable(&format!(
+        "{kind} {} ({}), {state}",
+        instance.name, instance.command
+    ))
+}
+
+fn failing(state: Option<&NodeState>) -> NodeError {
+    let failing = state
+        .and_then(csi_proxy_failing)
+        .map_or_else(String::new, |failing| {
+            format!(
+                ": {}; it was started {} times in vain, and next {} s after the last time",
+                failing.message, failing.attempts, failing.retry_seconds
+            )
+        });
+    NodeError::new(
+        Reason::CrashLoop,
+        format!(
+            "csi-proxy does not stay up{failing}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+        ),
+    )
 }
 
 #[cfg(test)]

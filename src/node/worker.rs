@@ -2,100 +2,20 @@
 //! visit failed and its pause is over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::Instrument;
-use windows_storage_agent::protocol::NodeState;
 
 use crate::backoff;
-use crate::node::visit::{Refused, Visited, visit};
-use crate::node::{NodeError, NodePlan, Pins, Reason, Target};
-use crate::payload::Payload;
+use crate::node::visit::{Tools, visit};
+use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target};
 use crate::serve::Metrics;
 
-/// Visits at one time.
-const CONCURRENT_VISITS: usize = 10;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-
-/// What is known of a node since this process started.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observation {
-    /// What the agent last said.
-    pub state: Option<NodeState>,
-    /// When the operator was last logged in there.
-    pub last_contact: Option<Timestamp>,
-    /// What went wrong the last time.
-    pub problem: Option<NodeError>,
-    /// Visits that ended, well or not.
-    pub visits: u64,
-}
-
-/// The observations of all nodes, and a wake-up when one changes.
-#[derive(Clone)]
-pub struct Observations {
-    by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
-    changed: Arc<Mutex<BTreeSet<String>>>,
-    revision: watch::Sender<u64>,
-}
-
-impl Default for Observations {
-    fn default() -> Self {
-        Self {
-            by_node: Arc::default(),
-            changed: Arc::default(),
-            revision: watch::Sender::new(0),
-        }
-    }
-}
-
-impl Observations {
-    /// The observations, for a moment: never hold this over an await.
-    pub fn read(&self) -> MutexGuard<'_, BTreeMap<String, Observation>> {
-        self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes whenever an observation has changed.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
-    }
-
-    /// The nodes whose observations have changed since this was last asked.
-    #[must_use]
-    pub fn take_changed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.changed())
-    }
-
-    fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn record(&self, node: &str, result: &Result<Visited, NodeError>) {
-        {
-            let mut all = self.read();
-            let observation = all.entry(node.to_owned()).or_default();
-            observation.visits += 1;
-            match result {
-                Ok(visited) => {
-                    observation.last_contact = Some(Timestamp::now());
-                    observation.state = visited.state.clone().or_else(|| observation.state.take());
-                    observation.problem.clone_from(&visited.problem);
-                }
-                Err(error) => observation.problem = Some(error.clone()),
-            }
-        }
-        self.changed().insert(node.to_owned());
-        self.revision.send_modify(|revision| *revision += 1);
-    }
-
-    fn forget(&self, node: &str) {
-        self.read().remove(node);
-    }
-}
 
 /// The tasks of all nodes.
 pub struct Workers {
@@ -108,29 +28,26 @@ pub struct Workers {
 struct Assignment {
     target: Target,
     interval: Duration,
+    /// It is the node's turn; being told so is what matters here, the turn itself is taken on the node.
+    turn: bool,
 }
 
 struct Shared {
-    payload: Payload,
-    pins: Pins,
+    tools: Tools,
     observations: Observations,
-    permits: Semaphore,
     metrics: Metrics,
 }
 
 impl Workers {
     /// No tasks yet.
     #[must_use]
-    pub fn new(payload: Payload, pins: Pins, observations: Observations, metrics: Metrics) -> Self {
-        let permits = Semaphore::new(CONCURRENT_VISITS);
+    pub fn new(tools: Tools, observations: Observations, metrics: Metrics) -> Self {
         Self {
             assignments: BTreeMap::new(),
             tasks: JoinSet::new(),
             shared: Arc::new(Shared {
-                payload,
-                pins,
+                tools,
                 observations,
-                permits,
                 metrics,
             }),
         }
@@ -138,7 +55,12 @@ impl Workers {
 
     /// Gives every node its plan. Tasks of nodes that are gone, or that somebody else looks after, end; a visit in
     /// progress is cut then, which the agent on the node survives.
-    pub fn assign(&mut self, plans: &BTreeMap<String, NodePlan>, interval: Duration) {
+    pub fn assign(
+        &mut self,
+        plans: &BTreeMap<String, NodePlan>,
+        turns: &BTreeSet<String>,
+        interval: Duration,
+    ) {
         self.assignments.retain(|node, sender| {
             let keep = plans.contains_key(node);
             if !keep {
@@ -151,6 +73,7 @@ impl Workers {
                 NodePlan::Visit(target) => Some(Assignment {
                     target: (**target).clone(),
                     interval,
+                    turn: turns.contains(node),
                 }),
                 // The task stays, so that a node that can be gone to again continues with what it knew.
                 NodePlan::Blocked(_) | NodePlan::External => None,
@@ -196,42 +119,48 @@ fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
     matches!((old, new), (Some(old), Some(new)) if old.target.uid != new.target.uid)
 }
 
+/// An update that was undone on the node, kept here until the node's status says so: nobody else may know yet.
+struct Undone {
+    revision: String,
+    attempt: String,
+    message: String,
+}
+
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {
     let mut failures = 0;
-    let mut undone: Option<(String, NodeError)> = None;
+    let mut undone: Option<Undone> = None;
     loop {
         // The last assignment can still be read when nobody gives any more: the node is gone.
         if assignments.has_changed().is_err() {
             return;
         }
-        let Some(Assignment { target, interval }) = assignments.borrow_and_update().clone() else {
+        let Some(mut assignment) = assignments.borrow_and_update().clone() else {
             if assignments.changed().await.is_err() {
                 return;
             }
             continue;
         };
-        let refused = undone
-            .as_ref()
-            .map(|(request_id, error)| Refused { request_id, error });
+        remind(&mut assignment.target, undone.as_ref());
+        let target = &assignment.target;
         let outcome = tokio::select! {
-            outcome = visit_in_turn(&target, &shared, refused) => outcome,
-            () = revoked(&mut assignments, &target) => continue,
+            outcome = visit(target, &shared.tools) => outcome,
+            () = revoked(&mut assignments, target) => continue,
         };
         if assignments.has_changed().is_err() {
             return;
         }
-        shared.observations.record(&target.node, &outcome);
+        if let (Ok(visited), Ok(desired)) = (&outcome, &target.desired)
+            && let (Standing::Failed, Some(error)) = (visited.standing, &visited.problem)
+        {
+            undone = Some(Undone {
+                revision: desired.revision.clone(),
+                attempt: desired.attempt.clone(),
+                message: error.message.clone(),
+            });
+        }
+        shared.observations.record(target, &outcome);
         let problem = match outcome {
-            Ok(Visited {
-                problem,
-                rolled_back,
-                ..
-            }) => {
-                if let (Some(request), Some(error)) = (rolled_back, &problem) {
-                    undone = Some((request, error.clone()));
-                }
-                problem
-            }
+            Ok(visited) => visited.problem,
             Err(error) => Some(error),
         };
         shared.metrics.count_visit(
@@ -240,39 +169,102 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
                 .map_or("Success", |error| error.reason.as_str()),
         );
         failures = if problem.is_some() { failures + 1 } else { 0 };
-        let pause = match &problem {
-            None => interval,
-            // Only an administrator can mend these, and a change of what the work rests on wakes this task.
-            Some(error) if matches!(error.reason, Reason::HostKeyChanged | Reason::RolledBack) => {
-                interval
-            }
-            Some(_) => backoff::pause(failures, FIRST_PAUSE, interval),
-        };
+        let pause = pause_after(problem.as_ref(), failures, assignment.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
             tracing::warn!(reason = error.reason.as_str(), retry_seconds, "{error}");
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            changed = assignments.changed() => if changed.is_err() { return },
+        if !wait(&mut assignments, assignment, failures, pause).await {
+            return;
         }
     }
 }
 
-/// Waits until the node is no longer to be visited in this way. A pin that the visit itself has made does not count.
+/// Makes sure that what was undone here is not tried again, also where the node's status does not say so yet.
+fn remind(target: &mut Target, undone: Option<&Undone>) {
+    if let (Ok(desired), Some(undone)) = (&mut target.desired, undone)
+        && desired.revision == undone.revision
+        && desired.attempt == undone.attempt
+    {
+        desired
+            .refused
+            .get_or_insert_with(|| undone.message.clone());
+        desired.retry = false;
+    }
+}
+
+fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -> Duration {
+    // Only an administrator can mend these, and a change of what the work rests on wakes the task.
+    const FOR_PEOPLE: [Reason; 4] = [
+        Reason::HostKeyChanged,
+        Reason::RolledBack,
+        Reason::ForeignCSIProxy,
+        Reason::VulnerableVersion,
+    ];
+    match problem {
+        Some(error) if !FOR_PEOPLE.contains(&error.reason) => {
+            backoff::pause(failures, FIRST_PAUSE, interval)
+        }
+        _ => backoff::jittered(interval),
+    }
+}
+
+/// Waits for the next visit: the end of the pause, or news that call for one. False where nobody gives work any more.
+async fn wait(
+    assignments: &mut watch::Receiver<Option<Assignment>>,
+    mut known: Assignment,
+    failures: u32,
+    pause: Duration,
+) -> bool {
+    let end = Instant::now() + pause;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(end) => return true,
+            changed = assignments.changed() => if changed.is_err() { return false },
+        }
+        let Some(new) = assignments.borrow_and_update().clone() else {
+            assignments.mark_changed();
+            return true;
+        };
+        if calls_for_visit(&known, &new, failures) {
+            assignments.mark_changed();
+            return true;
+        }
+        known = new;
+    }
+}
+
+/// Whether a node has to be gone to at once because of what is new. Not for a pin or a record of its own making, and
+/// after a failure not for a turn alone: the pause must not be cut short by each round of turns.
+fn calls_for_visit(known: &Assignment, new: &Assignment, failures: u32) -> bool {
+    let turn = new.turn && !known.turn && failures == 0;
+    turn || known.interval != new.interval || !is_same_work(&known.target, &new.target)
+}
+
+fn is_same_work(known: &Target, new: &Target) -> bool {
+    let first_pin = known.pin.is_none() && new.pin.is_some();
+    let mut comparable = Target {
+        pin: known.pin.clone(),
+        ..new.clone()
+    };
+    if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
+        // Both follow from the visit itself; another attempt shows in its own field.
+        new.refused.clone_from(&known.refused);
+        new.retry = known.retry;
+    }
+    comparable == *known && (first_pin || new.pin == known.pin)
+}
+
+/// Waits until the node is no longer to be visited in this way.
 async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
     loop {
         if assignments.changed().await.is_err() {
             return;
         }
-        let same = assignments.borrow().as_ref().is_some_and(|new| {
-            let first_pin = target.pin.is_none() && new.target.pin.is_some();
-            let comparable = Target {
-                pin: target.pin.clone(),
-                ..new.target.clone()
-            };
-            comparable == *target && (first_pin || new.target.pin == target.pin)
-        });
+        let same = assignments
+            .borrow()
+            .as_ref()
+            .is_some_and(|new| is_same_work(target, &new.target));
         if !same {
             // Leave the news unseen for the caller, who starts over with it.
             assignments.mark_changed();
@@ -281,42 +273,64 @@ async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: 
     }
 }
 
-async fn visit_in_turn(
-    target: &Target,
-    shared: &Shared,
-    refused: Option<Refused<'_>>,
-) -> Result<Visited, NodeError> {
-    // The semaphore is never closed; without a permit the visit only is not bounded.
-    let _permit = shared.permits.acquire().await.ok();
-    visit(target, &shared.payload, &shared.pins, refused).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::{Desired, HostKey, Pins, Turns};
+    use crate::payload::Payload;
+
+    fn assignment(turn: bool) -> Assignment {
+        Assignment {
+            target: Target::of_test_host(22),
+            interval: Duration::from_secs(300),
+            turn,
+        }
+    }
 
     #[test]
-    fn a_failed_visit_keeps_what_was_known() {
-        let observations = Observations::default();
-        let state = NodeState {
-            agent_version: "1".to_owned(),
-            ..NodeState::default()
+    fn only_news_of_others_call_for_a_visit() {
+        let known = assignment(false);
+        let new = |change: fn(&mut Assignment)| {
+            let mut new = known.clone();
+            change(&mut new);
+            new
         };
-        observations.record(
-            "win-1",
-            &Ok(Visited {
-                state: Some(state.clone()),
-                ..Visited::default()
-            }),
+        let calls = |new: &Assignment| calls_for_visit(&known, new, 0);
+        assert!(!calls(&known));
+        assert!(calls(&new(|new| new.target.boot_id = "other".to_owned())));
+        assert!(calls(&new(|new| new.interval = Duration::from_secs(10))));
+        let turn = new(|new| new.turn = true);
+        assert!(calls(&turn));
+        assert!(
+            !calls_for_visit(&known, &turn, 1),
+            "a turn does not cut short the pause after a failure"
         );
-        observations.record("win-1", &Err(NodeError::new(Reason::Unreachable, "gone")));
-        let all = observations.read();
-        assert_eq!(all["win-1"].state, Some(state));
-        assert!(all["win-1"].last_contact.is_some());
-        assert_eq!(
-            all["win-1"].problem.as_ref().unwrap().reason,
-            Reason::Unreachable
+        assert!(
+            !calls_for_visit(&turn, &known, 0),
+            "a turn that is over is no news"
         );
+        let pinned = new(|new| new.target.pin = Some(HostKey::new("ssh-ed25519", b"one")));
+        assert!(!calls(&pinned), "the visit itself has pinned the key");
+        let other = new(|new| new.target.pin = Some(HostKey::new("ssh-ed25519", b"two")));
+        assert!(calls_for_visit(&pinned, &other, 0));
+    }
+
+    #[test]
+    fn what_was_undone_is_not_forgotten_before_the_status_says_so() {
+        let mut target = Target::of_test_host(22);
+        target.desired = Ok(Desired::of_test("revision", "1"));
+        let undone = |attempt: &str| Undone {
+            revision: "revision".to_owned(),
+            attempt: attempt.to_owned(),
+            message: "words".to_owned(),
+        };
+        let reminded = |attempt: &str| {
+            let mut target = target.clone();
+            remind(&mut target, Some(&undone(attempt)));
+            target.desired.unwrap().refused
+        };
+        assert_eq!(reminded("1").as_deref(), Some("words"));
+        assert_eq!(reminded("0"), None, "the administrator asked for another");
     }
 
     #[tokio::test]
@@ -334,19 +348,25 @@ mod tests {
         let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
         let observations = Observations::default();
-        let mut workers = Workers::new(
+        let tools = Tools::new(
             Payload::load(payload.path()).unwrap(),
-            Pins::new(kube::Api::namespaced(client, "ns"), "ns".to_owned()),
-            observations.clone(),
-            Metrics::default(),
+            Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
+            Turns::default(),
+            kube::Api::all(client),
         );
+        let mut workers = Workers::new(tools, observations.clone(), Metrics::default());
         let plan = NodePlan::Visit(Box::new(target));
-        workers.assign(&BTreeMap::from([("win-1".to_owned(), plan)]), interval);
+        let nobody = BTreeSet::new();
+        workers.assign(
+            &BTreeMap::from([("win-1".to_owned(), plan)]),
+            &nobody,
+            interval,
+        );
         // The host goes on taking connections: a task that goes on would find it as silent as before.
         let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
             .await
             .unwrap();
-        workers.assign(&BTreeMap::new(), interval);
+        workers.assign(&BTreeMap::new(), &nobody, interval);
         let ended = tokio::time::timeout(Duration::from_secs(10), workers.tasks.join_next()).await;
         assert!(
             ended.unwrap().unwrap().is_ok(),

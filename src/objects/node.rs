@@ -17,6 +17,8 @@ use crate::objects::{Object, annotation, label, name};
 
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
+const WMCO_HOST_KEY: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
+const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key-type";
 
 /// A Node.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
@@ -52,6 +54,8 @@ struct NodeStatus {
 struct NodeInfo {
     operating_system: Option<String>,
     kubelet_version: Option<String>,
+    #[serde(rename = "bootID")]
+    boot_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -83,6 +87,8 @@ impl Object for NodeObject {
             ignored: label(meta, IGNORE_LABEL) == Some("true"),
             deleting: meta.deletion_timestamp.is_some(),
             managed_by_wmco: annotation(meta, WMCO_VERSION).is_some(),
+            boot_id: info.boot_id.unwrap_or_default(),
+            wmco_host_key: wmco_host_key(meta),
             addresses: status
                 .addresses
                 .unwrap_or_default()
@@ -108,6 +114,15 @@ impl Object for NodeObject {
     fn table(cluster: &mut Cluster) -> &mut Table<Name, Node> {
         &mut cluster.nodes
     }
+}
+
+/// WMCO writes the type's name and the key's base64 in two annotations.
+fn wmco_host_key(meta: &ObjectMeta) -> Option<String> {
+    let (kind, key) = (
+        annotation(meta, WMCO_HOST_KEY_TYPE)?,
+        annotation(meta, WMCO_HOST_KEY)?,
+    );
+    Some(format!("{} {}", kind.trim(), key.trim()))
 }
 
 /// A CSINode.

@@ -12,7 +12,9 @@ use crate::api::{
 use crate::assess::report::Verdict;
 use crate::assess::{Assessment, only_fresh_data_opens};
 use crate::index::Cluster;
-use crate::node::{NodePlan, Observation, Planner};
+use crate::node::{
+    Candidate, Desired, Limits, NodePlan, Observation, Planner, Rollout, Standing, Turns, rollout,
+};
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, Step, csi_proxy_service};
 use crate::status::{
@@ -32,8 +34,10 @@ pub struct Decisions {
     open: BTreeSet<String>,
     complete: bool,
     interval: Duration,
-    /// The plans have changed since they were last handed over.
+    /// The plans, or whose turn it is, have changed since they were last handed over.
     unassigned: bool,
+    rollout: Rollout,
+    settling: bool,
     said: Option<Said>,
 }
 
@@ -42,6 +46,7 @@ pub struct Decisions {
 struct Said {
     verdict: Verdict,
     counts: [usize; 3],
+    rollout: Rollout,
     managed: bool,
     complete: bool,
     services_problem: Option<String>,
@@ -91,6 +96,10 @@ pub struct News<'a> {
     pub services_problem: Option<&'a str>,
     /// The status of `WindowsStorage` could not be written the last time.
     pub settings_unwritten: bool,
+    /// Whose turn it is on which node.
+    pub turns: &'a Turns,
+    /// This process has started only just.
+    pub settling: bool,
     /// Now.
     pub now: Timestamp,
 }
@@ -110,6 +119,8 @@ impl Decisions {
             complete: false,
             interval: Duration::default(),
             unassigned: false,
+            rollout: Rollout::default(),
+            settling: true,
             said: None,
         }
     }
@@ -127,6 +138,11 @@ impl Decisions {
     /// What is done on each Windows node.
     pub fn plans(&self) -> &BTreeMap<String, NodePlan> {
         &self.plans
+    }
+
+    /// The nodes that may be interrupted now.
+    pub fn turns(&self) -> &BTreeSet<String> {
+        &self.rollout.turns
     }
 
     /// The pause between two looks at a node that is in order.
@@ -167,7 +183,9 @@ impl Decisions {
         }
         let touched = self.assessment.update(cluster);
         self.open.extend(touched.iter().map(ToString::to_string));
-        self.open.extend(cluster.node_statuses.take_changed());
+        // A status tells what the node has been through, which its plan follows from.
+        let statuses = cluster.node_statuses.take_changed();
+        self.open.extend(statuses.iter().cloned());
         self.open.extend(news.observed.iter().cloned());
         let cluster = &*cluster;
 
@@ -186,8 +204,14 @@ impl Decisions {
         self.complete = complete;
         if replan {
             self.unassigned |= self.plan_all(cluster);
-        } else if !touched.is_empty() {
-            self.unassigned |= self.plan(cluster, touched.iter().map(AsRef::as_ref));
+        } else if !touched.is_empty() || !statuses.is_empty() {
+            let nodes = touched.iter().map(AsRef::as_ref);
+            let names = nodes.chain(statuses.iter().map(String::as_str));
+            self.unassigned |= self.plan(cluster, names);
+        }
+        if self.unassigned || !news.observed.is_empty() || news.settling != self.settling {
+            self.settling = news.settling;
+            self.give_turns(cluster, news);
         }
         let (nodes, strays) = if complete {
             self.decide_nodes(cluster, news)
@@ -206,6 +230,41 @@ impl Decisions {
             strays,
             settings,
         }
+    }
+
+    /// Decides anew whose turn it is. Before the configuration is known, and what nodes have been through, it is nobody's.
+    fn give_turns(&mut self, cluster: &Cluster, news: &News<'_>) {
+        if !cluster.knows_configuration() {
+            return;
+        }
+        let spec = cluster.wanted();
+        let managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
+        let nodes = self.plans.values().filter(|plan| managed(plan)).count();
+        let limits = Limits {
+            max_unavailable: spec.rollout.max_unavailable_of(nodes),
+            max_failures: usize::try_from(spec.rollout.max_failures).unwrap_or(usize::MAX),
+            paused: spec.rollout.paused,
+            settling: news.settling,
+        };
+        let plans = &self.plans;
+        let rollout = news.turns.decide(|given, at_work| {
+            let candidates = plans
+                .iter()
+                .filter(|(_, plan)| managed(plan))
+                .map(|(name, plan)| {
+                    let candidate = Candidate {
+                        has_turn: given.contains(name),
+                        at_work: at_work.contains(name),
+                        ..candidate(plan, news.observations.get(name))
+                    };
+                    (name.clone(), candidate)
+                })
+                .collect();
+            let rollout = rollout(&candidates, &limits);
+            (rollout.turns.clone(), rollout)
+        });
+        self.unassigned |= rollout.turns != self.rollout.turns;
+        self.rollout = rollout;
     }
 
     fn plan_all(&mut self, cluster: &Cluster) -> bool {
@@ -326,6 +385,7 @@ impl Decisions {
         let said = Said {
             verdict: verdict.clone(),
             counts: [windows_nodes, self.ready.len(), self.assessment.blocking()],
+            rollout: self.rollout.clone(),
             managed: self
                 .plans
                 .values()
@@ -355,6 +415,7 @@ impl Decisions {
                 windows_nodes,
                 ready_nodes,
                 managed: said.managed,
+                rollout: (&said.rollout, &self.payload.csi_proxy.version),
                 services: &self.services,
                 services_problem: news.services_problem,
             };
@@ -372,6 +433,32 @@ impl Decisions {
         };
         self.said = Some(said);
         Some((previous, status))
+    }
+}
+
+/// How far a node is, from what was seen there for the sake of what is desired now.
+fn candidate(plan: &NodePlan, observation: Option<&Observation>) -> Candidate {
+    let NodePlan::Visit(target) = plan else {
+        return Candidate {
+            standing: Standing::OutOfReach,
+            ..Candidate::default()
+        };
+    };
+    let seen = |desired: &Desired| {
+        let observation = observation.filter(|seen| {
+            seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
+        });
+        match observation {
+            Some(seen) => seen.standing,
+            None if desired.refused.is_some() => Standing::Failed,
+            None => Standing::Unseen,
+        }
+    };
+    Candidate {
+        standing: target.desired.as_ref().map_or(Standing::OutOfReach, seen),
+        down: observation.is_some_and(Observation::is_down),
+        failures: observation.map_or(0, |seen| seen.failures),
+        ..Candidate::default()
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch::Receiver;
 
 use crate::assess::report::Upgradeable;
 use crate::gate::{Gate, REASSERT};
-use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Workers};
+use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
 use crate::payload::{Payload, PayloadError};
 use crate::serve::{Shown, serve};
 use crate::status::{EventSink, StatusWriter};
@@ -33,6 +33,10 @@ const LEAST_PAUSE: Duration = Duration::from_millis(500);
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
 /// How long a single pass tries to read and write.
 const ONCE_LIMIT: Duration = Duration::from_secs(60);
+
+/// An update that lost its operator goes on by itself for no longer than this: the agent's own limits for a stop and a
+/// start, once forward and once back, bound it.
+const SETTLED: Duration = Duration::from_secs(180);
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -93,6 +97,8 @@ struct Controller {
     services: ServicesWriter,
     status: StatusWriter,
     workers: Workers,
+    turns: Turns,
+    started: Instant,
     shown: Shown,
     /// Why the services entry could not be written the last time.
     services_problem: Option<String>,
@@ -138,16 +144,20 @@ pub async fn run(
         "windows-storage-operator {} starts",
         env!("CARGO_PKG_VERSION")
     );
+    let turns = Turns::default();
+    let tools = Tools::new(
+        payload.clone(),
+        Pins::new(config_maps.clone(), options.namespace.clone()),
+        turns.clone(),
+        Api::all(client.clone()),
+    );
     let mut controller = Controller {
         gate,
-        services: ServicesWriter::new(config_maps.clone(), shared.clone()),
+        services: ServicesWriter::new(config_maps, shared.clone()),
         status: StatusWriter::new(&client, events, shared.clone()),
-        workers: Workers::new(
-            payload.clone(),
-            Pins::new(config_maps, options.namespace.clone()),
-            observations.clone(),
-            shown.metrics.clone(),
-        ),
+        workers: Workers::new(tools, observations.clone(), shown.metrics.clone()),
+        turns,
+        started: Instant::now(),
         shared: shared.clone(),
         observations,
         shown: shown.clone(),
@@ -211,9 +221,11 @@ impl Controller {
                 .next()
                 .map(|next| next.saturating_duration_since(Instant::now()));
             let look = self.gate.as_ref().map_or(REASSERT, Gate::due_in);
-            let pause = retry
-                .unwrap_or(if once { ONCE_PAUSE } else { look })
-                .max(LEAST_PAUSE);
+            let mut pause = retry.unwrap_or(if once { ONCE_PAUSE } else { look });
+            if self.settles_in() > Duration::ZERO {
+                pause = pause.min(self.settles_in());
+            }
+            let pause = pause.max(LEAST_PAUSE);
             if self.unfinished {
                 continue;
             }
@@ -223,6 +235,11 @@ impl Controller {
                 () = self.workers.watch_for_panics() => {}
             }
         }
+    }
+
+    /// How long nodes that have not been seen may still be in the middle of what a process before this one began.
+    fn settles_in(&self) -> Duration {
+        SETTLED.saturating_sub(self.started.elapsed())
     }
 
     /// A single pass ends also where something cannot be read or written, with what that is.

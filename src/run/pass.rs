@@ -30,6 +30,8 @@ impl Controller {
                 observed,
                 services_problem: self.services_problem.as_deref(),
                 settings_unwritten: self.attempts.is_failing(SETTINGS_TARGET),
+                turns: &self.turns,
+                settling: self.settles_in() > Duration::ZERO,
                 now: Timestamp::now(),
             };
             self.decisions.update(&mut cluster, &news)
@@ -50,7 +52,8 @@ impl Controller {
         }
         if todo.assign {
             let plans = self.decisions.plans();
-            self.workers.assign(plans, self.decisions.interval());
+            let turns = self.decisions.turns();
+            self.workers.assign(plans, turns, self.decisions.interval());
             self.decisions.are_assigned();
         }
         let started = Instant::now();

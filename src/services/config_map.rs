@@ -8,9 +8,11 @@ use windows_storage_agent::protocol::Request;
 use windows_storage_agent::validate::validate;
 
 use crate::index::ConfigMap;
+use crate::services::NodePath;
 
 const SERVICES: &str = "services";
 const FILES: &str = "files";
+const ENVIRONMENT: &str = "environmentVars";
 
 /// What is wrong with the ConfigMap. Nodes stay as they are until it is mended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,16 +42,27 @@ pub enum ServicesError {
         /// The name that is not listed.
         dependency: String,
     },
-    /// A service uses what this version does not carry out.
+    /// A path into the Node object makes no sense.
     #[error(
-        "service {service} in ConfigMap windows-services uses {feature}, which this version does not carry out; remove the entry or write the command in full"
+        "service {service} in ConfigMap windows-services takes the variable {variable} from {path}, which is not usable: {problem}; write a path such as \
+         {{.status.addresses[?(@.type==\"InternalIP\")].address}}"
     )]
-    Unsupported {
+    Path {
         /// The service.
         service: String,
-        /// The key of the document.
-        feature: &'static str,
+        /// The variable.
+        variable: String,
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
     },
+    /// A variable of the environment cannot be one.
+    #[error(
+        "key environmentVars of ConfigMap windows-services holds {0:?}, which cannot be an environment variable; names are letters, digits and \
+         underscores, values have no control characters"
+    )]
+    Environment(String),
     /// The agents would refuse it.
     #[error(
         "ConfigMap windows-services cannot be carried out: {0}; correct the entry or remove it"
@@ -67,6 +80,8 @@ pub enum ServicesError {
 pub struct Document {
     /// The services, in the order of the text.
     pub services: Vec<Service>,
+    /// Environment variables of all of them.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// What to do with the ConfigMap.
@@ -139,32 +154,70 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
                 dependency: dependency.clone(),
             });
         }
-        let feature = if !service.node_variables_in_command.is_empty() {
-            "nodeVariablesInCommand"
-        } else if !service.powershell_pre_scripts.is_empty() {
-            "powershellPreScripts"
-        } else {
-            continue;
-        };
-        return Err(ServicesError::Unsupported {
-            service: service.name.clone(),
-            feature,
-        });
+        let arguments = service
+            .powershell_pre_scripts
+            .iter()
+            .flat_map(|script| &script.node_args);
+        for variable in service.node_variables_in_command.iter().chain(arguments) {
+            NodePath::parse(&variable.node_object_json_path).map_err(|problem| {
+                ServicesError::Path {
+                    service: service.name.clone(),
+                    variable: variable.name.clone(),
+                    path: variable.node_object_json_path.clone(),
+                    problem,
+                }
+            })?;
+        }
     }
+    let environment = environment(data)?;
     let request = Request {
         id: "check".to_owned(),
         files: Vec::new(),
-        services,
+        services: services.iter().map(resolved_for_check).collect(),
+        environment: environment.clone(),
+        replace_foreign: false,
         pipes: Vec::new(),
         stop_timeout_seconds: 1,
         start_timeout_seconds: 1,
-        environment: BTreeMap::new(),
-        replace_foreign: false,
     };
     validate(&request).map_err(|failure| ServicesError::Refused(failure.message))?;
     Ok(Document {
-        services: request.services,
+        services,
+        environment,
     })
+}
+
+/// The service as an agent would get it, as far as a check of its form needs.
+fn resolved_for_check(service: &Service) -> Service {
+    let mut service = service.clone();
+    service.node_variables_in_command.clear();
+    for script in &mut service.powershell_pre_scripts {
+        script.node_args.clear();
+    }
+    service
+}
+
+/// The variables that every service gets. `watchedEnvironmentVars` is WMCO's own bookkeeping and not used.
+fn environment(data: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ServicesError> {
+    let Some(text) = data.get(ENVIRONMENT) else {
+        return Ok(BTreeMap::new());
+    };
+    let variables: Option<BTreeMap<String, String>> =
+        serde_json::from_str(text).map_err(|error| not_json(ENVIRONMENT, &error))?;
+    let variables = variables.unwrap_or_default();
+    for (name, value) in &variables {
+        let usable = !name.is_empty()
+            && name.len() <= 256
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && value.len() <= 8192
+            && !value.contains(char::is_control);
+        if !usable {
+            return Err(ServicesError::Environment(name.clone()));
+        }
+    }
+    Ok(variables)
 }
 
 fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
@@ -352,5 +405,34 @@ mod tests {
             format!("[{}]", serde_json::to_string(&entry).unwrap()),
         );
         assert!(matches!(plan(Some(&existing), &entry), Ok(Step::Keep(_))));
+    }
+
+    #[test]
+    fn variables_and_environment_are_read() {
+        let service = r#"[{"name":"x","path":"C:\\k\\x.exe -ip=IP","bootstrap":false,"priority":1,
+            "nodeVariablesInCommand":[{"name":"IP","nodeObjectJsonPath":"{.metadata.name}"}]}]"#;
+        let mut map = config_map(service);
+        let environment = r#"{"HTTP_PROXY":"http://10.0.0.1:3128","NO_PROXY":""}"#;
+        map.data
+            .insert("environmentVars".to_owned(), environment.to_owned());
+        let document = parse(&map.data).unwrap();
+        assert_eq!(document.services[0].node_variables_in_command.len(), 1);
+        assert_eq!(document.environment["HTTP_PROXY"], "http://10.0.0.1:3128");
+        for (text, expected) in [
+            (r#"{"a b":"x"}"#, "a b"),
+            ("{\"a\":\"x\\u0000y\"}", "\"a\""),
+            ("[1]", "environmentVars"),
+        ] {
+            map.data
+                .insert("environmentVars".to_owned(), text.to_owned());
+            let error = parse(&map.data).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        map.data
+            .insert("environmentVars".to_owned(), "null".to_owned());
+        assert!(parse(&map.data).unwrap().environment.is_empty());
+        let misspelt = service.replace("{.metadata.name}", "metadata.name");
+        let error = parse(&config_map(&misspelt).data).unwrap_err();
+        assert!(matches!(error, ServicesError::Path { .. }), "{error}");
     }
 }

@@ -2,9 +2,11 @@
 
 mod config_map;
 mod entry;
+mod node_path;
 
 pub use config_map::{Document, ServicesError, Step, parse, plan};
 pub use entry::{CSI_PROXY_PIPES, csi_proxy_service};
+pub use node_path::NodePath;
 
 /// The ConfigMap's name.
 pub const CONFIG_MAP: &str = "windows-services";

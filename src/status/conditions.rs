@@ -17,6 +17,20 @@ pub struct Said {
 }
 
 impl Said {
+    /// What a condition says already.
+    pub fn again(type_: &'static str, condition: &Condition) -> Self {
+        Self {
+            type_,
+            status: match condition.status.as_str() {
+                "True" => "True",
+                "False" => "False",
+                _ => "Unknown",
+            },
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        }
+    }
+
     /// It is so.
     pub fn yes(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {

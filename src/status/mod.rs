@@ -2,6 +2,7 @@
 
 mod cluster;
 mod conditions;
+mod csi_proxy;
 mod events;
 mod node;
 mod writer;

@@ -140,7 +140,7 @@ impl StatusWriter {
                 _ => {}
             }
         }
-        let patch = json!({"status": status});
+        let patch = json!({"status": replacing_settings(status)});
         let written = deadline::call(
             "write WindowsStorage status",
             self.settings.patch_status(
@@ -198,16 +198,32 @@ fn worth_telling<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'
 fn replacing(status: &WindowsNodeStorageStatus) -> serde_json::Value {
     let mut value = json!(status);
     if let Some(fields) = value.as_object_mut() {
-        for field in ["csiProxy", "lastContactTime"] {
+        for field in [
+            "csiProxy",
+            "failedUpdate",
+            "foreignInstances",
+            "lastContactTime",
+        ] {
             fields.entry(field).or_insert(serde_json::Value::Null);
         }
         if let Some(csi_proxy) = fields
             .get_mut("csiProxy")
             .and_then(|value| value.as_object_mut())
         {
-            for field in ["version", "sha256"] {
+            for field in ["version", "sha256", "lastInterruptionMilliseconds"] {
                 csi_proxy.entry(field).or_insert(serde_json::Value::Null);
             }
+        }
+    }
+    value
+}
+
+/// The same for the status of `WindowsStorage`.
+fn replacing_settings(status: &WindowsStorageStatus) -> serde_json::Value {
+    let mut value = json!(status);
+    if let Some(fields) = value.as_object_mut() {
+        for field in ["verdict", "counts", "rollout"] {
+            fields.entry(field).or_insert(serde_json::Value::Null);
         }
     }
     value

@@ -1,0 +1,153 @@
+//! What was seen on nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use windows_storage_agent::protocol::NodeState;
+
+use crate::node::plan::is_working;
+use crate::node::visit::Visited;
+use crate::node::{NodeError, Standing, Target};
+
+/// What is known of a node since this process started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// What the agent last said.
+    pub state: Option<NodeState>,
+    /// When the operator was last logged in there.
+    pub last_contact: Option<Timestamp>,
+    /// What went wrong the last time.
+    pub problem: Option<NodeError>,
+    /// Visits that ended, well or not.
+    pub visits: u64,
+    /// Visits that failed since the last one that did not.
+    pub failures: u32,
+    /// How far the node is on the way to what was desired then.
+    pub standing: Standing,
+    /// What was desired then.
+    pub revision: String,
+    /// Which attempt at it that was.
+    pub attempt: String,
+}
+
+impl Observation {
+    /// Whether csi-proxy was kept on the node and does not work now.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.state
+            .as_ref()
+            .is_some_and(|state| state.request_id.is_some() && !is_working(state))
+    }
+}
+
+/// The observations of all nodes, and a wake-up when one changes.
+#[derive(Clone)]
+pub struct Observations {
+    by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
+    changed: Arc<Mutex<BTreeSet<String>>>,
+    revision: watch::Sender<u64>,
+}
+
+impl Default for Observations {
+    fn default() -> Self {
+        Self {
+            by_node: Arc::default(),
+            changed: Arc::default(),
+            revision: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Observations {
+    /// The observations, for a moment: never hold this over an await.
+    pub fn read(&self) -> MutexGuard<'_, BTreeMap<String, Observation>> {
+        self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whenever an observation has changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// The nodes whose observations have changed since this was last asked.
+    #[must_use]
+    pub fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed())
+    }
+
+    fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in how a visit ended.
+    pub fn record(&self, target: &Target, result: &Result<Visited, NodeError>) {
+        {
+            let mut all = self.read();
+            let observation = all.entry(target.node.clone()).or_default();
+            observation.visits += 1;
+            match result {
+                Ok(visited) => {
+                    observation.last_contact = Some(Timestamp::now());
+                    observation.state = visited.state.clone().or_else(|| observation.state.take());
+                    observation.problem.clone_from(&visited.problem);
+                    observation.standing = visited.standing;
+                }
+                Err(error) => {
+                    observation.problem = Some(error.clone());
+                    observation.standing = Standing::OutOfReach;
+                }
+            }
+            observation.failures = match observation.problem {
+                Some(_) => observation.failures.saturating_add(1),
+                None => 0,
+            };
+            if let Ok(desired) = &target.desired {
+                observation.revision.clone_from(&desired.revision);
+                observation.attempt.clone_from(&desired.attempt);
+            } else {
+                observation.revision.clear();
+            }
+        }
+        self.changed().insert(target.node.clone());
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    /// Forgets a node: what was seen there is of another host.
+    pub fn forget(&self, node: &str) {
+        self.read().remove(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Reason;
+
+    #[test]
+    fn a_failed_visit_keeps_what_was_known() {
+        let observations = Observations::default();
+        let state = NodeState {
+            agent_version: "1".to_owned(),
+            ..NodeState::default()
+        };
+        let target = Target::of_test_host(22);
+        observations.record(
+            &target,
+            &Ok(Visited {
+                state: Some(state.clone()),
+                ..Visited::default()
+            }),
+        );
+        observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "gone")));
+        let all = observations.read();
+        assert_eq!(all["win-1"].state, Some(state));
+        assert!(all["win-1"].last_contact.is_some());
+        assert_eq!(
+            all["win-1"].problem.as_ref().unwrap().reason,
+            Reason::Unreachable
+        );
+    }
+}

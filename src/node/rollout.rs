@@ -1,0 +1,247 @@
+//! Whose turn it is: which nodes may replace a csi-proxy that works, and when nobody may any more.
+//!
+//! A node without a working csi-proxy needs no turn: there is nothing to interrupt, and every minute counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How far one managed node is on the way to what is desired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Not looked at since what is desired has changed, or since this process started.
+    #[default]
+    Unseen,
+    /// It could not be looked at. It has no say: a dead node must not hold up the others.
+    OutOfReach,
+    /// As desired.
+    Current,
+    /// csi-proxy works there, but not as desired.
+    Waiting,
+    /// Nothing works there that an update could interrupt.
+    Bare,
+    /// What is desired did not work there and was undone.
+    Failed,
+}
+
+/// One managed node, as far as its turn depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Candidate {
+    /// How far it is.
+    pub standing: Standing,
+    /// csi-proxy was kept there and does not work now.
+    pub down: bool,
+    /// It has been given a turn and has not begun.
+    pub has_turn: bool,
+    /// It is being worked on in its turn.
+    pub at_work: bool,
+    /// Visits that failed in a row: those who have tried in vain come after those who have not.
+    pub failures: u32,
+}
+
+/// What the administrator allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many nodes may be without csi-proxy at one time for the sake of an update.
+    pub max_unavailable: usize,
+    /// After so many nodes on which the update was undone nobody gets a turn any more.
+    pub max_failures: usize,
+    /// Nobody gets a turn.
+    pub paused: bool,
+    /// This process has started only just: a node that it has not seen yet may be in the middle of an update that the
+    /// process before it began.
+    pub settling: bool,
+}
+
+/// Why nobody gets a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The administrator said so.
+    Paused,
+    /// The update was undone on too many nodes.
+    Failures,
+}
+
+/// Whose turn it is, and how far all of it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// The nodes that may replace a working csi-proxy now, those at work included.
+    pub turns: BTreeSet<String>,
+    /// Why nobody gets a turn, where nobody does.
+    pub halt: Option<Halt>,
+    /// Managed nodes.
+    pub nodes: usize,
+    /// Those that are as desired.
+    pub current: usize,
+    /// Those that wait for a turn or have one.
+    pub waiting: usize,
+    /// Those on which the update was undone, by name.
+    pub failed: Vec<String>,
+    /// This process has started only just and has not looked at all of them: the numbers are no news.
+    pub settling: bool,
+}
+
+/// Decides whose turn it is.
+#[must_use]
+pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Rollout {
+    let of = |standing| {
+        candidates
+            .iter()
+            .filter(move |(_, candidate)| candidate.standing == standing)
+    };
+    let failed: Vec<String> = of(Standing::Failed).map(|(name, _)| name.clone()).collect();
+    let halt = if failed.len() >= limits.max_failures {
+        Some(Halt::Failures)
+    } else if limits.paused {
+        Some(Halt::Paused)
+    } else {
+        None
+    };
+    let mut turns: BTreeSet<String> = candidates
+        .iter()
+        .filter(|(_, candidate)| candidate.at_work)
+        .map(|(name, _)| name.clone())
+        .collect();
+    if halt.is_none() {
+        let unavailable = candidates
+            .values()
+            .filter(|candidate| candidate.at_work || is_unavailable(**candidate, limits))
+            .count();
+        let free = limits.max_unavailable.saturating_sub(unavailable);
+        let mut queue: Vec<(&String, &Candidate)> = of(Standing::Waiting)
+            .filter(|(_, candidate)| !candidate.at_work)
+            .collect();
+        queue.sort_by_key(|(name, candidate)| (candidate.failures, !candidate.has_turn, *name));
+        turns.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
+    }
+    Rollout {
+        turns,
+        halt,
+        nodes: candidates.len(),
+        current: of(Standing::Current).count(),
+        waiting: of(Standing::Waiting).count(),
+        failed,
+        settling: limits.settling && of(Standing::Unseen).count() > 0,
+    }
+}
+
+/// Whether a node lacks csi-proxy now, or may lack it for all that is known.
+fn is_unavailable(candidate: Candidate, limits: &Limits) -> bool {
+    candidate.down || (candidate.standing == Standing::Unseen && limits.settling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        max_unavailable: 2,
+        max_failures: 1,
+        paused: false,
+        settling: false,
+    };
+
+    fn candidates(list: &[(&str, Standing)]) -> BTreeMap<String, Candidate> {
+        list.iter()
+            .map(|(name, standing)| {
+                let candidate = Candidate {
+                    standing: *standing,
+                    ..Candidate::default()
+                };
+                ((*name).to_owned(), candidate)
+            })
+            .collect()
+    }
+
+    fn turns(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Vec<String> {
+        rollout(candidates, limits).turns.into_iter().collect()
+    }
+
+    #[test]
+    fn so_many_at_a_time_and_no_more() {
+        use Standing::{Bare, Current, OutOfReach, Waiting};
+        let mut nodes = candidates(&[
+            ("a", Waiting),
+            ("b", Waiting),
+            ("c", Waiting),
+            ("dead", OutOfReach),
+            ("done", Current),
+            ("fresh", Bare),
+        ]);
+        assert_eq!(turns(&nodes, &LIMITS), ["a", "b"]);
+        nodes.get_mut("b").unwrap().at_work = true;
+        nodes.get_mut("b").unwrap().standing = Standing::Unseen;
+        assert_eq!(
+            turns(&nodes, &LIMITS),
+            ["a", "b"],
+            "who is at work keeps the turn and takes a place"
+        );
+        nodes.get_mut("a").unwrap().standing = Current;
+        assert_eq!(turns(&nodes, &LIMITS), ["b", "c"]);
+        let all = rollout(&nodes, &LIMITS);
+        assert_eq!((all.nodes, all.current, all.waiting), (6, 2, 1));
+    }
+
+    #[test]
+    fn a_node_that_is_down_takes_a_place_and_an_unseen_one_only_at_the_start() {
+        use Standing::{Bare, Unseen, Waiting};
+        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("down", Bare)]);
+        nodes.get_mut("down").unwrap().down = true;
+        assert_eq!(turns(&nodes, &LIMITS), ["a"]);
+        let nodes = candidates(&[("a", Waiting), ("new", Unseen), ("other", Unseen)]);
+        assert_eq!(turns(&nodes, &LIMITS), ["a"]);
+        let settling = Limits {
+            settling: true,
+            ..LIMITS
+        };
+        assert!(turns(&nodes, &settling).is_empty());
+    }
+
+    #[test]
+    fn a_failure_stops_all_who_have_not_begun() {
+        use Standing::{Failed, Waiting};
+        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("bad", Failed)]);
+        nodes.get_mut("a").unwrap().at_work = true;
+        nodes.get_mut("b").unwrap().has_turn = true;
+        let stopped = rollout(&nodes, &LIMITS);
+        assert_eq!(stopped.halt, Some(Halt::Failures));
+        assert_eq!(stopped.turns, BTreeSet::from(["a".to_owned()]));
+        assert_eq!(stopped.failed, ["bad"]);
+        let patient = Limits {
+            max_failures: 2,
+            ..LIMITS
+        };
+        assert_eq!(turns(&nodes, &patient), ["a", "b"]);
+    }
+
+    #[test]
+    fn nobody_gets_a_turn_while_it_is_paused() {
+        let nodes = candidates(&[("a", Standing::Waiting)]);
+        let paused = Limits {
+            paused: true,
+            ..LIMITS
+        };
+        let rollout = rollout(&nodes, &paused);
+        assert_eq!((rollout.halt, rollout.waiting), (Some(Halt::Paused), 1));
+        assert!(rollout.turns.is_empty());
+    }
+
+    #[test]
+    fn who_failed_on_the_way_there_lets_others_go_first() {
+        let mut nodes = candidates(&[
+            ("a", Standing::Waiting),
+            ("b", Standing::Waiting),
+            ("c", Standing::Waiting),
+        ]);
+        let one = Limits {
+            max_unavailable: 1,
+            ..LIMITS
+        };
+        nodes.get_mut("a").unwrap().failures = 1;
+        nodes.get_mut("a").unwrap().has_turn = true;
+        nodes.get_mut("c").unwrap().has_turn = true;
+        assert_eq!(turns(&nodes, &one), ["c"], "a turn is kept, not passed on");
+        nodes.get_mut("c").unwrap().standing = Standing::Current;
+        assert_eq!(turns(&nodes, &one), ["b"]);
+        nodes.get_mut("b").unwrap().standing = Standing::Current;
+        assert_eq!(turns(&nodes, &one), ["a"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! What services want to know of their Node: filled into their commands before a request is handed over.
+
+use serde_json::Value;
+use windows_storage_agent::document::{NodeVariable, Service};
+use windows_storage_agent::protocol::Request;
+
+use crate::node::desired::request_id;
+use crate::node::{NodeError, Reason};
+use crate::services::NodePath;
+
+/// Whether any service wants to know something of its Node.
+#[must_use]
+pub fn needs_node(request: &Request) -> bool {
+    request.services.iter().any(|service| {
+        !service.node_variables_in_command.is_empty()
+            || service
+                .powershell_pre_scripts
+                .iter()
+                .any(|script| !script.node_args.is_empty())
+    })
+}
+
+/// The request with what the Node says.
+pub fn fill_in(request: &Request, node: &Value) -> Result<Request, NodeError> {
+    let mut filled = request.clone();
+    for service in &mut filled.services {
+        fill_in_service(service, node)?;
+    }
+    filled.id = request_id(&filled);
+    Ok(filled)
+}
+
+fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError> {
+    let mut variables = std::mem::take(&mut service.node_variables_in_command);
+    // A name that is the beginning of another one must not be replaced within it.
+    variables.sort_by_key(|variable| std::cmp::Reverse(variable.name.len()));
+    for variable in &variables {
+        let value = value(&service.name, variable, node)?;
+        if variable.name.is_empty() || !service.path.contains(&variable.name) {
+            return Err(NodeError::new(
+                Reason::UnresolvedCommand,
+                format!(
+                    "the command of service {} does not contain its variable {:?}; correct nodeVariablesInCommand in ConfigMap windows-services",
+                    service.name, variable.name
+                ),
+            ));
+        }
+        service.path = service.path.replace(&variable.name, &value);
+    }
+    for script in &mut service.powershell_pre_scripts {
+        for variable in std::mem::take(&mut script.node_args) {
+            let value = value(&service.name, &variable, node)?;
+            if !variable.name.is_empty() {
+                script.arguments.push(variable.name);
+            }
+            script.arguments.push(value);
+        }
+    }
+    Ok(())
+}
+
+fn value(service: &str, variable: &NodeVariable, node: &Value) -> Result<String, NodeError> {
+    NodePath::parse(&variable.node_object_json_path)
+        .and_then(|path| path.value(node))
+        .map_err(|problem| {
+            NodeError::new(
+                Reason::UnresolvedCommand,
+                format!(
+                    "service {service} takes {} from {} of the Node: {problem}; correct the Node or the entry in ConfigMap windows-services",
+                    variable.name, variable.node_object_json_path
+                ),
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windows_storage_agent::document::PreScript;
+
+    use super::*;
+    use crate::services::csi_proxy_service;
+
+    fn variable(name: &str, path: &str) -> NodeVariable {
+        NodeVariable {
+            name: name.to_owned(),
+            node_object_json_path: path.to_owned(),
+        }
+    }
+
+    fn request(service: Service) -> Request {
+        Request {
+            id: "template".to_owned(),
+            files: Vec::new(),
+            services: vec![service],
+            environment: std::collections::BTreeMap::new(),
+            replace_foreign: false,
+            pipes: Vec::new(),
+            stop_timeout_seconds: 1,
+            start_timeout_seconds: 1,
+        }
+    }
+
+    fn node() -> Value {
+        json!({"metadata": {"name": "win-1"}, "status": {"address": "10.0.0.4"}})
+    }
+
+    #[test]
+    fn names_and_arguments_get_their_values() {
+        let mut service = csi_proxy_service(&["-a=IP".to_owned(), "-b=IP_NAME".to_owned()]);
+        service.node_variables_in_command = vec![
+            variable("IP", "{.status.address}"),
+            variable("IP_NAME", "{.metadata.name}"),
+        ];
+        service.powershell_pre_scripts = vec![PreScript {
+            variable_name: "X".to_owned(),
+            path: r"C:\k\x.ps1".to_owned(),
+            node_args: vec![variable("-Name", "{.metadata.name}")],
+            arguments: Vec::new(),
+        }];
+        let template = request(service);
+        assert!(needs_node(&template));
+        let filled = fill_in(&template, &node()).unwrap();
+        assert!(!needs_node(&filled));
+        let service = &filled.services[0];
+        assert!(
+            service.path.ends_with("-a=10.0.0.4 -b=win-1"),
+            "{}",
+            service.path
+        );
+        assert_eq!(
+            service.powershell_pre_scripts[0].arguments,
+            ["-Name", "win-1"]
+        );
+        let other = json!({"metadata": {"name": "win-2"}, "status": {"address": "10.0.0.4"}});
+        assert_ne!(fill_in(&template, &other).unwrap().id, filled.id);
+        assert_eq!(fill_in(&template, &node()).unwrap().id, filled.id);
+    }
+
+    #[test]
+    fn what_the_node_does_not_say_is_told_with_the_service() {
+        let mut service = csi_proxy_service(&["-a=IP".to_owned()]);
+        service.node_variables_in_command = vec![variable("IP", "{.status.gone}")];
+        let error = fill_in(&request(service.clone()), &node()).unwrap_err();
+        assert_eq!(error.reason, Reason::UnresolvedCommand);
+        assert!(
+            error.message.contains("csi-proxy") && error.message.contains("{.status.gone}"),
+            "{error}"
+        );
+        service.node_variables_in_command = vec![variable("MISSPELT", "{.metadata.name}")];
+        let error = fill_in(&request(service), &node()).unwrap_err();
+        assert!(error.message.contains("MISSPELT"), "{error}");
+    }
+}

@@ -1,0 +1,289 @@
+use windows_storage_agent::paths::CSI_PROXY_EXE;
+use windows_storage_agent::protocol::{
+    FileStatus, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus,
+    ServiceState, ServiceStatus,
+};
+
+use super::*;
+use crate::node::{Desired, NodeError, Reason, Target};
+
+const CSI_PROXY_READY: &str = "CSIProxyReady";
+
+fn state(open: bool) -> NodeState {
+    NodeState {
+        services: vec![ServiceStatus {
+            name: "csi-proxy".to_owned(),
+            state: ServiceState::Running,
+            process_id: None,
+            command: None,
+            restarts: 2,
+            failing: None,
+        }],
+        files: vec![FileStatus {
+            path: CSI_PROXY_EXE.to_owned(),
+            sha256: Some("sum".to_owned()),
+        }],
+        pipes: vec![PipeStatus {
+            name: "csi-proxy-disk-v1".to_owned(),
+            open,
+        }],
+        ..NodeState::default()
+    }
+}
+
+fn readiness() -> NodeReadiness {
+    NodeReadiness {
+        name: "win-1".to_owned(),
+        csi_node: true,
+        drivers: vec![],
+        missing_drivers: vec![],
+        ready: true,
+        findings: Vec::new(),
+        needs_csi_proxy: true,
+    }
+}
+
+fn observed(state: Option<NodeState>, problem: Option<Reason>) -> Observation {
+    Observation {
+        state,
+        last_contact: Some(Timestamp::from_second(7).unwrap()),
+        problem: problem.map(|reason| NodeError::new(reason, "words")),
+        visits: 1,
+        ..Observation::default()
+    }
+}
+
+fn status(
+    previous: &WindowsNodeStorageStatus,
+    plan: &NodePlan,
+    observation: Option<&Observation>,
+    second: i64,
+) -> WindowsNodeStorageStatus {
+    let readiness = readiness();
+    let inputs = NodeInputs {
+        readiness: &readiness,
+        plan,
+        observation,
+        csi_proxy: ("sum", "v1"),
+    };
+    node_status(previous, &inputs, Timestamp::from_second(second).unwrap())
+}
+
+fn said<'a>(status: &'a WindowsNodeStorageStatus, type_: &str) -> (&'a str, &'a str) {
+    let condition = find(&status.conditions, type_).unwrap();
+    (&condition.status, &condition.reason)
+}
+
+#[test]
+fn a_node_with_open_pipes_is_ready_and_a_second_look_changes_nothing() {
+    let seen = observed(Some(state(true)), None);
+    let first = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&seen),
+        10,
+    );
+    assert_eq!(said(&first, READY), ("True", "StorageReady"));
+    assert_eq!(
+        first.csi_proxy.as_ref().unwrap().version.as_deref(),
+        Some("v1")
+    );
+    let later = Observation {
+        last_contact: Some(Timestamp::from_second(99).unwrap()),
+        ..seen
+    };
+    assert_eq!(status(&first, &NodePlan::Waiting, Some(&later), 100), first);
+}
+
+#[test]
+fn an_unreachable_node_loses_nothing_of_what_was_known() {
+    let good = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&observed(Some(state(true)), None)),
+        10,
+    );
+    let gone = observed(Some(state(true)), Some(Reason::Unreachable));
+    let after = status(&good, &NodePlan::Waiting, Some(&gone), 20);
+    assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "Unreachable"));
+    assert_eq!(after.csi_proxy, good.csi_proxy);
+    let restarted = status(&good, &NodePlan::Waiting, None, 20);
+    assert_eq!(
+        restarted, good,
+        "a new process says nothing new before it has visited the node"
+    );
+}
+
+#[test]
+fn a_closed_pipe_makes_a_node_that_needs_csi_proxy_unready() {
+    let seen = observed(Some(state(false)), None);
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&seen),
+        10,
+    );
+    assert_eq!(said(&after, READY), ("False", "NotRunning"));
+    assert_eq!(
+        after.csi_proxy.unwrap().missing_pipes,
+        ["csi-proxy-disk-v1"]
+    );
+}
+
+#[test]
+fn a_broken_document_does_not_speak_ill_of_a_running_csi_proxy() {
+    let seen = observed(Some(state(true)), Some(Reason::InvalidServices));
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&seen),
+        10,
+    );
+    assert_eq!(said(&after, CSI_PROXY_READY), ("True", "PipesOpen"));
+}
+
+#[test]
+fn a_reason_that_is_mended_does_not_stay_until_the_first_visit() {
+    let blocked = NodePlan::Blocked(NodeError::new(Reason::NoAddress, "words"));
+    let before = status(&WindowsNodeStorageStatus::default(), &blocked, None, 10);
+    assert_eq!(said(&before, CSI_PROXY_READY), ("Unknown", "NoAddress"));
+    let after = status(&before, &NodePlan::Waiting, None, 20);
+    assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "Pending"));
+}
+
+#[test]
+fn another_services_fault_is_not_csi_proxys() {
+    let undone = observed(Some(state(true)), Some(Reason::RolledBack));
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&undone),
+        10,
+    );
+    assert_eq!(said(&after, CSI_PROXY_READY), ("True", "PipesOpen"));
+    let mut other = state(true);
+    other.files[0].sha256 = Some("previous".to_owned());
+    let undone = observed(Some(other), Some(Reason::RolledBack));
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&undone),
+        10,
+    );
+    assert_eq!(said(&after, CSI_PROXY_READY), ("False", "RolledBack"));
+}
+
+#[test]
+fn what_somebody_else_looks_after_is_not_held_against_the_node() {
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::External,
+        None,
+        10,
+    );
+    assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "External"));
+    assert_eq!(said(&after, READY), ("True", "StorageReady"));
+}
+
+fn to_visit(revision: &str, attempt: &str) -> NodePlan {
+    let mut target = Target::of_test_host(22);
+    target.desired = Ok(Desired::of_test(revision, attempt));
+    NodePlan::Visit(Box::new(target))
+}
+
+#[test]
+fn an_undone_update_is_remembered_until_another_attempt_or_version() {
+    let mut seen = observed(Some(state(true)), Some(Reason::RolledBack));
+    seen.standing = Standing::Failed;
+    seen.revision = "new".to_owned();
+    let plan = to_visit("new", "");
+    let failed = status(&WindowsNodeStorageStatus::default(), &plan, Some(&seen), 10);
+    let record = failed.failed_update.clone().unwrap();
+    assert_eq!(
+        (record.revision.as_str(), record.resume.as_str()),
+        ("new", "")
+    );
+    assert_eq!(
+        status(&failed, &plan, None, 20).failed_update,
+        failed.failed_update,
+        "a new process has not seen it"
+    );
+    let again = to_visit("new", "again");
+    let mut waiting = observed(Some(state(true)), None);
+    waiting.standing = Standing::Waiting;
+    waiting.revision = "new".to_owned();
+    waiting.attempt = "again".to_owned();
+    assert_eq!(
+        status(&failed, &again, Some(&waiting), 20).failed_update,
+        failed.failed_update,
+        "it has not been tried yet"
+    );
+    seen.attempt = "again".to_owned();
+    let twice = status(&failed, &again, Some(&seen), 30);
+    assert_eq!(twice.failed_update.unwrap().resume, "again");
+    waiting.standing = Standing::Current;
+    assert_eq!(
+        status(&failed, &again, Some(&waiting), 30).failed_update,
+        None
+    );
+    assert_eq!(
+        status(&failed, &to_visit("newer", ""), None, 30).failed_update,
+        None
+    );
+}
+
+#[test]
+fn a_node_that_waits_for_its_turn_is_ready_and_says_so() {
+    let mut seen = observed(Some(state(true)), None);
+    seen.standing = Standing::Waiting;
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&seen),
+        10,
+    );
+    assert_eq!(said(&after, CSI_PROXY_READY), ("True", "UpdatePending"));
+    assert_eq!(said(&after, READY), ("True", "StorageReady"));
+}
+
+#[test]
+fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
+    let mut replaced = state(true);
+    replaced.last_result = Some(LastResult {
+        id: "x".to_owned(),
+        outcome: Outcome::Applied,
+        failure: None,
+        interruption_milliseconds: Some(120),
+        finished: String::new(),
+    });
+    replaced.foreign = vec![ForeignInstance {
+        kind: ForeignKind::Service,
+        name: "csiproxy".to_owned(),
+        command: r"C:\other\csi-proxy.exe".to_owned(),
+        running: false,
+    }];
+    let seen = observed(Some(replaced), None);
+    let first = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&seen),
+        10,
+    );
+    let condition = find(&first.conditions, CSI_PROXY_READY).unwrap();
+    assert!(
+        condition.message.contains("120 ms"),
+        "{}",
+        condition.message
+    );
+    assert_eq!(
+        first.foreign_instances,
+        [r"service csiproxy (C:\other\csi-proxy.exe), stopped"]
+    );
+    let later = observed(Some(state(true)), None);
+    let second = status(&first, &NodePlan::Waiting, Some(&later), 20);
+    assert_eq!(
+        second.csi_proxy.unwrap().last_interruption_milliseconds,
+        Some(120)
+    );
+    assert!(second.foreign_instances.is_empty());
+}
