@@ -19,10 +19,14 @@ codes! {
         "A Windows node has no CSINode object.";
     CSI_OPT_IN = "CSIOptIn":
         "At this version a cluster may have to opt in to the CSI driver of an in-tree plugin that is in use.";
+    CSI_PROXY_DAEMON_SET = "CSIProxyDaemonSet":
+        "A DaemonSet runs csi-proxy on Windows nodes.";
     CSI_PROXY_NOT_READY = "CSIProxyNotReady":
         "A node needs csi-proxy, and it does not run there or not all of its pipes are open.";
     CSI_PROXY_UNKNOWN = "CSIProxyUnknown":
         "A node needs csi-proxy, and whether it runs there cannot be seen.";
+    CSI_PROXY_VULNERABLE = "CSIProxyVulnerable":
+        "A DaemonSet runs a csi-proxy on Windows nodes that lets pods run commands on them.";
     CSI_RECOMMENDED = "CSIRecommended":
         "At this version the CSI driver of an in-tree plugin that is in use is the better choice.";
     DAEMON_SET_DUPLICATE = "DaemonSetDuplicate":

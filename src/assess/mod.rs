@@ -2,7 +2,7 @@
 
 mod advice;
 mod assessment;
-mod causes;
+pub(crate) mod causes;
 pub mod codes;
 pub mod drivers;
 pub mod plugins;

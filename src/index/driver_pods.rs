@@ -15,6 +15,8 @@ pub struct NodeSide {
     pub tolerations: Vec<Toleration>,
     /// Its images but those of the usual sidecars.
     pub images: Vec<Image>,
+    /// The tag of an image of csi-proxy itself; empty where the image has none.
+    pub csi_proxy: Option<String>,
 }
 
 impl NodeSide {

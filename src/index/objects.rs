@@ -51,6 +51,8 @@ pub struct Node {
     pub deleting: bool,
     /// Carries WMCO's version annotation: WMCO looks after csi-proxy there.
     pub managed_by_wmco: bool,
+    /// The version of WMCO whose services document the node follows.
+    pub wmco_version: Option<String>,
     /// `status.nodeInfo.bootID`: another one means that the host was started anew.
     pub boot_id: String,
     /// The host key that WMCO has noted in annotations, in OpenSSH's notation.

@@ -4,6 +4,7 @@ use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 
 use crate::api::{ForeignService, Management, WindowsStorageSpec};
+use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};
 use crate::index::{Cluster, Node};
 use crate::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Instances, NodeError, PrivateKey, Reason,
@@ -252,17 +253,13 @@ fn reach(
     Ok(((*address).to_owned(), spec.ssh.user.clone()))
 }
 
-/// The oldest csi-proxy that pods cannot have run commands on the node. Source: CVE-2023-3893.
-const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
-
 fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {
     let version = &payload.csi_proxy.version;
-    let number = semver::Version::parse(version.trim_start_matches('v'));
-    let problem = match number {
+    let problem = match parsed(version) {
         _ if spec.csi_proxy.allow_vulnerable => return Ok(()),
-        Ok(number) if number >= OLDEST_SAFE => return Ok(()),
-        Ok(_) => "lets a pod run commands on its node (CVE-2023-3893)",
-        Err(_) => "has a version that says nothing about its age",
+        Some(number) if number >= OLDEST_SAFE => return Ok(()),
+        Some(_) => "lets a pod run commands on its node (CVE-2023-3893)",
+        None => "has a version that says nothing about its age",
     };
     Err(NodeError::new(
         Reason::VulnerableVersion,

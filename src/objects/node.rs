@@ -17,6 +17,7 @@ use crate::objects::{Object, annotation, label, name};
 
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
+const WMCO_DESIRED_VERSION: &str = "windowsmachineconfig.openshift.io/desired-version";
 const WMCO_HOST_KEY: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
 const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key-type";
 
@@ -87,6 +88,9 @@ impl Object for NodeObject {
             ignored: label(meta, IGNORE_LABEL) == Some("true"),
             deleting: meta.deletion_timestamp.is_some(),
             managed_by_wmco: annotation(meta, WMCO_VERSION).is_some(),
+            wmco_version: annotation(meta, WMCO_DESIRED_VERSION)
+                .or_else(|| annotation(meta, WMCO_VERSION))
+                .map(str::to_owned),
             boot_id: info.boot_id.unwrap_or_default(),
             wmco_host_key: wmco_host_key(meta),
             addresses: status

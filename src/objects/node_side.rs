@@ -11,6 +11,7 @@ const PLUGINS_FOLDER: &str = "plugins";
 /// A folder among those of the drivers that is the kubelet's own.
 const KUBELETS_FOLDER: &str = "kubernetes.io";
 const CSI_PROXY_PREFIX: &str = "csi-proxy-";
+const CSI_PROXY_IMAGE: &str = "csi-proxy";
 /// How much a value with variables in it may become: anyone who may make a pod writes them.
 const LONGEST_VALUE: usize = 4096;
 const MOST_VARIABLES: usize = 64;
@@ -80,6 +81,10 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
             side.names.extend(parts(&path).map(Into::into));
         }
         if let Some((repository, tag)) = container.image.as_deref().map(split_image) {
+            if drivers::image_name(repository) == CSI_PROXY_IMAGE {
+                side.csi_proxy.get_or_insert_with(|| tag.to_owned());
+                continue;
+            }
             let mut known = drivers::of_image(repository).peekable();
             if known.peek().is_some() {
                 is_known = true;
@@ -94,7 +99,7 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     if !is_known {
         side.images = other_images;
     }
-    if side.names.is_empty() && side.csi_proxy_pipes.is_empty() {
+    if side.names.is_empty() && side.csi_proxy_pipes.is_empty() && side.csi_proxy.is_none() {
         return None;
     }
     let tolerations = spec.tolerations.iter().flatten();

@@ -9,14 +9,16 @@ use crate::api::{
     SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };
-use crate::assess::report::Verdict;
+use crate::assess::causes::csi_proxy::daemon_sets;
+use crate::assess::report::{Finding, Verdict};
 use crate::assess::{Assessment, only_fresh_data_opens};
-use crate::index::Cluster;
+use crate::index::{Cluster, Node};
 use crate::node::{
-    Candidate, Desired, Limits, NodePlan, Observation, Planner, Rollout, Standing, Turns, rollout,
+    Candidate, Desired, HOST_KEYS_CONFIG_MAP, Limits, NodePlan, Observation, Planner, Rollout,
+    Standing, Turns, rollout,
 };
 use crate::payload::Payload;
-use crate::services::{self, ServicesError, Step, csi_proxy_service};
+use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
 use crate::status::{
     ClusterInputs, NodeInputs, cluster_status, is_ready, node_status, with_verdict,
 };
@@ -30,6 +32,8 @@ pub struct Decisions {
     services: Result<Step, ServicesError>,
     plans: BTreeMap<String, NodePlan>,
     ready: BTreeSet<String>,
+    /// Windows nodes that this process has seen leave.
+    gone: BTreeSet<String>,
     /// The nodes whose status is to be looked at: something is new there, or the last write failed.
     open: BTreeSet<String>,
     complete: bool,
@@ -38,6 +42,8 @@ pub struct Decisions {
     unassigned: bool,
     rollout: Rollout,
     settling: bool,
+    /// The DaemonSets that run csi-proxy, which somebody else has brought.
+    csi_proxy_sets: Vec<Finding>,
     said: Option<Said>,
 }
 
@@ -70,6 +76,8 @@ pub struct Todo {
     pub nodes: Vec<NodeDecision>,
     /// Nodes whose status object has to go.
     pub strays: Vec<String>,
+    /// Nodes that have left and whose host keys are still pinned.
+    pub unpin: Vec<String>,
     /// The status of `WindowsStorage`, where it may differ: the object as it is, and what it shall say.
     pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
 }
@@ -115,12 +123,14 @@ impl Decisions {
             services: services::plan(None, &csi_proxy_service(&[])),
             plans: BTreeMap::new(),
             ready: BTreeSet::new(),
+            gone: BTreeSet::new(),
             open: BTreeSet::new(),
             complete: false,
             interval: Duration::default(),
             unassigned: false,
             rollout: Rollout::default(),
             settling: true,
+            csi_proxy_sets: Vec::new(),
             said: None,
         }
     }
@@ -182,6 +192,12 @@ impl Decisions {
             self.spec = spec;
         }
         let touched = self.assessment.update(cluster);
+        let csi_proxy_sets = daemon_sets(cluster);
+        if csi_proxy_sets != self.csi_proxy_sets {
+            self.csi_proxy_sets = csi_proxy_sets;
+            let nodes = cluster.nodes.iter();
+            self.open.extend(nodes.map(|(name, _)| name.to_string()));
+        }
         self.open.extend(touched.iter().map(ToString::to_string));
         // A status tells what the node has been through, which its plan follows from.
         let statuses = cluster.node_statuses.take_changed();
@@ -228,6 +244,11 @@ impl Decisions {
             assign: knows_configuration && self.unassigned,
             nodes,
             strays,
+            unpin: if complete {
+                self.unpin(cluster)
+            } else {
+                Vec::new()
+            },
             settings,
         }
     }
@@ -291,10 +312,14 @@ impl Decisions {
         for name in names {
             let node = cluster.nodes.get(name).filter(|node| node.is_windows());
             let Some(node) = node else {
-                changed |= self.plans.remove(name).is_some();
+                if self.plans.remove(name).is_some() {
+                    changed = true;
+                    self.gone.insert(name.to_owned());
+                }
                 self.ready.remove(name);
                 continue;
             };
+            self.gone.remove(name);
             let plan = planner.plan(name, node);
             if self.plans.get(name) != Some(&plan) {
                 changed = true;
@@ -303,6 +328,22 @@ impl Decisions {
             }
         }
         changed
+    }
+
+    /// The pins of nodes that have left. A pin for a node that was never here may wait for it: an administrator can have
+    /// put it there. A node that is only ignored keeps its own.
+    fn unpin(&mut self, cluster: &Cluster) -> Vec<String> {
+        let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+        let is_pinned = |name: &str| pins.is_some_and(|map| map.data.contains_key(name));
+        let gone: Vec<String> = self
+            .gone
+            .iter()
+            .filter(|name| cluster.nodes.get(name.as_str()).is_none() && is_pinned(name))
+            .cloned()
+            .collect();
+        self.gone
+            .retain(|name| is_pinned(name) || cluster.nodes.get(name.as_str()).is_some());
+        gone
     }
 
     fn decide_nodes(
@@ -354,12 +395,14 @@ impl Decisions {
         name: &str,
         uid: String,
     ) -> Option<NodeDecision> {
+        let node = cluster.nodes.get(name)?;
         let readiness = self.assessment.node(cluster, name)?;
         let previous = cluster.node_statuses.get(name).cloned();
         let inputs = NodeInputs {
             readiness: &readiness,
             plan: self.plans.get(name)?,
             observation: news.observations.get(name),
+            looked_after: &self.looked_after(cluster, node),
             csi_proxy: (
                 &self.payload.csi_proxy.sha256,
                 &self.payload.csi_proxy.version,
@@ -372,6 +415,21 @@ impl Decisions {
             previous,
             status,
         })
+    }
+
+    /// Who else looks after csi-proxy on a node, as far as it can be seen from outside.
+    fn looked_after(&self, cluster: &Cluster, node: &Node) -> String {
+        let version = node.wmco_version.as_deref();
+        let by_wmco = version.and_then(|version| {
+            let name = format!("{}-{version}", services::CONFIG_MAP);
+            wmco_entry(cluster.config_maps.get(name.as_str()), &name)
+        });
+        let sets = self.csi_proxy_sets.iter();
+        let told: Vec<String> = by_wmco
+            .into_iter()
+            .chain(sets.map(|finding| finding.message.clone()))
+            .collect();
+        told.join("; ")
     }
 
     fn settings(

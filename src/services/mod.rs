@@ -2,10 +2,12 @@
 
 mod config_map;
 mod entry;
+mod external;
 mod node_path;
 
 pub use config_map::{Document, ServicesError, Step, parse, plan};
 pub use entry::{CSI_PROXY_PIPES, csi_proxy_service};
+pub use external::wmco_entry;
 pub use node_path::NodePath;
 
 /// The ConfigMap's name.

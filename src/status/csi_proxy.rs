@@ -4,10 +4,12 @@ use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{NodeState, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
-use crate::node::{NodeError, NodePlan, Observation, Reason, Standing};
+use crate::node::{NodeError, NodePlan, Observation, Reason, Standing, printable};
 use crate::status::conditions::{Said, find};
 
 const CSI_PROXY_READY: &str = "CSIProxyReady";
+const EXTERNAL: &str =
+    "somebody else looks after csi-proxy on this node; this operator does not touch it";
 /// Reasons that a node has without being visited: they end when it can be, and do not stand for what was seen there.
 const NOT_FROM_A_VISIT: [&str; 5] = [
     "External",
@@ -72,7 +74,7 @@ pub fn is_running(csi_proxy: Option<&CsiProxyStatus>) -> bool {
 /// The condition `CSIProxyReady`.
 pub fn csi_proxy_condition(
     previous: &WindowsNodeStorageStatus,
-    plan: &NodePlan,
+    (plan, looked_after): (&NodePlan, &str),
     observation: Option<&Observation>,
     csi_proxy: Option<&CsiProxyStatus>,
 ) -> Said {
@@ -94,7 +96,10 @@ pub fn csi_proxy_condition(
         NodePlan::External => Said::unknown(
             CSI_PROXY_READY,
             "External",
-            "somebody else looks after csi-proxy on this node; this operator does not touch it",
+            match looked_after {
+                "" => EXTERNAL.to_owned(),
+                told => printable(&format!("{EXTERNAL}; {told}")),
+            },
         ),
         NodePlan::Blocked(error) => {
             Said::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message)

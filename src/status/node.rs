@@ -20,6 +20,8 @@ pub struct NodeInputs<'a> {
     pub plan: &'a NodePlan,
     /// What was seen there since this process started.
     pub observation: Option<&'a Observation>,
+    /// What can be seen of who else looks after csi-proxy there; empty where nothing can.
+    pub looked_after: &'a str,
     /// The csi-proxy that the operator brings: its hash and version.
     pub csi_proxy: (&'a str, &'a str),
 }
@@ -35,6 +37,7 @@ pub fn node_status(
         readiness,
         plan,
         observation,
+        looked_after,
         csi_proxy: wanted,
     } = inputs;
     let state = observation.and_then(|observation| observation.state.as_ref());
@@ -44,7 +47,12 @@ pub fn node_status(
             .map(|state| csi_proxy_status(state, previous.csi_proxy.as_ref(), *wanted))
             .or_else(|| previous.csi_proxy.clone()),
     };
-    let proxy = csi_proxy_condition(previous, plan, *observation, csi_proxy.as_ref());
+    let proxy = csi_proxy_condition(
+        previous,
+        (plan, looked_after),
+        *observation,
+        csi_proxy.as_ref(),
+    );
     let csi_node = if readiness.csi_node {
         Said::yes(
             CSI_NODE_PRESENT,

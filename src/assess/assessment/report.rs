@@ -204,7 +204,7 @@ impl Assessment {
     }
 
     fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
-        let mut findings = Vec::new();
+        let mut findings = causes::csi_proxy::daemon_sets(cluster);
         for (key, entry) in &self.entries {
             findings.extend(entry.findings.iter().cloned());
             let rows = entry.uses.rows.iter();

@@ -2,6 +2,7 @@
 //!
 //! Each cause is a small function from what is known to a finding; a driver may have several.
 
+pub mod csi_proxy;
 mod no_pod;
 mod of_driver;
 mod on_node;

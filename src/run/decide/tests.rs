@@ -5,7 +5,7 @@ use super::*;
 use crate::assess::report::Reason;
 use crate::index::{ConfigMap, CsiNode, NodeAddress, Secret};
 use crate::node::{NodeError, SSH_SECRET};
-use crate::objects::{Object, PodObject, decode};
+use crate::objects::{DaemonSetObject, Object, PodObject, decode};
 use crate::services::csi_proxy_service;
 
 struct Rig {
@@ -421,4 +421,84 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
     };
     assert_eq!(pass(&mut rig, true), 0);
     assert_eq!(pass(&mut rig, false), 1, "it is not waited for for ever");
+}
+
+#[test]
+fn only_the_pin_of_a_node_that_was_seen_to_leave_goes() {
+    let mut rig = Rig::settled();
+    let pins = |names: &[&str]| {
+        let data = names
+            .iter()
+            .map(|name| ((*name).to_owned(), "ssh-ed25519 AAAA".to_owned()))
+            .collect();
+        ConfigMap {
+            data,
+            ..ConfigMap::default()
+        }
+    };
+    let all = ["win-1", "win-2", "planned"];
+    rig.cluster
+        .config_maps
+        .apply("windows-storage-host-keys".to_owned(), pins(&all));
+    rig.add_node("win-2", "windows");
+    assert!(rig.pass(&[]).unpin.is_empty());
+    let mut ignored = rig.cluster.nodes.get("win-2").unwrap().clone();
+    ignored.ignored = true;
+    rig.cluster.nodes.apply("win-2".into(), ignored);
+    rig.cluster.nodes.delete(&"win-1".into());
+    assert_eq!(rig.pass(&[]).unpin, ["win-1"]);
+    assert_eq!(rig.pass(&[]).unpin, ["win-1"], "until it is done");
+    rig.cluster
+        .config_maps
+        .apply("windows-storage-host-keys".to_owned(), pins(&all[1..]));
+    assert!(rig.pass(&[]).unpin.is_empty());
+    rig.cluster.nodes.delete(&"win-2".into());
+    assert_eq!(
+        rig.pass(&[]).unpin,
+        ["win-2"],
+        "it left after it was ignored"
+    );
+}
+
+#[test]
+fn what_can_be_seen_of_an_external_csi_proxy_is_told() {
+    let mut rig = Rig::settled();
+    let mut node = rig.cluster.nodes.get("win-1").unwrap().clone();
+    node.managed_by_wmco = true;
+    node.wmco_version = Some("10.18.0".to_owned());
+    rig.cluster.nodes.apply("win-1".into(), node);
+    let services = r#"[{"name":"csi-proxy","path":"C:\\k\\csi-proxy.exe -v=2"}]"#;
+    let map = ConfigMap {
+        data: [("services".to_owned(), services.to_owned())].into(),
+        immutable: true,
+        ..ConfigMap::default()
+    };
+    rig.cluster
+        .config_maps
+        .apply("windows-services-10.18.0".to_owned(), map);
+    let told = |rig: &mut Rig| {
+        let todo = rig.pass(&[]);
+        let node = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+        let conditions = node.status.conditions.iter();
+        let mut external = conditions.filter(|condition| condition.reason == "External");
+        external.next().unwrap().message.clone()
+    };
+    let message = told(&mut rig);
+    assert!(
+        message.contains(r"windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"),
+        "{message}"
+    );
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"namespace": "kube-system", "name": "csi-proxy"},
+        "spec": {"template": {"spec": {
+            "nodeSelector": {"kubernetes.io/os": "windows"},
+            "containers": [{"name": "csi-proxy", "image": "example.org/csi-proxy:v1.0.2"}],
+        }}},
+    });
+    let set: DaemonSetObject = decode(&set).unwrap();
+    let key = DaemonSetObject::key(kube::Resource::meta(&set));
+    DaemonSetObject::table(&mut rig.cluster).apply(key, set.row().unwrap());
+    let message = told(&mut rig);
+    assert!(message.contains("CVE-2023-3893"), "{message}");
 }

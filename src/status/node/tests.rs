@@ -64,6 +64,7 @@ fn status(
         readiness: &readiness,
         plan,
         observation,
+        looked_after: "",
         csi_proxy: ("sum", "v1"),
     };
     node_status(previous, &inputs, Timestamp::from_second(second).unwrap())

@@ -158,3 +158,40 @@ fn an_owner_that_is_its_own_controller_is_named() {
     let found = report(&with(start(), &[owner("a", "gone")])).findings;
     silent(&found, codes::OWNER_CIRCLE);
 }
+
+#[test]
+fn a_csi_proxy_that_somebody_runs_as_a_daemon_set_is_named_and_an_old_one_warned_of() {
+    let set = |image: &str| daemon_set("kube-system", "csi-proxy", image);
+    let object = "DaemonSet/kube-system/csi-proxy";
+    let found = report(&with(
+        start(),
+        &[set("ghcr.io/kubernetes-sigs/sig-windows/csi-proxy:v1.0.2")],
+    ))
+    .findings;
+    says(
+        &found,
+        codes::CSI_PROXY_DAEMON_SET,
+        object,
+        &["v1.0.2", "External"],
+    );
+    says(
+        &found,
+        codes::CSI_PROXY_VULNERABLE,
+        object,
+        &["CVE-2023-3893", "1.1.3"],
+    );
+    for image in ["example.org/csi-proxy:v1.1.3", "example.org:5000/csi-proxy"] {
+        let found = report(&with(start(), &[set(image)])).findings;
+        says(&found, codes::CSI_PROXY_DAEMON_SET, object, &[]);
+        assert!(
+            found
+                .iter()
+                .all(|finding| finding.code != codes::CSI_PROXY_VULNERABLE),
+            "{image}"
+        );
+    }
+    let elsewhere = linux(set("example.org/csi-proxy:v1.0.2"));
+    assert!(report(&with(start(), &[elsewhere])).findings.is_empty());
+    let other = set("example.org/csi-proxy-tools:v1.0.2");
+    assert!(report(&with(start(), &[other])).findings.is_empty());
+}

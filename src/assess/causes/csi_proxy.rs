@@ -1,0 +1,57 @@
+//! csi-proxy as a DaemonSet, which somebody else has brought.
+
+use crate::assess::codes;
+use crate::assess::report::Finding;
+use crate::index::Cluster;
+
+/// The oldest csi-proxy with which a pod cannot run commands on its node. Source: CVE-2023-3893.
+pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
+
+/// The DaemonSets that run csi-proxy on Windows nodes, and those among them that are too old.
+#[must_use]
+pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (key, owner) in cluster.owners.daemon_sets.iter() {
+        let Some(tag) = owner
+            .node_side
+            .as_ref()
+            .and_then(|side| side.csi_proxy.as_deref())
+        else {
+            continue;
+        };
+        if !cluster.asks_for_windows(&owner.request) {
+            continue;
+        }
+        let object = format!("DaemonSet/{key}");
+        let version = if tag.is_empty() {
+            "of an unknown version"
+        } else {
+            tag
+        };
+        findings.push(Finding::new(
+            codes::CSI_PROXY_DAEMON_SET,
+            object.clone(),
+            format!(
+                "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes: remove it where this operator \
+                 or the Windows Machine Config Operator looks after csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
+            ),
+        ));
+        if parsed(tag).is_some_and(|version| version < OLDEST_SAFE) {
+            findings.push(Finding::new(
+                codes::CSI_PROXY_VULNERABLE,
+                object,
+                format!(
+                    "DaemonSet {key} runs csi-proxy {version}, with which a pod can run commands on its node (CVE-2023-3893); take {OLDEST_SAFE} \
+                     or later"
+                ),
+            ));
+        }
+    }
+    findings
+}
+
+/// The version that a tag or a build names; `None` where it names none.
+#[must_use]
+pub fn parsed(tag: &str) -> Option<semver::Version> {
+    semver::Version::parse(tag.trim_start_matches('v')).ok()
+}
