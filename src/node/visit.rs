@@ -8,7 +8,7 @@ use windows_storage_agent::protocol::{ApplyResult, NodeState, Outcome};
 use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
 use crate::node::plan::{Observed, Step, next_step};
-use crate::node::session::{Cutter, Line, Session, unreachable};
+use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target};
 use crate::payload::Payload;
 
@@ -57,7 +57,7 @@ pub async fn visit(
                 "host key pinned at the first contact"
             );
         }
-        Judgement::Changed(error) => return Err(error),
+        Judgement::Refused(error) => return Err(error),
     }
     let refused = refused.map(|refused| (refused.request_id.to_owned(), refused.error.clone()));
     let (target, payload, span) = (target.clone(), payload.clone(), tracing::Span::current());
@@ -89,11 +89,15 @@ async fn connect(
     let (address, port, pin) = (target.address.clone(), target.port, target.pin.clone());
     let in_vain = |what: &str| {
         let problem = format!("{what} within {} s", limit.as_secs());
-        unreachable(&format!("{}:{port}", target.address), &problem)
+        unreachable(&place(&target.address, port), &problem)
     };
     let opened = blocking(limit, move || Line::open(&address, port)).await;
     let (line, cutter) = opened.ok_or_else(|| in_vain("no connection"))??;
-    let shaken = blocking(limit, move || Session::shake_hands(line, pin.as_ref())).await;
+    let shaken = blocking(limit, move || {
+        let known: Vec<&str> = pin.iter().map(HostKey::kind).collect();
+        Session::shake_hands(line, &known)
+    })
+    .await;
     let (session, key) = shaken.ok_or_else(|| in_vain("no SSH greeting"))??;
     Ok((session, key, cutter))
 }
