@@ -1,6 +1,7 @@
 //! The programs that the operator brings to Windows nodes.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -58,22 +59,31 @@ pub struct Program {
     /// Its SHA-256 in lower-case hexadecimal.
     pub sha256: String,
     path: PathBuf,
+    /// The copy that nodes are being served from at this moment.
+    in_use: Arc<Mutex<Weak<Vec<u8>>>>,
 }
 
 impl Program {
-    /// Its content, read and checked anew: it is large, and rarely needed.
-    pub fn read(&self) -> Result<Vec<u8>, PayloadError> {
+    /// Its content. All who need it at the same time share one copy; whoever comes after the last of them has it read
+    /// and checked anew: it is large, and rarely needed.
+    pub fn read(&self) -> Result<Arc<Vec<u8>>, PayloadError> {
+        // Held while it is read, so that others wait for this copy. Nothing is half done where a thread has panicked.
+        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(content) = in_use.upgrade() {
+            return Ok(content);
+        }
         let content = read(&self.path)?;
         let found = sha256_hex(&content);
-        if found == self.sha256 {
-            Ok(content)
-        } else {
-            Err(PayloadError::Changed {
+        if found != self.sha256 {
+            return Err(PayloadError::Changed {
                 path: self.path.clone(),
                 found,
                 pinned: self.sha256.clone(),
-            })
+            });
         }
+        let content = Arc::new(content);
+        *in_use = Arc::downgrade(&content);
+        Ok(content)
     }
 }
 
@@ -117,6 +127,7 @@ fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError>
         version,
         sha256,
         path: folder.join(file),
+        in_use: Arc::default(),
     };
     program.read()?;
     Ok(program)
@@ -163,7 +174,7 @@ mod tests {
     fn a_payload_is_read_whole() {
         let folder = folder(&sha256_hex(b"agent"));
         let payload = Payload::load(folder.path()).unwrap();
-        assert_eq!(payload.agent.read().unwrap(), b"agent");
+        assert_eq!(*payload.agent.read().unwrap(), b"agent");
         assert_eq!(payload.csi_proxy.version, "v1.3.0");
     }
 
@@ -185,6 +196,21 @@ mod tests {
             payload.agent.read(),
             Err(PayloadError::Changed { .. })
         ));
+    }
+
+    #[test]
+    fn those_who_need_it_at_once_share_one_copy() {
+        let folder = folder(&sha256_hex(b"agent"));
+        let payload = Payload::load(folder.path()).unwrap();
+        let (one, other) = (payload.agent.clone(), payload.agent.clone());
+        let copies = [one.read().unwrap(), other.read().unwrap()];
+        assert!(Arc::ptr_eq(&copies[0], &copies[1]));
+        let copy = Arc::downgrade(&copies[0]);
+        drop(copies);
+        assert!(copy.upgrade().is_none(), "nobody needs it any more");
+        // What is read next is what is there now.
+        std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
+        assert!(one.read().is_err());
     }
 
     #[test]

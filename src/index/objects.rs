@@ -55,8 +55,10 @@ pub struct Node {
     pub wmco_version: Option<String>,
     /// `status.nodeInfo.bootID`: another one means that the host was started anew.
     pub boot_id: String,
-    /// The host key that WMCO has noted in annotations, in OpenSSH's notation.
+    /// The host key that WMCO has noted in an annotation.
     pub wmco_host_key: Option<String>,
+    /// Its type, from another.
+    pub wmco_host_key_type: Option<String>,
     /// `status.addresses`, in their order.
     pub addresses: Vec<NodeAddress>,
     /// `status.nodeInfo.kubeletVersion`.

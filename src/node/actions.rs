@@ -1,5 +1,6 @@
 //! What is done on a node over one SSH session: look, bring the agent, hand it a request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windows_storage_agent::paths::{
@@ -25,17 +26,16 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Asks the agent for the node's state.
+    /// Asks the agent for the node's state. Only where nothing answers it is looked whether there is an agent: opening
+    /// SFTP takes more round trips than the question.
     pub fn observe(&mut self) -> Result<Observed, NodeError> {
-        if !self.session.exists(&to_sftp(AGENT_EXE))? {
-            return Ok(Observed::NoAgent);
-        }
         let output = self.session.run(
             &format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}"),
             COMMAND,
         )?;
         match answer(&output) {
             Some(Answer::Status(state)) => Ok(Observed::State(Box::new(state))),
+            _ if !self.session.exists(&to_sftp(AGENT_EXE))? => Ok(Observed::NoAgent),
             other => {
                 tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is brought anew");
                 Ok(Observed::SilentAgent)
@@ -137,22 +137,20 @@ impl Actions {
     }
 }
 
-fn read(program: &Program) -> Result<(Program, Vec<u8>), NodeError> {
+fn read(program: &Program) -> Result<(Program, Arc<Vec<u8>>), NodeError> {
     let content = program
         .read()
         .map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))?;
     Ok((program.clone(), content))
 }
 
-/// The answer is the last line of standard output; a shell may have put a byte-order mark before it.
+/// The answer is the last object of standard output on a line of its own, whatever the shell has put around it: a
+/// banner, a byte-order mark, a prompt.
 fn answer(output: &Output) -> Option<Answer> {
-    let line = output
-        .stdout
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty())?;
-    serde_json::from_str(line.trim_start_matches('\u{feff}')).ok()
+    output.stdout.lines().rev().find_map(|line| {
+        let object = line.get(line.find('{')?..=line.rfind('}')?)?;
+        serde_json::from_str(object).ok()
+    })
 }
 
 fn brief(output: &Output) -> String {
@@ -194,7 +192,10 @@ mod tests {
                 sha256: "x".to_owned()
             })
         );
+        let prompt = "PS C:\\> {\"kind\":\"Installed\",\"sha256\":\"x\"}PS C:\\>\r\nPS C:\\> ";
+        assert!(answer(&output(prompt, "")).is_some());
         assert_eq!(answer(&output("{\"kind\":\"Installed\"", "")), None);
+        assert_eq!(answer(&output("}x{", "")), None);
         assert_eq!(answer(&output("", "")), None);
     }
 

@@ -3,12 +3,12 @@
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 
-use crate::api::{ForeignService, Management, WindowsStorageSpec};
+use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};
 use crate::index::{Cluster, Node};
 use crate::node::{
-    HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Instances, NodeError, PrivateKey, Reason,
-    SSH_SECRET, check_private_key, parse_instances,
+    HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances, KNOWN_HOSTS,
+    KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key, parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, Step};
@@ -48,8 +48,8 @@ pub struct Target {
     pub user: String,
     /// The key to log in with.
     pub key: PrivateKey,
-    /// The host key that it must show, once one is pinned.
-    pub pin: Option<HostKey>,
+    /// What is known of its host keys.
+    pub host_keys: HostKeyPolicy,
     /// What it shall look like; where that is not known it is only looked at.
     pub desired: Result<Desired, NodeError>,
 }
@@ -71,7 +71,10 @@ impl Target {
             port,
             user: "Administrator".to_owned(),
             key: check_private_key(Some(&crate::index::Secret { data }), "ns").unwrap(),
-            pin: None,
+            host_keys: HostKeyPolicy {
+                trust_on_first_use: true,
+                ..HostKeyPolicy::default()
+            },
             desired: Err(NodeError::new(
                 Reason::InvalidServices,
                 "not of interest here",
@@ -117,6 +120,7 @@ pub struct Planner<'a> {
     spec: &'a WindowsStorageSpec,
     instances: Instances,
     key: Result<PrivateKey, NodeError>,
+    known_hosts: KnownHosts,
     /// What nodes shall look like; `None` while the services entry is being written.
     desired: Option<Result<Desired, NodeError>>,
 }
@@ -136,6 +140,12 @@ impl<'a> Planner<'a> {
             spec,
             instances: instances
                 .map(|map| parse_instances(&map.data))
+                .unwrap_or_default(),
+            known_hosts: cluster
+                .config_maps
+                .get(HOST_KEYS_CONFIG_MAP)
+                .and_then(|map| map.data.get(KNOWN_HOSTS))
+                .map(|lines| KnownHosts::parse(lines))
                 .unwrap_or_default(),
             key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
             desired: match services {
@@ -169,11 +179,11 @@ impl<'a> Planner<'a> {
                 node: name.to_owned(),
                 uid: node.uid.clone(),
                 boot_id: node.boot_id.clone(),
+                host_keys: self.host_keys(name, node, &address),
                 address,
                 port: self.spec.ssh.port,
                 user,
                 key: key.clone(),
-                pin: self.pin(name),
                 desired: desired
                     .clone()
                     .map(|desired| self.with_history(name, desired)),
@@ -199,9 +209,19 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn pin(&self, name: &str) -> Option<HostKey> {
-        let pins = self.cluster.config_maps.get(HOST_KEYS_CONFIG_MAP)?;
-        pins.data.get(name).map(|text| HostKey::parse(text))
+    fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
+        let pins = self.cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+        HostKeyPolicy {
+            pin: pins
+                .and_then(|pins| pins.data.get(name))
+                .map(|text| HostKey::parse(text)),
+            known: self.known_hosts.look_up(address, self.spec.ssh.port),
+            announced: HostKey::announced(
+                node.wmco_host_key_type.as_deref(),
+                node.wmco_host_key.as_deref(),
+            ),
+            trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
+        }
     }
 }
 

@@ -1,15 +1,8 @@
-//! SSH host keys: pinned at the first contact, and never changed without an administrator.
-//!
-//! Pins are kept by node name in a ConfigMap of the operator's namespace, where a node's own kubelet cannot write.
+//! SSH host keys, and whether a presented one is to be trusted.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use serde_json::json;
-
-use crate::deadline;
+use crate::node::known_hosts::{KNOWN_HOSTS, Known};
 use crate::node::{NodeError, Reason};
 
 /// The ConfigMap's name.
@@ -37,10 +30,31 @@ impl HostKey {
         )
     }
 
+    /// The key that annotations tell: its type, and its base64 with or without the type before it.
+    #[must_use]
+    pub fn announced(kind: Option<&str>, key: Option<&str>) -> Option<Self> {
+        let key = key?.trim();
+        if key.is_empty() {
+            return None;
+        }
+        Some(match kind.map(str::trim) {
+            Some(kind) if !kind.is_empty() && !key.starts_with(kind) => {
+                Self::parse(&format!("{kind} {key}"))
+            }
+            _ => Self::parse(key),
+        })
+    }
+
     /// The type's name, for instance `ssh-ed25519`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.0.split(' ').next().unwrap_or_default()
+    }
+
+    /// Type and fingerprint, for people.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!("{} {}", self.kind(), self.fingerprint())
     }
 
     /// The fingerprint as `ssh-keygen -l` shows it.
@@ -65,147 +79,256 @@ impl fmt::Display for HostKey {
     }
 }
 
+/// What is known of a node's host keys before it is connected to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostKeyPolicy {
+    /// The key that is pinned for this node.
+    pub pin: Option<HostKey>,
+    /// What the `known_hosts` lines say of its address and port.
+    pub known: Known,
+    /// The key that the Node's annotations of the Windows Machine Config Operator tell. The node's own kubelet can write
+    /// them: they can make the first contact fail, and never make a key trusted.
+    pub announced: Option<HostKey>,
+    /// Whether a key that nothing is known of is trusted and pinned at the first contact.
+    pub trust_on_first_use: bool,
+}
+
+impl HostKeyPolicy {
+    /// The types of key that are known, best known first, to be asked for in this order.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<&str> {
+        let keys = self.pin.iter().chain(&self.known.keys);
+        keys.chain(&self.announced).map(HostKey::kind).collect()
+    }
+
+    /// What to make of a presented key. Whatever contradicts it stops the work: nothing outvotes anything else.
+    #[must_use]
+    pub fn judge(&self, namespace: &str, node: &str, presented: &HostKey) -> Judgement {
+        let Self {
+            pin,
+            known,
+            announced,
+            trust_on_first_use,
+        } = self;
+        let shown = presented.summary();
+        let refused =
+            |message: String| Judgement::Refused(NodeError::new(Reason::HostKeyChanged, message));
+        if known.revoked.contains(presented) {
+            return refused(format!(
+                "the SSH host key {shown} is marked @revoked in key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP}; nothing \
+                 was sent to the host. Give it a new host key, and remove its pin of that name, if there is one"
+            ));
+        }
+        let listed = known.keys.contains(presented);
+        let other = || {
+            let keys: Vec<String> = known.keys.iter().map(HostKey::summary).collect();
+            refused(format!(
+                "the SSH host key is {shown}, but key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP} lists {} for this host: \
+                 it was reinstalled, or somebody is in between; nothing was sent to it. If the new key is right, correct \
+                 its line there",
+                keys.join(", ")
+            ))
+        };
+        let same_kind = |key: &HostKey| key.kind() == presented.kind();
+        if !listed && known.keys.iter().any(same_kind) {
+            return other();
+        }
+        match pin {
+            Some(pin) if pin == presented => return Judgement::Known,
+            // A further key of another type, which an administrator has listed.
+            Some(pin) if listed && !same_kind(pin) => return Judgement::Known,
+            Some(pin) => {
+                return Judgement::Refused(changed((namespace, node), &pin.summary(), &shown));
+            }
+            None if listed => return Judgement::Known,
+            // Whoever is in between chooses the type.
+            None if !known.keys.is_empty() => return other(),
+            None => {}
+        }
+        if let Some(announced) = announced.as_ref().filter(|key| *key != presented) {
+            return refused(format!(
+                "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} tell {}: somebody is in between, or \
+                 the annotations are old; nothing was sent to it. If the key is right, pin it with: {}",
+                announced.summary(),
+                patch_command((namespace, node), &format!("\"{presented}\""))
+            ));
+        }
+        if *trust_on_first_use {
+            return Judgement::New;
+        }
+        Judgement::Refused(NodeError::new(
+            Reason::HostKeyNotStored,
+            format!(
+                "the SSH host key {shown} is not known and spec.ssh.hostKeys is Strict, so the node was not logged in to. \
+                 Compare it with the output of \"ssh-keygen -lf\" for the files C:\\ProgramData\\ssh\\ssh_host_*_key.pub on the node, \
+                 then accept it with: {}",
+                patch_command((namespace, node), &format!("\"{presented}\""))
+            ),
+        ))
+    }
+}
+
+/// The annotations, as people look for them.
+const ANNOTATION: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
+
 /// What to make of a presented key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is the pinned one.
+    /// It is one that is known.
     Known,
-    /// There is no pin yet.
+    /// Nothing is known, and it may be pinned.
     New,
     /// It is another one: stop.
-    Changed(NodeError),
+    Refused(NodeError),
 }
 
-fn judge(
-    (namespace, node): (&str, &str),
-    pinned: Option<&HostKey>,
-    presented: &HostKey,
-) -> Judgement {
-    match pinned {
-        None => Judgement::New,
-        Some(pinned) if pinned == presented => Judgement::Known,
-        Some(pinned) => Judgement::Changed(NodeError::new(
-            Reason::HostKeyChanged,
-            format!(
-                "the SSH host key is {} {} and no longer {} {}: the host was reinstalled, or somebody is in between; \
-                 nothing was sent to it. If the new key is right, accept it with: kubectl patch configmap \
-                 {HOST_KEYS_CONFIG_MAP} -n {namespace} --type=merge -p '{{\"data\":{{\"{node}\":null}}}}'",
-                presented.kind(),
-                presented.fingerprint(),
-                pinned.kind(),
-                pinned.fingerprint(),
-            ),
-        )),
-    }
+fn changed(place: (&str, &str), pinned: &str, shown: &str) -> NodeError {
+    NodeError::new(
+        Reason::HostKeyChanged,
+        format!(
+            "the SSH host key is {shown} and no longer {pinned}: the host was reinstalled, or somebody is in between; \
+             nothing was sent to it. If the new key is right, accept it with: {}",
+            patch_command(place, "null")
+        ),
+    )
 }
 
-/// Where pins are kept.
-#[derive(Clone)]
-pub struct Pins {
-    api: Api<ConfigMap>,
-    namespace: String,
-}
-
-impl Pins {
-    /// The pins in that API's namespace.
-    #[must_use]
-    pub fn new(api: Api<ConfigMap>, namespace: String) -> Self {
-        Self { api, namespace }
-    }
-
-    /// Compares a presented key with the pinned one.
-    #[must_use]
-    pub fn judge(&self, node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judgement {
-        judge((&self.namespace, node), pinned, presented)
-    }
-
-    /// Pins a key at the first contact, unless another key was pinned meanwhile.
-    pub async fn pin(&self, node: &str, key: &HostKey) -> Result<(), NodeError> {
-        let failed = |error: deadline::CallError| {
-            NodeError::new(
-                Reason::HostKeyNotStored,
-                format!(
-                    "the host key could not be stored in ConfigMap {HOST_KEYS_CONFIG_MAP}, so the node was not logged in to: {error}"
-                ),
-            )
-        };
-        // Another writer may come in between; each round starts from what is there then.
-        for _ in 0..5 {
-            let existing = deadline::call("read host keys", self.api.get_opt(HOST_KEYS_CONFIG_MAP))
-                .await
-                .map_err(failed)?;
-            let written = match existing {
-                None => {
-                    let object = ConfigMap {
-                        metadata: ObjectMeta {
-                            name: Some(HOST_KEYS_CONFIG_MAP.to_owned()),
-                            ..ObjectMeta::default()
-                        },
-                        data: Some(BTreeMap::from([(node.to_owned(), key.to_string())])),
-                        ..ConfigMap::default()
-                    };
-                    deadline::call(
-                        "store host key",
-                        self.api.create(&PostParams::default(), &object),
-                    )
-                    .await
-                }
-                Some(existing) => {
-                    if let Some(pinned) = existing.data.as_ref().and_then(|data| data.get(node)) {
-                        return match self.judge(node, Some(&HostKey::parse(pinned)), key) {
-                            Judgement::Changed(error) => Err(error),
-                            Judgement::Known | Judgement::New => Ok(()),
-                        };
-                    }
-                    let change = json!({
-                        "metadata": {"resourceVersion": existing.metadata.resource_version},
-                        "data": {node: key.to_string()},
-                    });
-                    let patch = Patch::Merge(&change);
-                    deadline::call(
-                        "store host key",
-                        self.api
-                            .patch(HOST_KEYS_CONFIG_MAP, &PatchParams::default(), &patch),
-                    )
-                    .await
-                }
-            };
-            match written {
-                Ok(_) => return Ok(()),
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        Err(NodeError::new(
-            Reason::HostKeyNotStored,
-            "the host key could not be stored: others keep changing the ConfigMap",
-        ))
-    }
+fn patch_command((namespace, node): (&str, &str), value: &str) -> String {
+    format!(
+        "kubectl patch configmap {HOST_KEYS_CONFIG_MAP} -n {namespace} --type=merge -p '{{\"data\":{{\"{node}\":{value}}}}}'"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn key(kind: &str, own: &str) -> HostKey {
+        HostKey::new(kind, own.as_bytes())
+    }
+
+    fn refusal(policy: &HostKeyPolicy, presented: &HostKey) -> NodeError {
+        match policy.judge("ns", "win-1", presented) {
+            Judgement::Refused(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The presented key is `1`; `2` is another of its type, `r` one of another type.
     #[test]
-    fn the_first_key_is_new_the_same_is_known_another_stops() {
-        let one = HostKey::new("ssh-ed25519", b"one");
-        let two = HostKey::new("ssh-ed25519", b"two");
-        assert_eq!(judge(("ns", "win-1"), None, &one), Judgement::New);
-        assert_eq!(judge(("ns", "win-1"), Some(&one), &one), Judgement::Known);
-        let Judgement::Changed(error) = judge(("ns", "win-1"), Some(&one), &two) else {
-            panic!("the key changed")
+    fn what_is_known_decides() {
+        let key_of = |name: char| match name {
+            'r' => key("ssh-rsa", "one"),
+            own => key("ssh-ed25519", &own.to_string()),
         };
+        let keys = |names: &str| names.chars().map(key_of).collect::<Vec<_>>();
+        for (pin, list, revoked, announced, first_use, expected) in [
+            ("", "", "", "", true, "new"),
+            ("", "", "", "", false, "refused"),
+            // Pins.
+            ("1", "", "", "", false, "known"),
+            ("2", "", "", "", true, "refused"),
+            ("r", "", "", "", true, "refused"),
+            // Lists.
+            ("", "1", "", "", false, "known"),
+            ("", "r1", "", "", false, "known"),
+            ("", "2", "", "", true, "refused"),
+            ("", "r", "", "", true, "refused"),
+            // Both.
+            ("1", "1", "", "", false, "known"),
+            ("2", "1", "", "", true, "refused"),
+            ("1", "2", "", "", true, "refused"),
+            ("1", "r", "", "", true, "known"),
+            ("r", "1", "", "", false, "known"),
+            ("r", "2", "", "", true, "refused"),
+            // Annotations.
+            ("", "", "", "1", true, "new"),
+            ("", "", "", "1", false, "refused"),
+            ("", "", "", "2", true, "refused"),
+            ("1", "", "", "2", true, "known"),
+            ("2", "", "", "1", true, "refused"),
+            ("", "1", "", "2", true, "known"),
+            // Revoked.
+            ("", "1", "1", "", true, "refused"),
+            ("1", "", "1", "", true, "refused"),
+            ("1", "", "2", "", true, "known"),
+        ] {
+            let policy = HostKeyPolicy {
+                pin: pin.chars().next().map(key_of),
+                known: Known {
+                    keys: keys(list),
+                    revoked: keys(revoked),
+                },
+                announced: announced.chars().next().map(key_of),
+                trust_on_first_use: first_use,
+            };
+            let found = match policy.judge("ns", "win-1", &key_of('1')) {
+                Judgement::Known => "known",
+                Judgement::New => "new",
+                Judgement::Refused(_) => "refused",
+            };
+            assert_eq!(found, expected, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_both_keys_and_what_to_do() {
+        let (one, two) = (key("ssh-ed25519", "one"), key("ssh-ed25519", "two"));
+        let pinned = HostKeyPolicy {
+            pin: Some(one.clone()),
+            ..HostKeyPolicy::default()
+        };
+        let error = refusal(&pinned, &two);
         assert_eq!(error.reason, Reason::HostKeyChanged);
+        for part in [
+            &one.fingerprint(),
+            &two.fingerprint(),
+            "kubectl patch configmap windows-storage-host-keys -n ns --type=merge -p '{\"data\":{\"win-1\":null}}'",
+        ] {
+            assert!(error.message.contains(part), "{error}");
+        }
+        let strict = refusal(&HostKeyPolicy::default(), &two);
+        assert_eq!(strict.reason, Reason::HostKeyNotStored);
         assert!(
-            error.message.contains(&one.fingerprint())
-                && error.message.contains(&two.fingerprint())
+            strict.message.contains(&format!("\"win-1\":\"{two}\"")),
+            "{strict}"
         );
-        assert!(
-            error
-                .message
-                .contains("kubectl patch configmap windows-storage-host-keys -n ns")
+    }
+
+    #[test]
+    fn known_types_are_asked_for_in_the_order_of_trust() {
+        let policy = HostKeyPolicy {
+            pin: Some(key("ssh-rsa", "p")),
+            known: Known {
+                keys: vec![key("ecdsa-sha2-nistp256", "k")],
+                revoked: vec![key("ssh-dss", "r")],
+            },
+            announced: Some(key("ssh-ed25519", "a")),
+            trust_on_first_use: true,
+        };
+        assert_eq!(
+            policy.kinds(),
+            ["ssh-rsa", "ecdsa-sha2-nistp256", "ssh-ed25519"]
         );
+    }
+
+    #[test]
+    fn annotations_are_taken_together_or_not_at_all() {
+        let one = key("ssh-ed25519", "one");
+        let text = one.to_string();
+        let (kind, body) = text.split_once(' ').unwrap();
+        assert_eq!(
+            HostKey::announced(Some(kind), Some(body)),
+            Some(one.clone())
+        );
+        assert_eq!(
+            HostKey::announced(Some(kind), Some(&text)),
+            Some(one.clone())
+        );
+        assert_eq!(HostKey::announced(None, Some(&text)), Some(one));
+        assert_eq!(HostKey::announced(Some(kind), None), None);
+        assert_eq!(HostKey::announced(None, None), None);
+        assert_eq!(HostKey::announced(Some(kind), Some(" ")), None);
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! One Windows node over SSH: who it is, how to get there, what to do next, and doing it.
 
 mod actions;
+mod algorithms;
 mod desired;
 mod error;
 mod host_key;
 mod instances;
+mod known_hosts;
+mod line;
 mod observation;
+mod pins;
 mod plan;
 mod private_key;
 mod rollout;
 mod session;
+mod transfer;
 mod turns;
 mod variables;
 mod visit;
@@ -17,9 +22,11 @@ mod worker;
 
 pub use desired::{Desired, NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
-pub use host_key::{HOST_KEYS_CONFIG_MAP, HostKey, Pins};
+pub use host_key::{HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement};
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
+pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use observation::{Observation, Observations};
+pub use pins::Pins;
 pub use plan::is_working;
 pub use private_key::{PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key};
 pub use rollout::{Candidate, Halt, Limits, Rollout, Standing, rollout};

@@ -1,97 +1,30 @@
 //! One SSH connection to a node. Everything here blocks, and everything ends in time.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::path::Path;
-use std::time::Duration;
+use std::io::{ErrorKind, Read};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
-use ssh2::{HostKeyType, MethodType, OpenFlags, OpenType, RenameFlags, Sftp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use ssh2::{BlockDirections, Channel, HostKeyType, Sftp};
 
+pub use crate::node::line::{Cutter, Line, place, unreachable};
+
+use crate::node::algorithms;
+use crate::node::line::OPERATION;
 use crate::node::{HostKey, NodeError, PrivateKey, Reason, SSH_SECRET};
 
-const CONNECT: Duration = Duration::from_secs(10);
-const OPERATION: Duration = Duration::from_secs(60);
-/// What one SFTP write gets: packets are pipelined only within one write.
-const CHUNK: usize = 4 * 1024 * 1024;
-/// The most that a command may print.
-const OUTPUT: u64 = 1024 * 1024;
-
-/// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
-mod code {
-    pub const NO_SUCH_FILE: i32 = 2;
-    pub const PERMISSION_DENIED: i32 = 3;
-    pub const NO_SUCH_PATH: i32 = 10;
-    pub const NO_SPACE: i32 = 14;
-    pub const QUOTA_EXCEEDED: i32 = 15;
-}
-
-/// Ends a session from outside: a thread that waits for the network returns at once.
-pub struct Cutter(TcpStream);
-
-impl Drop for Cutter {
-    fn drop(&mut self) {
-        // The connection may be gone already. Shutting it down wakes a thread that waits for data; where data never
-        // ends, only dissolving it takes away what has come in. That is refused while a thread waits.
-        let _ = self.0.shutdown(Shutdown::Both);
-        for _ in 0..100 {
-            if rustix::net::connect_unspec(&self.0).is_ok() {
-                break;
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-/// A TCP connection to a node's SSH port.
-pub struct Line {
-    stream: TcpStream,
-    place: String,
-}
-
-impl Line {
-    /// Connects, and gives the means to end the connection from outside.
-    pub fn open(address: &str, port: u16) -> Result<(Self, Cutter), NodeError> {
-        let place = format!("{address}:{port}");
-        let candidates = (address, port)
-            .to_socket_addrs()
-            .map_err(|error| unreachable(&place, &error))?;
-        let mut problem = None;
-        for candidate in candidates {
-            match TcpStream::connect_timeout(&candidate, CONNECT).and_then(prepared) {
-                Ok((stream, cutter)) => return Ok((Self { stream, place }, cutter)),
-                Err(error) => problem = Some(error),
-            }
-        }
-        Err(problem.map_or_else(
-            || unreachable(&place, &"the name has no address"),
-            |error| unreachable(&place, &error),
-        ))
-    }
-}
-
-fn prepared(stream: TcpStream) -> std::io::Result<(TcpStream, Cutter)> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(OPERATION))?;
-    stream.set_write_timeout(Some(OPERATION))?;
-    let cutter = Cutter(stream.try_clone()?);
-    Ok((stream, cutter))
-}
-
-/// No connection to that place.
-pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
-    NodeError::new(
-        Reason::Unreachable,
-        format!(
-            "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
-             firewall is in between"
-        ),
-    )
-}
+/// The most that a command may print on one stream, in bytes.
+const OUTPUT: usize = 1024 * 1024;
+/// How often the server hears from us while a command runs, so that nothing in between forgets the connection.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// An SSH connection.
 pub struct Session {
-    session: ssh2::Session,
-    sftp: Option<Sftp>,
+    pub(super) ssh: ssh2::Session,
+    pub(super) sftp: Option<Sftp>,
+    /// The same connection as the session's.
+    socket: TcpStream,
+    keepalive: Duration,
 }
 
 /// What a command printed.
@@ -105,30 +38,37 @@ pub struct Output {
 }
 
 impl Session {
-    /// Shakes hands and reads the host key; nothing secret has been sent then. A pinned key's type is asked for first,
-    /// so that a server with a further key does not look like another server.
+    /// Shakes hands and reads the host key; nothing secret has been sent then. Host keys of the `known` types are asked
+    /// for first.
     ///
     /// A server that sends for ever without a greeting is not noticed here: cut the line from outside.
-    pub fn shake_hands(line: Line, pin: Option<&HostKey>) -> Result<(Self, HostKey), NodeError> {
+    pub fn shake_hands(line: Line, known: &[&str]) -> Result<(Self, HostKey), NodeError> {
         let Line { stream, place } = line;
-        let mut session = ssh2::Session::new().map_err(|error| unreachable(&place, &error))?;
+        let lost = |error: &dyn std::fmt::Display| unreachable(&place, error);
+        let socket = stream.try_clone().map_err(|error| lost(&error))?;
+        let mut session = ssh2::Session::new().map_err(|error| lost(&error))?;
         session.set_timeout(milliseconds(OPERATION));
         session.set_tcp_stream(stream);
-        if let Some(pin) = pin {
-            // A preference that this library does not know leaves its own order, which is no worse.
-            let _ = session.method_pref(MethodType::HostKey, &preferred_host_keys(pin.kind()));
-        }
+        algorithms::restrict(&session, known)?;
         session
             .handshake()
-            .map_err(|error| unreachable(&place, &error))?;
+            .map_err(|error| match algorithms::disagreement(&error) {
+                Some(words) => NodeError::new(
+                    Reason::Unreachable,
+                    format!("no SSH connection to {place}: {words} ({error})"),
+                ),
+                None => lost(&error),
+            })?;
         let (bytes, kind) = session
             .host_key()
-            .ok_or_else(|| unreachable(&place, &"the server showed no host key"))?;
+            .ok_or_else(|| lost(&"the server showed no host key"))?;
         let key = HostKey::new(key_type_name(kind), bytes);
         Ok((
             Self {
-                session,
+                ssh: session,
                 sftp: None,
+                socket,
+                keepalive: KEEPALIVE,
             },
             key,
         ))
@@ -138,7 +78,7 @@ impl Session {
     pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
-        self.session
+        self.ssh
             .userauth_pubkey_memory(user, None, key.pem(), None)
             .map_err(|error| match error.code() {
                 ssh2::ErrorCode::Session(UNUSABLE_KEY) => NodeError::new(
@@ -159,155 +99,111 @@ impl Session {
             })
     }
 
-    /// Runs a command and waits for its end.
+    /// Runs a command and waits for its end, at most for `limit`.
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, NodeError> {
-        let failed = |problem: &dyn std::fmt::Display| {
+        let outcome = self.output_of(command, Instant::now() + limit);
+        outcome.map_err(|error| {
+            self.give_up();
+            let problem = match error.kind() {
+                ErrorKind::TimedOut => format!("no end within {} s", limit.as_secs()),
+                _ => error.to_string(),
+            };
             NodeError::new(
                 Reason::TransferFailed,
                 format!("the connection was lost while the node carried out {command}: {problem}"),
             )
+        })
+    }
+
+    fn output_of(&self, command: &str, deadline: Instant) -> std::io::Result<Output> {
+        let mut channel = self.ssh.channel_session()?;
+        channel.exec(command)?;
+        // A command gets its arguments and nothing else: standard input of Windows' server is not to be trusted.
+        channel.send_eof()?;
+        self.ssh.set_blocking(false);
+        let collected = self.collect(&mut channel, deadline);
+        self.ssh.set_blocking(true);
+        let (stdout, stderr) = collected?;
+        channel.wait_close()?;
+        Ok(Output {
+            stdout: lossy(&stdout),
+            stderr: lossy(&stderr),
+            status: channel.exit_status()?,
+        })
+    }
+
+    /// Reads both streams to their end, whichever of them comes first: one that nobody reads would stop the other.
+    fn collect(
+        &self,
+        channel: &mut Channel,
+        deadline: Instant,
+    ) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut next_keepalive = Instant::now() + self.keepalive;
+        loop {
+            let more = drain(&mut channel.stream(0), &mut stdout)?
+                | drain(&mut channel.stderr(), &mut stderr)?;
+            if channel.eof() {
+                return Ok((stdout, stderr));
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            if now >= next_keepalive {
+                next_keepalive = now + self.keepalive;
+                self.greet()?;
+            }
+            if !more {
+                self.await_socket(deadline.min(next_keepalive) - now)?;
+            }
+        }
+    }
+
+    /// Sends something that asks for nothing.
+    fn greet(&self) -> std::io::Result<()> {
+        // libssh2 keeps its own clock; an interval that is surely over has it send at once. No reply is asked for:
+        // libssh2 would only collect them.
+        self.ssh.set_keepalive(false, 1);
+        let sent = self.ssh.keepalive_send();
+        self.ssh.set_keepalive(false, 0);
+        sent.map(drop).map_err(Into::into)
+    }
+
+    fn await_socket(&self, limit: Duration) -> std::io::Result<()> {
+        let wanted = match self.ssh.block_directions() {
+            BlockDirections::Outbound => PollFlags::OUT,
+            BlockDirections::Both => PollFlags::IN | PollFlags::OUT,
+            BlockDirections::Inbound | BlockDirections::None => PollFlags::IN,
         };
-        self.session.set_timeout(milliseconds(limit));
-        let outcome = (|| {
-            let mut channel = self.session.channel_session()?;
-            channel.exec(command)?;
-            // A command gets its arguments and nothing else: standard input of Windows' server is not to be trusted.
-            channel.send_eof()?;
-            let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-            channel.stream(0).take(OUTPUT).read_to_end(&mut stdout)?;
-            channel.stderr().take(OUTPUT).read_to_end(&mut stderr)?;
-            channel.wait_close()?;
-            let status = channel.exit_status()?;
-            Ok::<_, std::io::Error>(Output {
-                stdout: lossy(&stdout),
-                stderr: lossy(&stderr),
-                status,
-            })
-        })();
-        self.session.set_timeout(milliseconds(OPERATION));
-        outcome.map_err(|error| failed(&error))
-    }
-
-    /// Whether there is such a file.
-    pub fn exists(&mut self, path: &str) -> Result<bool, NodeError> {
-        let found = self.sftp()?.stat(Path::new(path));
-        match found {
-            Ok(_) => Ok(true),
-            Err(error)
-                if matches!(
-                    sftp_code(&error),
-                    Some(code::NO_SUCH_FILE | code::NO_SUCH_PATH)
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(transfer(path, &error)),
+        let limit = Timespec::try_from(limit).map_err(std::io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.socket, wanted)], Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Makes a folder and those above it.
-    pub fn make_folders(&mut self, path: &str) -> Result<(), NodeError> {
-        let ends = path
-            .match_indices('/')
-            .map(|(at, _)| at)
-            .skip(1)
-            .chain([path.len()]);
-        for end in ends {
-            let folder = &path[..end];
-            if self.exists(folder)? {
-                continue;
-            }
-            self.sftp()?
-                .mkdir(Path::new(folder), 0o755)
-                .map_err(|error| transfer(folder, &error))?;
-        }
-        Ok(())
+    /// Ends the connection. After a failure nothing that comes from it is of use, and what gives back a channel or a
+    /// file would wait for answers.
+    pub(super) fn give_up(&self) {
+        // It may be gone already.
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
+}
 
-    /// Writes a file from the start. Its name must be one that nobody uses before it was verified.
-    pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
-        let session = self.session.clone();
-        let sftp = self.sftp()?;
-        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
-        let mut file = sftp
-            .open_mode(Path::new(path), flags, 0o644, OpenType::File)
-            .map_err(|error| transfer(path, &error))?;
-        let mut sent = 0;
-        while sent < content.len() {
-            let next = &content[sent..content.len().min(sent + CHUNK)];
-            match file.write(next) {
-                Ok(0) => {
-                    return Err(NodeError::new(
-                        Reason::TransferFailed,
-                        format!("{path}: the node takes no more data"),
-                    ));
-                }
-                Ok(written) => sent += written,
-                Err(error) if was_answered(&session) => {
-                    // The server still answers: give back the space that the torso takes.
-                    drop(file);
-                    let _ = sftp.unlink(Path::new(path));
-                    return Err(refused_write(path, sent, content.len(), &error));
-                }
-                Err(error) => {
-                    let problem = format!(
-                        "{path}: sending ended after {sent} of {} bytes: {error}",
-                        content.len()
-                    );
-                    return Err(NodeError::new(Reason::TransferFailed, problem));
-                }
-            }
+/// Reads what is there; whether there was something.
+fn drain(stream: &mut ssh2::Stream, into: &mut Vec<u8>) -> std::io::Result<bool> {
+    let mut buffer = [0; 16 * 1024];
+    match stream.read(&mut buffer) {
+        Ok(length) if into.len() + length > OUTPUT => Err(std::io::Error::other(format!(
+            "it prints more than {OUTPUT} bytes"
+        ))),
+        Ok(length) => {
+            into.extend_from_slice(&buffer[..length]);
+            Ok(length > 0)
         }
-        file.close().map_err(|error| transfer(path, &error))
-    }
-
-    /// Gives a file its name; what had that name before goes.
-    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), NodeError> {
-        if self.exists(to)? {
-            self.sftp()?
-                .unlink(Path::new(to))
-                .map_err(|error| transfer(to, &error))?;
-        }
-        let flags = Some(RenameFlags::ATOMIC | RenameFlags::NATIVE);
-        self.sftp()?
-            .rename(Path::new(from), Path::new(to), flags)
-            .map_err(|error| transfer(to, &error))
-    }
-
-    /// Removes a file if it is there.
-    pub fn remove(&mut self, path: &str) -> Result<(), NodeError> {
-        let removed = self.sftp()?.unlink(Path::new(path));
-        match removed {
-            Ok(()) => Ok(()),
-            Err(error)
-                if matches!(
-                    sftp_code(&error),
-                    Some(code::NO_SUCH_FILE | code::NO_SUCH_PATH)
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(transfer(path, &error)),
-        }
-    }
-
-    fn sftp(&mut self) -> Result<&Sftp, NodeError> {
-        if self.sftp.is_none() {
-            let opened = self.session.sftp().map_err(|error| {
-                NodeError::new(
-                    Reason::TransferFailed,
-                    format!("the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"),
-                )
-            })?;
-            self.sftp = Some(opened);
-        }
-        match &self.sftp {
-            Some(sftp) => Ok(sftp),
-            None => Err(NodeError::new(
-                Reason::TransferFailed,
-                "the server offers no SFTP",
-            )),
-        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -319,47 +215,6 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn sftp_code(error: &ssh2::Error) -> Option<i32> {
-    match error.code() {
-        ssh2::ErrorCode::SFTP(code) => Some(code),
-        ssh2::ErrorCode::Session(_) => None,
-    }
-}
-
-fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
-    let hint = match sftp_code(error) {
-        Some(code::PERMISSION_DENIED) => "; the SSH user must be an administrator of the node",
-        Some(code::NO_SPACE | code::QUOTA_EXCEEDED) => {
-            return NodeError::new(
-                Reason::DiskFull,
-                format!("{path}: {error}; free some space on drive C:"),
-            );
-        }
-        _ => "",
-    };
-    NodeError::new(Reason::TransferFailed, format!("{path}: {error}{hint}"))
-}
-
-/// Whether the last failure was an answer of the SFTP server and not the loss of the connection: the crate's
-/// `io::Error` does not tell.
-fn was_answered(session: &ssh2::Session) -> bool {
-    const SFTP_PROTOCOL: i32 = -31;
-    ssh2::Error::last_session_error(session)
-        .is_some_and(|error| error.code() == ssh2::ErrorCode::Session(SFTP_PROTOCOL))
-}
-
-/// Windows' SFTP server has no code of its own for a full disk: a write that fails after the file could be opened is
-/// one in all likelihood.
-fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Display) -> NodeError {
-    NodeError::new(
-        Reason::DiskFull,
-        format!(
-            "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
-             space is left on drive C:; free some space. What ran on the node before still runs"
-        ),
-    )
-}
-
 fn key_type_name(kind: HostKeyType) -> &'static str {
     match kind {
         HostKeyType::Rsa => "ssh-rsa",
@@ -369,50 +224,5 @@ fn key_type_name(kind: HostKeyType) -> &'static str {
         HostKeyType::Ecdsa521 => "ecdsa-sha2-nistp521",
         HostKeyType::Ed25519 => "ssh-ed25519",
         HostKeyType::Unknown => "unknown",
-    }
-}
-
-fn preferred_host_keys(pinned: &str) -> String {
-    const ALL: [&str; 6] = [
-        "ssh-ed25519",
-        "ecdsa-sha2-nistp256",
-        "ecdsa-sha2-nistp384",
-        "ecdsa-sha2-nistp521",
-        "rsa-sha2-512",
-        "rsa-sha2-256",
-    ];
-    let is_pinned =
-        |name: &str| name == pinned || (pinned == "ssh-rsa" && name.starts_with("rsa-"));
-    let (first, rest): (Vec<&str>, Vec<&str>) = ALL.into_iter().partition(|name| is_pinned(name));
-    first.into_iter().chain(rest).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pinned_type_is_asked_for_first_and_none_is_left_out() {
-        assert!(
-            preferred_host_keys("ssh-rsa").starts_with("rsa-sha2-512,rsa-sha2-256,ssh-ed25519")
-        );
-        assert!(
-            preferred_host_keys("ecdsa-sha2-nistp384")
-                .starts_with("ecdsa-sha2-nistp384,ssh-ed25519")
-        );
-        assert_eq!(preferred_host_keys("nonsense").split(',').count(), 6);
-    }
-
-    #[test]
-    fn nobody_at_home_is_unreachable_and_says_what_to_check() {
-        // Port 9 of the loopback address: nobody listens there on a test machine, and nothing leaves it.
-        let Err(error) = Line::open("127.0.0.1", 9) else {
-            panic!("nobody should listen there")
-        };
-        assert_eq!(error.reason, Reason::Unreachable);
-        assert!(
-            error.message.contains("127.0.0.1:9") && error.message.contains("firewall"),
-            "{error}"
-        );
     }
 }

@@ -15,7 +15,7 @@ use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
 use crate::node::plan::{Observed, Step, csi_proxy_failing, in_the_way, is_working, next_step};
 use crate::node::rollout::Standing;
-use crate::node::session::{Cutter, Line, Session, unreachable};
+use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::{Turn, Turns};
 use crate::node::variables::{fill_in, needs_node};
 use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target, printable};
@@ -83,7 +83,7 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
         connect(target, HANDSHAKE).await
     };
     let (session, key, cutter) = connected?;
-    match tools.pins.judge(&target.node, target.pin.as_ref(), &key) {
+    match tools.pins.judge_by(&target.host_keys, &target.node, &key) {
         Judgement::Known => {}
         Judgement::New => {
             tools.pins.pin(&target.node, &key).await?;
@@ -93,7 +93,7 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
                 "host key pinned at the first contact"
             );
         }
-        Judgement::Changed(error) => return Err(error),
+        Judgement::Refused(error) => return Err(error),
     }
     let desired = match &target.desired {
         Ok(desired) if needs_node(&desired.request) => filled_in(desired, target, tools).await,
@@ -159,14 +159,15 @@ async fn connect(
     target: &Target,
     limit: Duration,
 ) -> Result<(Session, HostKey, Cutter), NodeError> {
-    let (address, port, pin) = (target.address.clone(), target.port, target.pin.clone());
+    let (address, port) = (target.address.clone(), target.port);
+    let policy = target.host_keys.clone();
     let in_vain = |what: &str| {
         let problem = format!("{what} within {} s", limit.as_secs());
-        unreachable(&format!("{}:{port}", target.address), &problem)
+        unreachable(&place(&target.address, port), &problem)
     };
     let opened = blocking(limit, move || Line::open(&address, port)).await;
     let (line, cutter) = opened.ok_or_else(|| in_vain("no connection"))??;
-    let shaken = blocking(limit, move || Session::shake_hands(line, pin.as_ref())).await;
+    let shaken = blocking(limit, move || Session::shake_hands(line, &policy.kinds())).await;
     let (session, key) = shaken.ok_or_else(|| in_vain("no SSH greeting"))??;
     Ok((session, key, cutter))
 }

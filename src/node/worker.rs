@@ -242,17 +242,16 @@ fn calls_for_visit(known: &Assignment, new: &Assignment, failures: u32) -> bool 
 }
 
 fn is_same_work(known: &Target, new: &Target) -> bool {
-    let first_pin = known.pin.is_none() && new.pin.is_some();
-    let mut comparable = Target {
-        pin: known.pin.clone(),
-        ..new.clone()
-    };
+    let first_pin = known.host_keys.pin.is_none() && new.host_keys.pin.is_some();
+    let same_pin = new.host_keys.pin == known.host_keys.pin;
+    let mut comparable = new.clone();
+    comparable.host_keys.pin.clone_from(&known.host_keys.pin);
     if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
         // Both follow from the visit itself; another attempt shows in its own field.
         new.refused.clone_from(&known.refused);
         new.retry = known.retry;
     }
-    comparable == *known && (first_pin || new.pin == known.pin)
+    comparable == *known && (first_pin || same_pin)
 }
 
 /// Waits until the node is no longer to be visited in this way.
@@ -309,9 +308,10 @@ mod tests {
             !calls_for_visit(&turn, &known, 0),
             "a turn that is over is no news"
         );
-        let pinned = new(|new| new.target.pin = Some(HostKey::new("ssh-ed25519", b"one")));
+        let pinned =
+            new(|new| new.target.host_keys.pin = Some(HostKey::new("ssh-ed25519", b"one")));
         assert!(!calls(&pinned), "the visit itself has pinned the key");
-        let other = new(|new| new.target.pin = Some(HostKey::new("ssh-ed25519", b"two")));
+        let other = new(|new| new.target.host_keys.pin = Some(HostKey::new("ssh-ed25519", b"two")));
         assert!(calls_for_visit(&pinned, &other, 0));
     }
 

@@ -92,7 +92,8 @@ impl Object for NodeObject {
                 .or_else(|| annotation(meta, WMCO_VERSION))
                 .map(str::to_owned),
             boot_id: info.boot_id.unwrap_or_default(),
-            wmco_host_key: wmco_host_key(meta),
+            wmco_host_key: annotation(meta, WMCO_HOST_KEY).map(str::to_owned),
+            wmco_host_key_type: annotation(meta, WMCO_HOST_KEY_TYPE).map(str::to_owned),
             addresses: status
                 .addresses
                 .unwrap_or_default()
@@ -118,15 +119,6 @@ impl Object for NodeObject {
     fn table(cluster: &mut Cluster) -> &mut Table<Name, Node> {
         &mut cluster.nodes
     }
-}
-
-/// WMCO writes the type's name and the key's base64 in two annotations.
-fn wmco_host_key(meta: &ObjectMeta) -> Option<String> {
-    let (kind, key) = (
-        annotation(meta, WMCO_HOST_KEY_TYPE)?,
-        annotation(meta, WMCO_HOST_KEY)?,
-    );
-    Some(format!("{} {}", kind.trim(), key.trim()))
 }
 
 /// A CSINode.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
@@ -98,6 +98,8 @@ struct Controller {
     status: StatusWriter,
     workers: Workers,
     turns: Turns,
+    pins: Pins,
+    nodes: Api<Node>,
     started: Instant,
     shown: Shown,
     /// Why the services entry could not be written the last time.
@@ -145,18 +147,17 @@ pub async fn run(
         env!("CARGO_PKG_VERSION")
     );
     let turns = Turns::default();
-    let tools = Tools::new(
-        payload.clone(),
-        Pins::new(config_maps.clone(), options.namespace.clone()),
-        turns.clone(),
-        Api::all(client.clone()),
-    );
+    let pins = Pins::new(config_maps.clone(), options.namespace.clone());
+    let nodes = Api::all(client.clone());
+    let tools = Tools::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
     let mut controller = Controller {
         gate,
         services: ServicesWriter::new(config_maps, shared.clone()),
         status: StatusWriter::new(&client, events, shared.clone()),
         workers: Workers::new(tools, observations.clone(), shown.metrics.clone()),
         turns,
+        pins,
+        nodes,
         started: Instant::now(),
         shared: shared.clone(),
         observations,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::assess::report::Verdict;
-use crate::deadline::CallError;
+use crate::deadline::{self, CallError};
 use crate::gate::Change;
 use crate::run::Controller;
 use crate::run::decide::News;
@@ -85,6 +85,9 @@ impl Controller {
                 self.note(&target, removed);
             }
         }
+        for gone in &todo.unpin {
+            self.unpin(gone).await;
+        }
         if let Some((previous, status)) = &todo.settings
             && self.may_try(SETTINGS_TARGET)
         {
@@ -98,6 +101,26 @@ impl Controller {
                 Some(node) => decisions.is_open(node),
                 None => true,
             });
+    }
+
+    /// Forgets the host key of a node that has left, once the API server itself says that it is not there.
+    async fn unpin(&mut self, node: &str) {
+        let target = format!("HostKey/{node}");
+        if !self.may_try(&target) {
+            return;
+        }
+        match deadline::call("read Node", self.nodes.get_metadata_opt(node)).await {
+            // It is back, or the watch is behind: the next pass knows more.
+            Ok(Some(_)) => self.attempts.succeeded(&target),
+            Ok(None) => match self.pins.remove(node).await {
+                Ok(()) => {
+                    tracing::info!(node, "the node has left: its host key is forgotten");
+                    self.attempts.succeeded(&target);
+                }
+                Err(error) => self.note_failure(&target, error.to_string()),
+            },
+            Err(error) => self.note_failure(&target, error.to_string()),
+        }
     }
 
     async fn write_services(&mut self) {

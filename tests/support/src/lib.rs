@@ -7,4 +7,5 @@ pub mod objects;
 pub mod parts;
 pub mod relay;
 pub mod sandbox;
+pub mod simulated_host;
 pub mod windows_host;

@@ -1,0 +1,126 @@
+//! The algorithms that a session may agree on.
+//!
+//! Each list holds what libssh2 has (`src/kex.c`, `src/hostkey.c`, `src/crypt.c`, `src/mac.c` of its sources) without
+//! what is known to be weak: SHA-1 (RFC 9142 and RFC 8332 say why), CBC and RC4 (RFC 8758, and OpenSSH's own defaults
+//! since 7.2), MD5, DSA. OpenSSH for Windows offers several of each list in every version that Windows Server has had.
+//! Host certificates are left out: nothing here could say whether their authority is to be trusted.
+
+use ssh2::{MethodType, Session};
+
+use crate::node::{NodeError, Reason};
+
+/// Key exchange: the hybrid with ML-KEM where the OpenSSL below has it, then elliptic curves, then large groups.
+const KEY_EXCHANGES: &str = "mlkem768x25519-sha256,mlkem768nistp256-sha256,mlkem1024nistp384-sha384,\
+    curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521,\
+    diffie-hellman-group-exchange-sha256,diffie-hellman-group16-sha512,diffie-hellman-group18-sha512,\
+    diffie-hellman-group14-sha256";
+/// Host keys. RSA only with SHA-2.
+const HOST_KEYS: [&str; 6] = [
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+];
+/// Ciphers: those that authenticate what they encrypt, then counter mode.
+const CIPHERS: &str = "chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,\
+    aes256-ctr,aes192-ctr,aes128-ctr";
+/// Message authentication, of the ciphertext first.
+const MACS: &str =
+    "hmac-sha2-512-etm@openssh.com,hmac-sha2-256-etm@openssh.com,hmac-sha2-512,hmac-sha2-256";
+/// What an RSA key of ours signs a login with.
+const SIGNATURES: &str = "rsa-sha2-512,rsa-sha2-256";
+
+/// Has the session agree on nothing else. Host keys of the `known` types, named as in a public key, are asked for
+/// first, so that a server with a further key does not look like another server.
+pub fn restrict(session: &Session, known: &[&str]) -> Result<(), NodeError> {
+    let host_keys = host_keys(known);
+    let lists = [
+        (MethodType::Kex, KEY_EXCHANGES),
+        (MethodType::HostKey, host_keys.as_str()),
+        (MethodType::CryptCs, CIPHERS),
+        (MethodType::CryptSc, CIPHERS),
+        (MethodType::MacCs, MACS),
+        (MethodType::MacSc, MACS),
+        (MethodType::SignAlgo, SIGNATURES),
+    ];
+    for (method, list) in lists {
+        session.method_pref(method, list).map_err(|error| {
+            // Without its list a session would agree on anything.
+            NodeError::new(
+                Reason::Unreachable,
+                format!("the SSH library has none of the algorithms {list}: {error}"),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn host_keys(known: &[&str]) -> String {
+    let rank = |name: &str| {
+        known
+            .iter()
+            .position(|known| name == *known || (*known == "ssh-rsa" && name.starts_with("rsa-")))
+            .unwrap_or(known.len())
+    };
+    let mut names = HOST_KEYS;
+    // Stable: those of the same rank stay in their order.
+    names.sort_by_key(|name| rank(name));
+    names.join(",")
+}
+
+/// Why no session came about, where that is because there is nothing safe to agree on.
+#[must_use]
+pub fn disagreement(error: &ssh2::Error) -> Option<&'static str> {
+    /// libssh2's codes: no common method in the lists of both sides, or the exchange that follows from them failed.
+    const KEY_EXCHANGE_FAILED: [i32; 3] = [-5, -8, -17];
+    match error.code() {
+        ssh2::ErrorCode::Session(code) if KEY_EXCHANGE_FAILED.contains(&code) => Some(
+            "the server and the operator have no safe algorithms in common: key exchange, host key, cipher or MAC of \
+             the server are older than SHA-2, or it ended the exchange; update OpenSSH on the node, and remove \
+             KexAlgorithms, HostKeyAlgorithms, Ciphers and MACs from its sshd_config",
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_types_are_asked_for_first_and_none_is_left_out() {
+        assert!(host_keys(&["ssh-rsa"]).starts_with("rsa-sha2-512,rsa-sha2-256,ssh-ed25519"));
+        assert!(
+            host_keys(&["ecdsa-sha2-nistp384", "ssh-rsa"])
+                .starts_with("ecdsa-sha2-nistp384,rsa-sha2-512,rsa-sha2-256,ssh-ed25519")
+        );
+        assert_eq!(host_keys(&["nonsense"]), HOST_KEYS.join(","));
+    }
+
+    #[test]
+    fn nothing_weak_is_in_the_lists() {
+        let all = [
+            KEY_EXCHANGES,
+            &HOST_KEYS.join(","),
+            CIPHERS,
+            MACS,
+            SIGNATURES,
+        ]
+        .join(",");
+        for name in all.split(',') {
+            let weak = name.ends_with("-sha1") || name.contains("cbc") || name.contains("md5");
+            assert!(
+                !weak && name != "hmac-sha1" && name != "ssh-rsa" && name != "ssh-dss",
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_library_has_them() {
+        let session = Session::new().unwrap();
+        restrict(&session, &[]).unwrap();
+    }
+}

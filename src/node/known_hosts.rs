@@ -1,0 +1,337 @@
+//! Host keys that an administrator provides in OpenSSH's `known_hosts` form.
+//!
+//! Source of the form: `sshd(8)`, the section on the file's format, and OpenSSH's `hostfile.c` and `match.c`.
+
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::sign::Signer;
+
+use crate::node::HostKey;
+
+/// The key of the ConfigMap under which such lines are. No node can have this name: it has an underscore.
+pub const KNOWN_HOSTS: &str = "known_hosts";
+const DEFAULT_PORT: u16 = 22;
+
+/// Lines of a `known_hosts` file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownHosts {
+    lines: Vec<Line>,
+    /// Lines that say nothing here, each with its number and why, to be told once.
+    pub ignored: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    hosts: Hosts,
+    key: HostKey,
+    revoked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hosts {
+    /// Patterns, each with whether it excludes.
+    Patterns(Vec<(bool, String)>),
+    /// Salt and HMAC-SHA1 of one name.
+    Hashed(Vec<u8>, Vec<u8>),
+}
+
+/// What the lines say of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The keys that it may show.
+    pub keys: Vec<HostKey>,
+    /// The keys that it may not show any more, whatever else is said.
+    pub revoked: Vec<HostKey>,
+}
+
+impl KnownHosts {
+    /// Reads lines. One that makes no sense is left out and named: it must not take the others' protection away.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut known = Self::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            match parse_line(line) {
+                Ok(line) => known.lines.push(line),
+                Err(why) => known.ignored.push(format!("line {number}: {why}")),
+            }
+        }
+        known
+    }
+
+    /// What is known of the server at that address and port. Lines that name the port count before those that do not.
+    #[must_use]
+    pub fn look_up(&self, address: &str, port: u16) -> Known {
+        let address = address.to_lowercase();
+        let plain = self.look_up_name(&address);
+        if port == DEFAULT_PORT {
+            return plain;
+        }
+        let mut known = self.look_up_name(&format!("[{address}]:{port}"));
+        known.revoked.extend(plain.revoked);
+        if known.keys.is_empty() {
+            known.keys = plain.keys;
+        }
+        known
+    }
+
+    fn look_up_name(&self, name: &str) -> Known {
+        let mut known = Known::default();
+        for line in self.lines.iter().filter(|line| line.hosts.name(name)) {
+            let keys = if line.revoked {
+                &mut known.revoked
+            } else {
+                &mut known.keys
+            };
+            keys.push(line.key.clone());
+        }
+        known
+    }
+}
+
+impl Hosts {
+    fn name(&self, name: &str) -> bool {
+        match self {
+            Self::Patterns(patterns) => {
+                let mut named = false;
+                for (excludes, pattern) in patterns {
+                    if matches(pattern.as_bytes(), name.as_bytes()) {
+                        if *excludes {
+                            return false;
+                        }
+                        named = true;
+                    }
+                }
+                named
+            }
+            Self::Hashed(salt, hash) => hmac_sha1(salt, name).is_some_and(|found| {
+                found.len() == hash.len() && openssl::memcmp::eq(&found, hash)
+            }),
+        }
+    }
+}
+
+fn parse_line(line: &str) -> Result<Line, &'static str> {
+    let mut words = line.split_whitespace();
+    let mut hosts = words.next().ok_or("it is empty")?;
+    let revoked = match hosts {
+        "@revoked" => true,
+        "@cert-authority" => {
+            return Err(
+                "authorities of host certificates are not supported; list the hosts' own keys",
+            );
+        }
+        marker if marker.starts_with('@') => return Err("its marker is not known"),
+        _ => false,
+    };
+    if revoked {
+        hosts = words.next().ok_or("it names no host")?;
+    }
+    let (Some(kind), Some(key)) = (words.next(), words.next()) else {
+        return Err("it has no key; a line is hosts, type and key");
+    };
+    Ok(Line {
+        hosts: parse_hosts(hosts)?,
+        key: parse_key(kind, key)?,
+        revoked,
+    })
+}
+
+fn parse_hosts(text: &str) -> Result<Hosts, &'static str> {
+    let Some(hashed) = text.strip_prefix("|1|") else {
+        if text.starts_with('|') {
+            return Err("its hosts are hashed in a way that is not known");
+        }
+        let patterns = text.split(',').filter(|pattern| !pattern.is_empty());
+        return Ok(Hosts::Patterns(
+            patterns
+                .map(|pattern| match pattern.strip_prefix('!') {
+                    Some(excluded) => (true, excluded.to_lowercase()),
+                    None => (false, pattern.to_lowercase()),
+                })
+                .collect(),
+        ));
+    };
+    let decode = |text| openssl::base64::decode_block(text).ok();
+    hashed
+        .split_once('|')
+        .and_then(|(salt, hash)| Some(Hosts::Hashed(decode(salt)?, decode(hash)?)))
+        .ok_or("its hashed host does not parse")
+}
+
+/// The key's own bytes begin with its type: a line whose two disagree was pasted together.
+fn parse_key(kind: &str, text: &str) -> Result<HostKey, &'static str> {
+    let bytes = openssl::base64::decode_block(text).map_err(|_| "its key is not base64")?;
+    let named = bytes
+        .split_first_chunk::<4>()
+        .and_then(|(length, rest)| rest.get(..u32::from_be_bytes(*length) as usize));
+    if named == Some(kind.as_bytes()) {
+        Ok(HostKey::new(kind, &bytes))
+    } else {
+        Err("its key is not of the type that it names")
+    }
+}
+
+fn hmac_sha1(salt: &[u8], name: &str) -> Option<Vec<u8>> {
+    let key = PKey::hmac(salt).ok()?;
+    let mut signer = Signer::new(MessageDigest::sha1(), &key).ok()?;
+    signer.update(name.as_bytes()).ok()?;
+    signer.sign_to_vec().ok()
+}
+
+/// Shell patterns of `*` and `?`. The time is bounded by the product of both lengths.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    // Where the last `*` was, and the first byte that it does not take yet.
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(&c) if c == b'?' || c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    p = at + 1;
+                    n = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A public key of that type: its name, and some bytes that are this key's own.
+    fn key(kind: &str, own: &[u8]) -> HostKey {
+        let mut bytes = u32::try_from(kind.len()).unwrap().to_be_bytes().to_vec();
+        bytes.extend(kind.as_bytes());
+        bytes.extend(own);
+        HostKey::new(kind, &bytes)
+    }
+
+    #[test]
+    fn hosts_are_found_by_every_form_of_their_name() {
+        let one = key("ssh-ed25519", b"one");
+        for (hosts, address, port, known) in [
+            ("10.0.0.1", "10.0.0.1", 22, true),
+            ("10.0.0.1", "10.0.0.10", 22, false),
+            ("10.0.0.1", "10.0.0.1", 2222, true),
+            ("[10.0.0.1]:2222", "10.0.0.1", 2222, true),
+            ("[10.0.0.1]:2222", "10.0.0.1", 22, false),
+            ("[10.0.0.1]:2222", "10.0.0.1", 2223, false),
+            ("Win-1.Example", "win-1.example", 22, true),
+            ("win-1.example", "WIN-1.example", 22, true),
+            ("a,win-1,b", "win-1", 22, true),
+            ("win-?", "win-1", 22, true),
+            ("win-?", "win-10", 22, false),
+            ("*.example", "a.b.example", 22, true),
+            ("*.example", "example", 22, false),
+            ("*.example,!bad.example", "bad.example", 22, false),
+            ("*.example,!bad.example", "good.example", 22, true),
+            ("!bad.example", "good.example", 22, false),
+            ("*", "fd00::7", 22, true),
+            ("fd00::7", "fd00::7", 22, true),
+            ("[fd00::7]:2222", "fd00::7", 2222, true),
+            ("[fd00::7]:*", "fd00::7", 2222, true),
+        ] {
+            let known_hosts = KnownHosts::parse(&format!("{hosts} {one} a comment\n"));
+            assert!(known_hosts.ignored.is_empty());
+            let found = known_hosts.look_up(address, port);
+            assert_eq!(!found.keys.is_empty(), known, "{hosts} {address} {port}");
+        }
+    }
+
+    #[test]
+    fn a_line_with_the_port_counts_before_one_without() {
+        let (plain, with_port) = (key("ssh-ed25519", b"a"), key("ssh-ed25519", b"b"));
+        let known = KnownHosts::parse(&format!("h {plain}\n[h]:2222 {with_port}\n"));
+        assert_eq!(known.look_up("h", 2222).keys, [with_port]);
+        assert_eq!(known.look_up("h", 22).keys, [plain]);
+    }
+
+    #[test]
+    fn a_host_may_have_several_keys_and_lose_some() {
+        let (one, two, bad) = (
+            key("ssh-ed25519", b"1"),
+            key("ssh-rsa", b"2"),
+            key("ssh-rsa", b"3"),
+        );
+        let text = format!("# ours\n\nh {one}\r\nh,i {two}\n@revoked * {bad}\n");
+        let known = KnownHosts::parse(&text);
+        let found = known.look_up("h", 22);
+        assert_eq!(
+            (found.keys, found.revoked),
+            (vec![one, two], vec![bad.clone()])
+        );
+        assert_eq!(
+            known.look_up("nobody", 22).revoked,
+            std::slice::from_ref(&bad)
+        );
+        assert!(known.look_up("nobody", 2222).revoked.contains(&bad));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_and_takes_nothing_away() {
+        let good = key("ssh-ed25519", b"1");
+        let named = good.to_string().replace("ssh-ed25519", "ssh-rsa");
+        let text = format!(
+            "@cert-authority * {good}\n@unheard * {good}\nh\nh ssh-rsa\nh ssh-rsa !!\nh {named}\n|2|x|y {good}\n\
+             |1|x {good}\nh {good}\n"
+        );
+        let known = KnownHosts::parse(&text);
+        assert_eq!(known.look_up("h", 22).keys, [good]);
+        assert_eq!(known.ignored.len(), 8, "{:#?}", known.ignored);
+        assert!(known.ignored[0].contains("line 1") && known.ignored[0].contains("certificates"));
+    }
+
+    #[test]
+    fn lines_that_ssh_keygen_made_and_hashed_are_understood() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |arguments: &[&str]| {
+            let output = Command::new("ssh-keygen")
+                .args(arguments)
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+        };
+        let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let mut text = String::new();
+        let mut keys = Vec::new();
+        for (kind, file) in [("ed25519", "a"), ("ecdsa", "b"), ("rsa", "c")] {
+            run(&["-q", "-N", "", "-C", "a comment", "-t", kind, "-f", file]);
+            let public = read(&format!("{file}.pub"));
+            text += &["10.0.0.1,[win-1]:2222,fd00::7 ", &public].concat();
+            keys.push(HostKey::parse(&public));
+        }
+        std::fs::write(folder.path().join("known_hosts"), text).unwrap();
+        run(&["-H", "-f", "known_hosts"]);
+        let hashed = read("known_hosts");
+        assert!(
+            hashed.starts_with("|1|") && !hashed.contains("win-1"),
+            "{hashed}"
+        );
+        let known = KnownHosts::parse(&hashed);
+        assert!(known.ignored.is_empty());
+        for (address, port) in [("10.0.0.1", 22), ("win-1", 2222), ("fd00::7", 22)] {
+            assert_eq!(known.look_up(address, port).keys, keys, "{address}");
+        }
+        assert_eq!(known.look_up("10.0.0.2", 22), Known::default());
+        assert_eq!(known.look_up("win-1", 22), Known::default());
+    }
+}

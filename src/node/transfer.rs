@@ -1,0 +1,186 @@
+//! Files over a session's SFTP: looked for, brought, renamed, removed.
+
+use std::io::Write;
+use std::path::Path;
+
+use ssh2::{OpenFlags, OpenType, RenameFlags, Sftp};
+
+use crate::node::session::Session;
+use crate::node::{NodeError, Reason};
+
+/// What one SFTP write gets: packets are pipelined only within one write.
+const CHUNK: usize = 4 * 1024 * 1024;
+
+/// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
+mod code {
+    pub const NO_SUCH_FILE: i32 = 2;
+    pub const PERMISSION_DENIED: i32 = 3;
+    pub const NO_SUCH_PATH: i32 = 10;
+    pub const NO_SPACE: i32 = 14;
+    pub const QUOTA_EXCEEDED: i32 = 15;
+}
+
+impl Session {
+    /// Whether there is such a file.
+    pub fn exists(&mut self, path: &str) -> Result<bool, NodeError> {
+        self.with_sftp(path, |sftp| found(sftp.stat(Path::new(path))))
+            .map(|found| found.is_some())
+    }
+
+    /// Makes a folder and those above it.
+    pub fn make_folders(&mut self, path: &str) -> Result<(), NodeError> {
+        let ends = path
+            .match_indices('/')
+            .map(|(at, _)| at)
+            .skip(1)
+            .chain([path.len()]);
+        for end in ends {
+            let folder = &path[..end];
+            if !self.exists(folder)? {
+                self.with_sftp(folder, |sftp| sftp.mkdir(Path::new(folder), 0o755))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a file from the start. Its name must be one that nobody uses before it was verified.
+    pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
+        let mut file = self.with_sftp(path, |sftp| {
+            sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
+        })?;
+        let mut sent = 0;
+        while sent < content.len() {
+            let next = &content[sent..content.len().min(sent + CHUNK)];
+            let problem = match file.write(next) {
+                Ok(0) => "the node takes no more data".to_owned(),
+                Ok(written) => {
+                    sent += written;
+                    continue;
+                }
+                Err(error) if was_answered(&self.ssh) => {
+                    // The server still answers: give back the space that the torso takes.
+                    drop(file);
+                    let _ = self.remove(path);
+                    return Err(refused_write(path, sent, content.len(), &error));
+                }
+                Err(error) => error.to_string(),
+            };
+            self.give_up();
+            return Err(NodeError::new(
+                Reason::TransferFailed,
+                format!(
+                    "{path}: sending ended after {sent} of {} bytes: {problem}",
+                    content.len()
+                ),
+            ));
+        }
+        self.with_sftp(path, |_| file.close())
+    }
+
+    /// Gives a file its name; what had that name before goes.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), NodeError> {
+        // Not every server renames over a file, and what had this name is of no use without its new content.
+        self.remove(to)?;
+        let flags = Some(RenameFlags::ATOMIC | RenameFlags::NATIVE);
+        self.with_sftp(to, |sftp| {
+            sftp.rename(Path::new(from), Path::new(to), flags)
+        })
+    }
+
+    /// Removes a file if it is there.
+    pub fn remove(&mut self, path: &str) -> Result<(), NodeError> {
+        self.with_sftp(path, |sftp| found(sftp.unlink(Path::new(path))))
+            .map(drop)
+    }
+
+    /// Does something over SFTP, which is opened when it is first needed.
+    fn with_sftp<T>(
+        &mut self,
+        path: &str,
+        work: impl FnOnce(&Sftp) -> Result<T, ssh2::Error>,
+    ) -> Result<T, NodeError> {
+        if self.sftp.is_none() {
+            let opened = self.ssh.sftp().map_err(|error| {
+                self.give_up();
+                NodeError::new(
+                    Reason::TransferFailed,
+                    format!(
+                        "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
+                    ),
+                )
+            })?;
+            self.sftp = Some(opened);
+        }
+        let done = match &self.sftp {
+            Some(sftp) => work(sftp),
+            // It was opened just now.
+            None => Err(ssh2::Error::eof()),
+        };
+        done.map_err(|error| {
+            if sftp_code(&error).is_none() {
+                self.give_up();
+            }
+            transfer(path, &error)
+        })
+    }
+}
+
+/// Nothing there is an answer too.
+fn found<T>(result: Result<T, ssh2::Error>) -> Result<Option<T>, ssh2::Error> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error)
+            if matches!(
+                sftp_code(&error),
+                Some(code::NO_SUCH_FILE | code::NO_SUCH_PATH)
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn sftp_code(error: &ssh2::Error) -> Option<i32> {
+    match error.code() {
+        ssh2::ErrorCode::SFTP(code) => Some(code),
+        ssh2::ErrorCode::Session(_) => None,
+    }
+}
+
+fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
+    let hint = match sftp_code(error) {
+        Some(code::PERMISSION_DENIED) => {
+            "; the SSH user must be an administrator of the node, and no virus scanner may hold the file"
+        }
+        Some(code::NO_SPACE | code::QUOTA_EXCEEDED) => {
+            return NodeError::new(
+                Reason::DiskFull,
+                format!("{path}: {error}; free some space on drive C:"),
+            );
+        }
+        _ => "",
+    };
+    NodeError::new(Reason::TransferFailed, format!("{path}: {error}{hint}"))
+}
+
+/// Whether the last failure was an answer of the SFTP server and not the loss of the connection: the crate's
+/// `io::Error` does not tell.
+fn was_answered(session: &ssh2::Session) -> bool {
+    const SFTP_PROTOCOL: i32 = -31;
+    ssh2::Error::last_session_error(session)
+        .is_some_and(|error| error.code() == ssh2::ErrorCode::Session(SFTP_PROTOCOL))
+}
+
+/// Windows' SFTP server has no code of its own for a full disk: a write that fails after the file could be opened is
+/// one in all likelihood.
+fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Display) -> NodeError {
+    NodeError::new(
+        Reason::DiskFull,
+        format!(
+            "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
+             space is left on drive C:; free some space. What ran on the node before still runs"
+        ),
+    )
+}

@@ -1,0 +1,275 @@
+//! The agent of a simulated host: its commands on the simulated disk, in the agent's own words.
+//!
+//! Services are only said to run. The real agent on Wine is the judge of what is said here.
+
+use windows_storage_agent::cli::{self, Command};
+use windows_storage_agent::command::same_path;
+use windows_storage_agent::errors::failure;
+use windows_storage_agent::paths::{AGENT_EXE, AGENT_LOG_DIR, INCOMING_DIR};
+use windows_storage_agent::protocol::{
+    Answer, ApplyResult, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
+    PipeStatus, Request, ServiceState, ServiceStatus,
+};
+use windows_storage_agent::validate::{validate, validate_request_path};
+
+use super::disk::{Disk, File};
+
+/// What the agent remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Agent {
+    /// Its service.
+    pub service: ServiceState,
+    /// The request that the node is kept to.
+    pub kept: Option<Request>,
+    /// A request that a reboot has cut off.
+    pub unfinished: Option<Request>,
+    /// How the last request ended.
+    pub last_result: Option<LastResult>,
+}
+
+/// What a command printed, and its exit status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// The exit status.
+    pub status: u32,
+}
+
+impl Agent {
+    /// Runs a command line as the host's shell would.
+    pub fn run(&mut self, disk: &mut Disk, line: &str) -> Printed {
+        let mut words = line.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        if disk.file(program).is_none() {
+            return Printed {
+                stdout: String::new(),
+                stderr: format!(
+                    "'{program}' is not recognized as an internal or external command,\r\noperable program or batch file.\r\n"
+                ),
+                status: 1,
+            };
+        }
+        let answer = match cli::parse(words.map(str::to_owned)) {
+            Ok(Command::Install { sha256 }) => self.install(disk, program, sha256.as_deref()),
+            Ok(Command::Status { files, pipes }) => {
+                Ok(Answer::Status(self.state(disk, &files, &pipes)))
+            }
+            Ok(Command::Apply { request, .. }) => self.apply(disk, &request),
+            Ok(_) | Err(_) => {
+                return Printed {
+                    stdout: String::new(),
+                    stderr: "wrong usage\r\n".to_owned(),
+                    status: 2,
+                };
+            }
+        };
+        let answer = answer.unwrap_or_else(Answer::Error);
+        let good = match &answer {
+            Answer::ApplyResult(result) => {
+                matches!(result.outcome, Outcome::Applied | Outcome::Unchanged)
+            }
+            Answer::Error(_) => false,
+            _ => true,
+        };
+        Printed {
+            stdout: format!("{}\r\n", serde_json::to_string(&answer).unwrap_or_default()),
+            stderr: String::new(),
+            status: u32::from(!good),
+        }
+    }
+
+    /// What the service does when the host starts after its power was cut.
+    pub fn recover(&mut self) {
+        let Some(request) = self.unfinished.take() else {
+            return;
+        };
+        let (outcome, what) = if self.kept.is_some() {
+            (Outcome::RolledBack, "what was there before is back")
+        } else {
+            let what = "nothing had worked before, so it was left as it is";
+            (Outcome::Failed, what)
+        };
+        let message = format!("the agent ended in the middle of the request; {what}");
+        let why = failure(FailureCategory::Internal, message);
+        self.remember(&request, outcome, Some(why));
+    }
+
+    fn install(
+        &mut self,
+        disk: &mut Disk,
+        program: &str,
+        expected: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        let file = disk.file(program).cloned().unwrap_or_default();
+        let sha256 = file.sha256();
+        if let Some(expected) = expected.filter(|expected| *expected != sha256) {
+            return Err(failure(
+                FailureCategory::HashMismatch,
+                format!("{program} has sha256 {sha256}, not {expected} as announced"),
+            ));
+        }
+        disk.make_folders(INCOMING_DIR);
+        disk.make_folders(AGENT_LOG_DIR);
+        disk.put(AGENT_EXE, file);
+        self.service = ServiceState::Running;
+        Ok(Answer::Installed { sha256 })
+    }
+
+    fn apply(&mut self, disk: &mut Disk, path: &str) -> Result<Answer, Failure> {
+        if self.service != ServiceState::Running {
+            return Err(failure(
+                FailureCategory::AgentUnavailable,
+                "the service does not run",
+            ));
+        }
+        let request = Self::request(disk, path)?;
+        let ending = validate(&request).and_then(|()| self.carry_out(disk, &request));
+        if ending.is_ok() {
+            self.kept = Some(request.clone());
+        }
+        let (outcome, why) = match ending {
+            Ok(outcome) => (outcome, None),
+            Err(why) => (Outcome::Failed, Some(why)),
+        };
+        // As with the real one, the same again is not remembered.
+        let last = self.last_result.as_ref();
+        if outcome != Outcome::Unchanged || last.is_none_or(|last| last.id != request.id) {
+            self.remember(&request, outcome, why.clone());
+        }
+        Ok(Answer::ApplyResult(ApplyResult {
+            id: request.id,
+            outcome,
+            failure: why,
+            interruption_milliseconds: None,
+            state: self.state(disk, &[], &[]),
+        }))
+    }
+
+    /// The request of an `apply` command line, where it is one.
+    pub fn requested(disk: &Disk, line: &str) -> Option<Request> {
+        let words = line.split_whitespace().skip(1).map(str::to_owned);
+        match cli::parse(words) {
+            Ok(Command::Apply { request, .. }) => Self::request(disk, &request).ok(),
+            _ => None,
+        }
+    }
+
+    fn request(disk: &Disk, path: &str) -> Result<Request, Failure> {
+        validate_request_path(path)?;
+        let invalid = |message: String| failure(FailureCategory::InvalidRequest, message);
+        let file = disk
+            .file(path)
+            .ok_or_else(|| invalid(format!("there is no file {path}")))?;
+        serde_json::from_slice(file.content())
+            .map_err(|error| invalid(format!("{path} does not parse: {error}")))
+    }
+
+    /// All files are looked at before one is touched.
+    fn carry_out(&mut self, disk: &mut Disk, request: &Request) -> Result<Outcome, Failure> {
+        let mut moves: Vec<(String, File)> = Vec::new();
+        for file in &request.files {
+            let is_right = |found: &File| found.sha256() == file.sha256;
+            if disk.file(&file.path).is_some_and(is_right) {
+                continue;
+            }
+            let missing = |what: &str| {
+                let message = format!("{} is not as requested, and {what}", file.path);
+                failure(FailureCategory::UploadMissing, message)
+            };
+            let upload = file.upload.as_deref();
+            let upload = upload.ok_or_else(|| missing("no upload is named"))?;
+            let found = disk
+                .file(upload)
+                .ok_or_else(|| missing(&format!("{upload} is not there")))?;
+            if !is_right(found) {
+                return Err(failure(
+                    FailureCategory::HashMismatch,
+                    format!("{upload} has sha256 {}", found.sha256()),
+                ));
+            }
+            moves.push((file.path.clone(), found.clone()));
+        }
+        let services = self.kept.as_ref().map(|kept| &kept.services);
+        let changed = !moves.is_empty() || services != Some(&request.services);
+        for (path, file) in moves {
+            disk.put(&path, file);
+        }
+        for upload in request.files.iter().filter_map(|file| file.upload.as_ref()) {
+            // It may have been removed by an earlier request.
+            let _ = disk.remove(upload);
+        }
+        Ok(if changed {
+            Outcome::Applied
+        } else {
+            Outcome::Unchanged
+        })
+    }
+
+    fn remember(&mut self, request: &Request, outcome: Outcome, failure: Option<Failure>) {
+        self.last_result = Some(LastResult {
+            id: request.id.clone(),
+            outcome,
+            failure,
+            interruption_milliseconds: None,
+            finished: "2026-01-01T00:00:00Z".to_owned(),
+        });
+    }
+
+    fn state(&self, disk: &Disk, files: &[String], pipes: &[String]) -> NodeState {
+        let kept = self.kept.as_ref();
+        let services = kept.iter().flat_map(|request| &request.services);
+        let served: Vec<&String> = kept
+            .iter()
+            .flat_map(|request| &request.pipes)
+            .flat_map(|service| &service.pipes)
+            .collect();
+        let mut paths: Vec<&String> = kept
+            .iter()
+            .flat_map(|request| &request.files)
+            .map(|file| &file.path)
+            .collect();
+        for path in files {
+            if !paths.iter().any(|known| same_path(known, path)) {
+                paths.push(path);
+            }
+        }
+        let asked = pipes.iter().filter(|pipe| !served.contains(pipe));
+        let hash = |path: &str| disk.file(path).map(File::sha256);
+        NodeState {
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            agent_sha256: hash(AGENT_EXE),
+            agent_service: self.service,
+            request_id: kept.map(|request| request.id.clone()),
+            unfinished_request_id: self.unfinished.as_ref().map(|request| request.id.clone()),
+            services: services
+                .map(|service| ServiceStatus {
+                    name: service.name.clone(),
+                    state: ServiceState::Running,
+                    process_id: Some(4),
+                    command: Some(service.path.clone()),
+                    restarts: 0,
+                    failing: None,
+                })
+                .collect(),
+            files: paths
+                .into_iter()
+                .map(|path| FileStatus {
+                    path: path.clone(),
+                    sha256: hash(path),
+                })
+                .collect(),
+            pipes: (served.iter().map(|pipe| (*pipe, true)))
+                .chain(asked.map(|pipe| (pipe, false)))
+                .map(|(name, open)| PipeStatus {
+                    name: name.clone(),
+                    open,
+                })
+                .collect(),
+            last_result: self.last_result.clone(),
+            ..NodeState::default()
+        }
+    }
+}

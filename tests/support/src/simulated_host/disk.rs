@@ -1,0 +1,238 @@
+//! The disk of a simulated host: files and folders by path, in any case and with either slash, as on Windows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+/// Larger files are known by size and hash alone, so that a fleet fits into memory.
+const KEPT: u64 = 256 * 1024;
+
+/// Why the disk refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such file or folder.
+    NotFound,
+    /// Another program holds the file open, or the account may not.
+    Denied,
+    /// No space is left, or the request makes no sense: servers have one word for all of that.
+    Failure,
+}
+
+/// A file.
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    size: u64,
+    hash: Sha256,
+    content: Vec<u8>,
+}
+
+impl File {
+    /// A file with that content.
+    #[must_use]
+    pub fn new(content: &[u8]) -> Self {
+        let mut file = Self::default();
+        file.append(content);
+        file
+    }
+
+    fn append(&mut self, data: &[u8]) {
+        self.hash.update(data);
+        self.size += data.len() as u64;
+        if self.size <= KEPT {
+            self.content.extend_from_slice(data);
+        } else {
+            self.content = Vec::new();
+        }
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its SHA-256 in lower-case hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        let hash = self.hash.clone().finalize();
+        hash.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a String does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// Its content; empty where the file is larger than 256 KiB.
+    #[must_use]
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    Folder,
+    File(File),
+}
+
+/// Drive C: of a host.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    entries: BTreeMap<String, Entry>,
+    /// Bytes that can still be written; no limit where absent.
+    pub free: Option<u64>,
+    locked: BTreeSet<String>,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        let folders = ["c:", "c:/windows", "c:/programdata"];
+        Self {
+            entries: folders.map(|path| (path.to_owned(), Entry::Folder)).into(),
+            free: None,
+            locked: BTreeSet::new(),
+        }
+    }
+}
+
+/// One spelling for all that name the same: `C:\k\A.exe`, `/C:/k/a.exe`.
+fn canonical(path: &str) -> String {
+    path.replace('\\', "/").trim_matches('/').to_lowercase()
+}
+
+impl Disk {
+    /// The file of that path.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<&File> {
+        match self.entries.get(&canonical(path)) {
+            Some(Entry::File(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a folder.
+    #[must_use]
+    pub fn is_folder(&self, path: &str) -> bool {
+        matches!(self.entries.get(&canonical(path)), Some(Entry::Folder))
+    }
+
+    /// All files, as `c:/k/a.exe`.
+    #[must_use]
+    pub fn files(&self) -> Vec<String> {
+        let files = self.entries.iter();
+        files
+            .filter(|(_, entry)| matches!(entry, Entry::File(_)))
+            .map(|(path, _)| path.clone())
+            .collect()
+    }
+
+    /// Makes programs hold the file open, so that nobody can write, rename or remove it; or lets go.
+    pub fn lock(&mut self, path: &str, locked: bool) {
+        if locked {
+            self.locked.insert(canonical(path));
+        } else {
+            self.locked.remove(&canonical(path));
+        }
+    }
+
+    /// Makes a folder and those above it.
+    pub fn make_folders(&mut self, path: &str) {
+        let path = canonical(path);
+        for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
+            let folder = path[..end].to_owned();
+            self.entries.entry(folder).or_insert(Entry::Folder);
+        }
+    }
+
+    /// Makes one folder.
+    pub fn make_folder(&mut self, path: &str) -> Result<(), Refusal> {
+        let path = canonical(path);
+        if self.entries.contains_key(&path) {
+            return Err(Refusal::Failure);
+        }
+        self.parent(&path)?;
+        self.entries.insert(path, Entry::Folder);
+        Ok(())
+    }
+
+    /// Puts a file in place, whatever was there.
+    pub fn put(&mut self, path: &str, file: File) {
+        self.entries.insert(canonical(path), Entry::File(file));
+    }
+
+    /// Opens a file to write it from the start.
+    pub fn create(&mut self, path: &str) -> Result<(), Refusal> {
+        let path = canonical(path);
+        self.parent(&path)?;
+        if self.locked.contains(&path) {
+            return Err(Refusal::Denied);
+        }
+        if let Some(Entry::Folder) = self.entries.get(&path) {
+            return Err(Refusal::Failure);
+        }
+        self.entries.insert(path, Entry::File(File::default()));
+        Ok(())
+    }
+
+    /// Writes at the file's end. Elsewhere is refused: nobody who brings files does that.
+    pub fn write(&mut self, path: &str, offset: u64, data: &[u8]) -> Result<(), Refusal> {
+        let Some(Entry::File(file)) = self.entries.get_mut(&canonical(path)) else {
+            return Err(Refusal::NotFound);
+        };
+        if offset != file.size {
+            return Err(Refusal::Failure);
+        }
+        if let Some(free) = &mut self.free {
+            *free = free
+                .checked_sub(data.len() as u64)
+                .ok_or(Refusal::Failure)?;
+        }
+        file.append(data);
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub fn remove(&mut self, path: &str) -> Result<(), Refusal> {
+        let path = canonical(path);
+        match self.entries.get(&path) {
+            None => Err(Refusal::NotFound),
+            Some(Entry::Folder) => Err(Refusal::Failure),
+            Some(Entry::File(_)) if self.locked.contains(&path) => Err(Refusal::Denied),
+            Some(Entry::File(_)) => {
+                self.entries.remove(&path);
+                Ok(())
+            }
+        }
+    }
+
+    /// Renames a file; over another one only where `replace` says so.
+    pub fn rename(&mut self, from: &str, to: &str, replace: bool) -> Result<(), Refusal> {
+        let (from, to) = (canonical(from), canonical(to));
+        self.parent(&to)?;
+        if self.locked.contains(&from) || self.locked.contains(&to) {
+            return Err(Refusal::Denied);
+        }
+        let file = match self.entries.get(&from) {
+            Some(Entry::File(file)) => file.clone(),
+            Some(Entry::Folder) => return Err(Refusal::Failure),
+            None => return Err(Refusal::NotFound),
+        };
+        match self.entries.get(&to) {
+            Some(Entry::File(_)) if replace => {}
+            Some(_) => return Err(Refusal::Failure),
+            None => {}
+        }
+        self.entries.remove(&from);
+        self.entries.insert(to, Entry::File(file));
+        Ok(())
+    }
+
+    fn parent(&self, path: &str) -> Result<(), Refusal> {
+        let (parent, _) = path.rsplit_once('/').ok_or(Refusal::Failure)?;
+        match self.entries.get(parent) {
+            Some(Entry::Folder) => Ok(()),
+            _ => Err(Refusal::NotFound),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The state of one simulated host, as its server and its tests share it.
+
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use russh::keys::{PrivateKey, PublicKey};
+use tokio::sync::watch;
+
+use super::agent::Agent;
+use super::disk::Disk;
+use super::faults::{Counters, Faults, Moment};
+use super::server::Cut;
+
+/// What a host has and does.
+#[derive(Debug)]
+pub struct State {
+    /// Its disk.
+    pub disk: Disk,
+    /// Its agent.
+    pub agent: Agent,
+    /// What is wrong with it.
+    pub faults: Faults,
+    /// The names of all requests, in order.
+    pub requests: Vec<&'static str>,
+    /// The host keys, and the connection from which on they are shown; the last that fits holds.
+    pub keys: Vec<(u64, Vec<PrivateKey>)>,
+}
+
+/// One host.
+#[derive(Debug)]
+pub struct Host {
+    state: Mutex<State>,
+    counters: watch::Sender<Counters>,
+    cuts: watch::Sender<u64>,
+    releases: watch::Sender<u64>,
+    login: PublicKey,
+    /// Whether the power is off.
+    down: watch::Sender<bool>,
+}
+
+impl Host {
+    pub fn new(login: PublicKey, keys: Vec<PrivateKey>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                disk: Disk::default(),
+                agent: Agent::default(),
+                faults: Faults::default(),
+                requests: Vec::new(),
+                keys: vec![(0, keys)],
+            }),
+            counters: watch::Sender::default(),
+            cuts: watch::Sender::default(),
+            releases: watch::Sender::default(),
+            login,
+            down: watch::Sender::default(),
+        }
+    }
+
+    /// Reads or changes the state. Short: nobody else can meanwhile.
+    pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn faults(&self) -> Faults {
+        self.change(|state| state.faults.clone())
+    }
+
+    pub fn count(&self, change: impl FnOnce(&mut Counters)) {
+        self.counters.send_modify(change);
+    }
+
+    pub fn counters(&self) -> watch::Receiver<Counters> {
+        self.counters.subscribe()
+    }
+
+    /// Changes when all connections are to end.
+    pub fn cuts(&self) -> watch::Receiver<u64> {
+        self.cuts.subscribe()
+    }
+
+    pub fn cut_connections(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Changes when the power goes or comes.
+    pub fn power(&self) -> watch::Receiver<bool> {
+        self.down.subscribe()
+    }
+
+    pub fn set_down(&self, down: bool) {
+        self.down.send_replace(down);
+        if down {
+            self.cut_connections();
+        }
+    }
+
+    /// The keys that the connection which is made now is shown.
+    pub fn host_keys(&self) -> Vec<PrivateKey> {
+        let connection = self.counters.borrow().connections;
+        self.change(|state| {
+            let fitting = state.keys.iter().rev();
+            fitting
+                .clone()
+                .find(|(from, _)| *from <= connection)
+                .map(|(_, keys)| keys.clone())
+                .unwrap_or_default()
+        })
+    }
+
+    pub fn lets_in(&self, key: &PublicKey) -> bool {
+        !self.faults().refuses_logins && key.key_data() == self.login.key_data()
+    }
+
+    /// A request has come: gives it its number, and lets its fault happen.
+    pub async fn admit(&self, name: &'static str) -> Result<u64, Cut> {
+        let mut number = 0;
+        self.count(|counters| {
+            counters.requests += 1;
+            number = counters.requests;
+        });
+        let faults = self.change(|state| {
+            state.requests.push(name);
+            state.faults.clone()
+        });
+        if !faults.latency.is_zero() {
+            tokio::time::sleep(faults.latency).await;
+        }
+        if faults.hold == Some(number) {
+            self.hold().await;
+        }
+        self.cut(number, Moment::Before)?;
+        Ok(number)
+    }
+
+    /// A request was carried out and is about to be answered.
+    pub fn settle(&self, number: u64) -> Result<(), Cut> {
+        self.cut(number, Moment::After)
+    }
+
+    fn cut(&self, number: u64, moment: Moment) -> Result<(), Cut> {
+        let is_cut = self.change(|state| {
+            let is_cut = state.faults.cut == Some((number, moment));
+            if is_cut {
+                state.faults.cut = None;
+            }
+            is_cut
+        });
+        if is_cut {
+            self.cut_connections();
+            return Err(Cut);
+        }
+        Ok(())
+    }
+
+    /// Waits for the next release.
+    pub async fn hold(&self) {
+        let mut releases = self.releases.subscribe();
+        self.count(|counters| counters.held += 1);
+        // The sender lives as long as this host.
+        let _ = releases.changed().await;
+        self.count(|counters| counters.held -= 1);
+    }
+
+    pub fn release(&self) {
+        self.releases.send_modify(|releases| *releases += 1);
+    }
+
+    /// Cuts the power where this command is the one in whose middle that is to happen.
+    pub fn loses_power_in(&self, line: &str) -> bool {
+        let lost = self.change(|state| {
+            if !state.faults.reboot_in_apply {
+                return false;
+            }
+            let request = Agent::requested(&state.disk, line);
+            let lost = request.is_some();
+            if lost {
+                state.faults.reboot_in_apply = false;
+                state.agent.unfinished = request;
+            }
+            lost
+        });
+        if lost {
+            self.set_down(true);
+        }
+        lost
+    }
+
+    /// Waits until the counters are as asked for.
+    pub async fn wait_until(&self, holds: impl FnMut(&Counters) -> bool) -> Result<Counters> {
+        let mut counters = self.counters();
+        let waited = tokio::time::timeout(super::PATIENCE, counters.wait_for(holds)).await;
+        let found =
+            waited.with_context(|| format!("the host is at {:?}", self.counters.borrow()))?;
+        Ok(found?.clone())
+    }
+}

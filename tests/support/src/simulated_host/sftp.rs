@@ -1,0 +1,216 @@
+//! SFTP version 3 as far as files are brought with it, on a simulated disk.
+//!
+//! Source: draft-ietf-secsh-filexfer-02; `posix-rename@openssh.com` from OpenSSH's `PROTOCOL`.
+
+use std::collections::BTreeMap;
+
+use super::disk::{Disk, Refusal};
+
+const INIT: u8 = 1;
+const VERSION: u8 = 2;
+const OPEN: u8 = 3;
+const CLOSE: u8 = 4;
+const WRITE: u8 = 6;
+const LSTAT: u8 = 7;
+const REMOVE: u8 = 13;
+const MKDIR: u8 = 14;
+const STAT: u8 = 17;
+const RENAME: u8 = 18;
+const STATUS: u8 = 101;
+const HANDLE: u8 = 102;
+const ATTRS: u8 = 105;
+const EXTENDED: u8 = 200;
+
+const OK: u32 = 0;
+const FAILURE: u32 = 4;
+const BAD_MESSAGE: u32 = 5;
+const UNSUPPORTED: u32 = 8;
+const POSIX_RENAME: &str = "posix-rename@openssh.com";
+/// Flags of OPEN.
+const OPEN_WRITE: u32 = 2;
+/// A longer packet than any client sends.
+const LONGEST: usize = 256 * 1024;
+
+/// One SFTP channel.
+#[derive(Debug, Default)]
+pub struct Sftp {
+    received: Vec<u8>,
+    handles: BTreeMap<u32, String>,
+    opened: u32,
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Packet(Vec<u8>);
+
+impl Packet {
+    /// What it asks for.
+    pub fn name(&self) -> &'static str {
+        match self.0.first() {
+            Some(&INIT) => "sftp init",
+            Some(&OPEN) => "sftp open",
+            Some(&CLOSE) => "sftp close",
+            Some(&WRITE) => "sftp write",
+            Some(&(STAT | LSTAT)) => "sftp stat",
+            Some(&REMOVE) => "sftp remove",
+            Some(&MKDIR) => "sftp mkdir",
+            Some(&RENAME) => "sftp rename",
+            Some(&EXTENDED) => "sftp extended",
+            _ => "sftp other",
+        }
+    }
+}
+
+impl Sftp {
+    /// Takes bytes of the channel.
+    pub fn receive(&mut self, data: &[u8]) {
+        self.received.extend_from_slice(data);
+    }
+
+    /// The next request that has come whole. An impossible length ends all talk: `Err`.
+    pub fn next(&mut self) -> Result<Option<Packet>, ()> {
+        let Some((length, rest)) = self.received.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length == 0 || length > LONGEST {
+            return Err(());
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        let packet = rest[..length].to_vec();
+        self.received.drain(..4 + length);
+        Ok(Some(Packet(packet)))
+    }
+
+    /// Carries a request out and gives the answer's bytes.
+    pub fn carry_out(&mut self, disk: &mut Disk, packet: &Packet) -> Vec<u8> {
+        let (kind, mut rest) = (packet.0[0], &packet.0[1..]);
+        if kind == INIT {
+            let mut answer = vec![VERSION, 0, 0, 0, 3];
+            put_text(&mut answer, POSIX_RENAME.as_bytes());
+            put_text(&mut answer, b"1");
+            return framed(&answer);
+        }
+        let id = number(&mut rest).unwrap_or_default();
+        let answer = self
+            .answer(disk, kind, &mut rest, id)
+            .unwrap_or_else(|| status(id, BAD_MESSAGE));
+        framed(&answer)
+    }
+
+    fn answer(&mut self, disk: &mut Disk, kind: u8, rest: &mut &[u8], id: u32) -> Option<Vec<u8>> {
+        let done = |result: Result<(), Refusal>| status(id, result.map_or_else(code, |()| OK));
+        Some(match kind {
+            OPEN => {
+                let path = path(rest)?;
+                if number(rest)? & OPEN_WRITE == 0 {
+                    return Some(status(id, UNSUPPORTED));
+                }
+                match disk.create(&path) {
+                    Ok(()) => self.open(id, path),
+                    Err(refusal) => status(id, code(refusal)),
+                }
+            }
+            CLOSE => {
+                let closed = self.handles.remove(&handle(rest)?);
+                status(id, if closed.is_some() { OK } else { FAILURE })
+            }
+            WRITE => {
+                let handle = handle(rest)?;
+                let offset = (u64::from(number(rest)?) << 32) | u64::from(number(rest)?);
+                let data = text(rest)?;
+                match self.handles.get(&handle) {
+                    Some(path) => done(disk.write(path, offset, data)),
+                    None => status(id, FAILURE),
+                }
+            }
+            STAT | LSTAT => attributes(disk, &path(rest)?, id),
+            REMOVE => done(disk.remove(&path(rest)?)),
+            MKDIR => done(disk.make_folder(&path(rest)?)),
+            RENAME => done(disk.rename(&path(rest)?, &path(rest)?, false)),
+            EXTENDED if text(rest)? == POSIX_RENAME.as_bytes() => {
+                done(disk.rename(&path(rest)?, &path(rest)?, true))
+            }
+            _ => status(id, UNSUPPORTED),
+        })
+    }
+
+    fn open(&mut self, id: u32, path: String) -> Vec<u8> {
+        self.opened += 1;
+        self.handles.insert(self.opened, path);
+        let mut answer = started(HANDLE, id);
+        put_text(&mut answer, &self.opened.to_be_bytes());
+        answer
+    }
+}
+
+fn attributes(disk: &Disk, path: &str, id: u32) -> Vec<u8> {
+    /// Flags: a size and permissions follow.
+    const SIZE_AND_PERMISSIONS: u32 = 1 | 4;
+    let (size, mode) = match disk.file(path) {
+        Some(file) => (file.size(), 0o100_644_u32),
+        None if disk.is_folder(path) => (0, 0o040_755),
+        None => return status(id, code(Refusal::NotFound)),
+    };
+    let mut answer = started(ATTRS, id);
+    answer.extend(SIZE_AND_PERMISSIONS.to_be_bytes());
+    answer.extend(size.to_be_bytes());
+    answer.extend(mode.to_be_bytes());
+    answer
+}
+
+fn code(refusal: Refusal) -> u32 {
+    match refusal {
+        Refusal::NotFound => 2,
+        Refusal::Denied => 3,
+        Refusal::Failure => FAILURE,
+    }
+}
+
+fn started(kind: u8, id: u32) -> Vec<u8> {
+    let mut answer = vec![kind];
+    answer.extend(id.to_be_bytes());
+    answer
+}
+
+fn status(id: u32, code: u32) -> Vec<u8> {
+    let mut answer = started(STATUS, id);
+    answer.extend(code.to_be_bytes());
+    put_text(&mut answer, b"");
+    put_text(&mut answer, b"");
+    answer
+}
+
+fn framed(answer: &[u8]) -> Vec<u8> {
+    let mut framed = Vec::with_capacity(answer.len() + 4);
+    put_text(&mut framed, answer);
+    framed
+}
+
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend_from_slice(text);
+}
+
+fn number(rest: &mut &[u8]) -> Option<u32> {
+    let (number, after) = rest.split_first_chunk::<4>()?;
+    *rest = after;
+    Some(u32::from_be_bytes(*number))
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = number(rest)? as usize;
+    let (text, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(text)
+}
+
+fn path(rest: &mut &[u8]) -> Option<String> {
+    Some(String::from_utf8_lossy(text(rest)?).into_owned())
+}
+
+fn handle(rest: &mut &[u8]) -> Option<u32> {
+    text(rest)?.try_into().ok().map(u32::from_be_bytes)
+}
