@@ -79,6 +79,21 @@ impl fmt::Display for HostKey {
     }
 }
 
+/// The comment of a pin that the operator has made.
+const FIRST_CONTACT: &str = "stored-at-first-contact";
+
+/// A key as the operator pins it, told apart from one that an administrator has put there.
+#[must_use]
+pub fn first_contact(key: &HostKey) -> String {
+    format!("{key} {FIRST_CONTACT}")
+}
+
+/// Whether the operator has pinned that key.
+#[must_use]
+pub fn is_first_contact(pin: &str) -> bool {
+    pin.split_whitespace().nth(2) == Some(FIRST_CONTACT)
+}
+
 /// What is known of a node's host keys before it is connected to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostKeyPolicy {

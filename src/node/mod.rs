@@ -22,7 +22,9 @@ mod worker;
 
 pub use desired::{Desired, NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
-pub use host_key::{HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement};
+pub use host_key::{
+    HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement, first_contact, is_first_contact,
+};
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use observation::{Observation, Observations};

@@ -26,6 +26,8 @@ pub struct Observation {
     pub failures: u32,
     /// How far the node is on the way to what was desired then.
     pub standing: Standing,
+    /// csi-proxy was being replaced when the node was lost, and it has not been seen since.
+    pub unsure: bool,
     /// What was desired then.
     pub revision: String,
     /// Which attempt at it that was.
@@ -33,12 +35,14 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Whether csi-proxy was kept on the node and does not work now.
+    /// Whether csi-proxy was kept on the node and does not work now, for all that is known.
     #[must_use]
     pub fn is_down(&self) -> bool {
-        self.state
-            .as_ref()
-            .is_some_and(|state| state.request_id.is_some() && !is_working(state))
+        self.unsure
+            || self
+                .state
+                .as_ref()
+                .is_some_and(|state| state.request_id.is_some() && !is_working(state))
     }
 }
 
@@ -94,6 +98,7 @@ impl Observations {
                     observation.state = visited.state.clone().or_else(|| observation.state.take());
                     observation.problem.clone_from(&visited.problem);
                     observation.standing = visited.standing;
+                    observation.unsure = visited.unsure;
                 }
                 Err(error) => {
                     observation.problem = Some(error.clone());

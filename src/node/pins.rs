@@ -7,7 +7,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
-use crate::node::host_key::{HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement};
+use crate::node::host_key::{HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement, first_contact};
 use crate::node::{HostKey, NodeError, Reason};
 
 /// Writes that somebody else came in between of; more mean that nobody gets through.
@@ -104,7 +104,7 @@ impl Pins {
                 name: Some(HOST_KEYS_CONFIG_MAP.to_owned()),
                 ..ObjectMeta::default()
             },
-            data: Some(BTreeMap::from([(node.to_owned(), key.to_string())])),
+            data: Some(BTreeMap::from([(node.to_owned(), first_contact(key))])),
             ..ConfigMap::default()
         };
         let parameters = PostParams::default();
@@ -131,7 +131,7 @@ impl Pins {
         }
         let change = json!({
             "metadata": {"resourceVersion": existing.metadata.resource_version},
-            "data": {node: key.map(ToString::to_string)},
+            "data": {node: key.map(first_contact)},
         });
         let patch = Patch::Merge(&change);
         let parameters = PatchParams::default();

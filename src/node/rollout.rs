@@ -75,6 +75,8 @@ pub struct Rollout {
     pub waiting: usize,
     /// Those on which the update was undone, by name.
     pub failed: Vec<String>,
+    /// Those on which csi-proxy does not work, for all that is known, by name: they take others' places.
+    pub down: Vec<String>,
     /// This process has started only just and has not looked at all of them: the numbers are no news.
     pub settling: bool,
 }
@@ -119,6 +121,11 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Rol
         current: of(Standing::Current).count(),
         waiting: of(Standing::Waiting).count(),
         failed,
+        down: candidates
+            .iter()
+            .filter(|(_, candidate)| candidate.down && !candidate.at_work)
+            .map(|(name, _)| name.clone())
+            .collect(),
         settling: limits.settling && of(Standing::Unseen).count() > 0,
     }
 }

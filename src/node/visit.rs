@@ -44,6 +44,8 @@ pub struct Visited {
     pub problem: Option<NodeError>,
     /// How far the node is on the way to what is desired.
     pub standing: Standing,
+    /// A working csi-proxy was about to be replaced, and how that ended is not known.
+    pub unsure: bool,
 }
 
 /// What visits share.
@@ -246,7 +248,9 @@ impl Actions {
                     self.observe()?
                 }
                 Step::Apply { with_files } => {
+                    visited.unsure = turn.is_some();
                     let result = self.apply(&desired.request, with_files)?;
+                    visited.unsure = false;
                     visited.state = Some(result.state.clone());
                     judge_result(&result, visited)?;
                     Observed::State(Box::new(result.state))

@@ -15,7 +15,7 @@ use crate::assess::{Assessment, only_fresh_data_opens};
 use crate::index::{Cluster, Node};
 use crate::node::{
     Candidate, Desired, HOST_KEYS_CONFIG_MAP, Limits, NodePlan, Observation, Planner, Rollout,
-    Standing, Turns, rollout,
+    Standing, Turns, is_first_contact, rollout,
 };
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
@@ -76,8 +76,8 @@ pub struct Todo {
     pub nodes: Vec<NodeDecision>,
     /// Nodes whose status object has to go.
     pub strays: Vec<String>,
-    /// Nodes that have left and whose host keys are still pinned.
-    pub unpin: Vec<String>,
+    /// Nodes that have left, and of which something is still there: the host key or the status.
+    pub departed: Vec<String>,
     /// The status of `WindowsStorage`, where it may differ: the object as it is, and what it shall say.
     pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
 }
@@ -225,7 +225,8 @@ impl Decisions {
             let names = nodes.chain(statuses.iter().map(String::as_str));
             self.unassigned |= self.plan(cluster, names);
         }
-        if self.unassigned || !news.observed.is_empty() || news.settling != self.settling {
+        let news_of_nodes = self.unassigned || !news.observed.is_empty();
+        if replan || news_of_nodes || news.settling != self.settling {
             self.settling = news.settling;
             self.give_turns(cluster, news);
         }
@@ -244,8 +245,8 @@ impl Decisions {
             assign: knows_configuration && self.unassigned,
             nodes,
             strays,
-            unpin: if complete {
-                self.unpin(cluster)
+            departed: if complete {
+                self.departed(cluster, replan)
             } else {
                 Vec::new()
             },
@@ -330,19 +331,36 @@ impl Decisions {
         changed
     }
 
-    /// The pins of nodes that have left. A pin for a node that was never here may wait for it: an administrator can have
-    /// put it there. A node that is only ignored keeps its own.
-    fn unpin(&mut self, cluster: &Cluster) -> Vec<String> {
+    /// Nodes that have left and of which something is still there. A pin that an administrator has put there may wait for
+    /// its node: it goes only with a node that was seen here. A node that is only ignored keeps its own.
+    fn departed(&mut self, cluster: &Cluster, look: bool) -> Vec<String> {
         let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
-        let is_pinned = |name: &str| pins.is_some_and(|map| map.data.contains_key(name));
+        if look {
+            // Those that left while no operator ran.
+            let made_here = |(_, key): &(&String, &String)| is_first_contact(key);
+            let pinned = pins.iter().flat_map(|map| &map.data).filter(made_here);
+            self.gone.extend(pinned.map(|(name, _)| name.clone()));
+            let statuses = cluster.node_statuses.iter();
+            self.gone.extend(statuses.map(|(name, _)| name.clone()));
+            self.gone.retain(|name| {
+                cluster
+                    .nodes
+                    .get(name.as_str())
+                    .is_none_or(|node| !node.is_windows())
+            });
+        }
+        let is_left = |name: &str| {
+            pins.is_some_and(|map| map.data.contains_key(name))
+                || cluster.node_statuses.get(name).is_some()
+        };
         let gone: Vec<String> = self
             .gone
             .iter()
-            .filter(|name| cluster.nodes.get(name.as_str()).is_none() && is_pinned(name))
+            .filter(|name| cluster.nodes.get(name.as_str()).is_none() && is_left(name))
             .cloned()
             .collect();
         self.gone
-            .retain(|name| is_pinned(name) || cluster.nodes.get(name.as_str()).is_some());
+            .retain(|name| is_left(name) || cluster.nodes.get(name.as_str()).is_some());
         gone
     }
 

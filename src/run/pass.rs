@@ -85,8 +85,8 @@ impl Controller {
                 self.note(&target, removed);
             }
         }
-        for gone in &todo.unpin {
-            self.unpin(gone).await;
+        for gone in &todo.departed {
+            self.forget(gone).await;
         }
         if let Some((previous, status)) = &todo.settings
             && self.may_try(SETTINGS_TARGET)
@@ -103,22 +103,30 @@ impl Controller {
             });
     }
 
-    /// Forgets the host key of a node that has left, once the API server itself says that it is not there.
-    async fn unpin(&mut self, node: &str) {
-        let target = format!("HostKey/{node}");
+    /// Removes what is left of a node, once the API server itself says that it is not there.
+    async fn forget(&mut self, node: &str) {
+        let target = format!("DepartedNode/{node}");
         if !self.may_try(&target) {
             return;
         }
         match deadline::call("read Node", self.nodes.get_metadata_opt(node)).await {
             // It is back, or the watch is behind: the next pass knows more.
             Ok(Some(_)) => self.attempts.succeeded(&target),
-            Ok(None) => match self.pins.remove(node).await {
-                Ok(()) => {
-                    tracing::info!(node, "the node has left: its host key is forgotten");
-                    self.attempts.succeeded(&target);
+            Ok(None) => {
+                let unpinned = self.pins.remove(node).await;
+                let removed = self.status.remove_node(node).await;
+                let problem = unpinned.err().map(|error| error.to_string());
+                match problem.or(removed.err().map(|error| error.to_string())) {
+                    None => {
+                        tracing::info!(
+                            node,
+                            "the node has left: its host key and its status are forgotten"
+                        );
+                        self.attempts.succeeded(&target);
+                    }
+                    Some(problem) => self.note_failure(&target, problem),
                 }
-                Err(error) => self.note_failure(&target, error.to_string()),
-            },
+            }
             Err(error) => self.note_failure(&target, error.to_string()),
         }
     }

@@ -2,14 +2,13 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Counts, RolloutStatus, Verdict, WindowsStorageStatus};
+use crate::api::{Counts, Verdict, WindowsStorageStatus};
 use crate::assess::report::{self, Upgradeable};
 use crate::index::Cluster;
-use crate::node::{
-    Halt, INSTANCES_CONFIG_MAP, Rollout, SSH_SECRET, check_private_key, parse_instances,
-};
+use crate::node::{INSTANCES_CONFIG_MAP, Rollout, SSH_SECRET, check_private_key, parse_instances};
 use crate::services::{ServicesError, Step};
-use crate::status::conditions::{Said, find, settle};
+use crate::status::conditions::{Said, settle};
+use crate::status::rollout::{rollout_condition, rollout_status};
 
 /// What the status follows from, beside the index.
 pub struct ClusterInputs<'a> {
@@ -65,16 +64,7 @@ pub fn cluster_status(
             ready_nodes: count(ready_nodes),
             blocking_volumes: count(blocking),
         }),
-        rollout: match &previous.rollout {
-            Some(known) if rollout.settling && managed => Some(known.clone()),
-            _ => managed.then(|| RolloutStatus {
-                version: version.to_owned(),
-                nodes: count(rollout.nodes),
-                updated_nodes: count(rollout.current),
-                waiting_nodes: count(rollout.waiting),
-                failed_nodes: count(rollout.failed.len()),
-            }),
-        },
+        rollout: rollout_status(previous, rollout, version, managed),
         conditions: said
             .into_iter()
             .map(|said| settle(&previous.conditions, said, generation, now))
@@ -191,75 +181,6 @@ fn services_condition(services: &Result<Step, ServicesError>, problem: Option<&s
             "InvalidServices",
             crate::node::printable(&error.to_string()),
         ),
-    }
-}
-
-fn rollout_condition(
-    previous: &WindowsStorageStatus,
-    rollout: &Rollout,
-    version: &str,
-    managed: bool,
-) -> Said {
-    const TYPE: &str = "RolloutProgressing";
-    const NAMED: usize = 5;
-    if let (true, true, None, Some(known)) = (
-        rollout.settling,
-        managed,
-        rollout.halt,
-        find(&previous.conditions, TYPE),
-    ) {
-        // What the process before this one said stands until all nodes have been looked at.
-        return Said::again(TYPE, known);
-    }
-    if !managed {
-        return Said::yes(
-            TYPE,
-            "NotManaged",
-            "this operator looks after csi-proxy on no node",
-        );
-    }
-    let done = format!(
-        "csi-proxy {version} is on {} of {} managed node(s)",
-        rollout.current, rollout.nodes
-    );
-    match rollout.halt {
-        Some(Halt::Failures) => {
-            let named: Vec<&str> = rollout
-                .failed
-                .iter()
-                .take(NAMED)
-                .map(String::as_str)
-                .collect();
-            let more = match rollout.failed.len() - named.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            Said::no(
-                TYPE,
-                "Stopped",
-                crate::node::printable(&format!(
-                    "{done}; it did not work on {}{more} and was undone there, so no further node is updated. See kubectl describe \
-                     windowsnodestorage {}. When the cause is removed, let it go on: kubectl patch windowsstorage cluster --type=merge -p \
-                     '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
-                    named.join(", "),
-                    named.first().copied().unwrap_or_default()
-                )),
-            )
-        }
-        Some(Halt::Paused) => Said::no(
-            TYPE,
-            "Paused",
-            format!("{done}; updates wait while spec.rollout.paused is true"),
-        ),
-        None if rollout.waiting > 0 => Said::yes(
-            TYPE,
-            "Updating",
-            format!(
-                "{done}; {} wait(s) for its turn or is being updated",
-                rollout.waiting
-            ),
-        ),
-        None => Said::yes(TYPE, "Complete", done),
     }
 }
 

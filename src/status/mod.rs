@@ -5,6 +5,7 @@ mod conditions;
 mod csi_proxy;
 mod events;
 mod node;
+mod rollout;
 mod writer;
 
 pub use cluster::{ClusterInputs, cluster_status, with_verdict};

@@ -11,5 +11,6 @@ mod harness;
 mod interruption;
 mod main_job;
 mod replacement;
+mod simulated;
 mod unread;
 mod without_olm;

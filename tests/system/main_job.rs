@@ -45,7 +45,8 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         serde_json::from_str(config_map["data"]["services"].as_str().unwrap()).unwrap();
     assert_eq!(services[0]["name"], "csi-proxy");
     let pins = harness.get("configmap/windows-storage-host-keys");
-    assert_eq!(pins["data"]["win-1"], win_1.host_key().unwrap());
+    let pin = format!("{} stored-at-first-contact", win_1.host_key().unwrap());
+    assert_eq!(pins["data"]["win-1"], pin);
 
     harness.expect_gate(
         "False",

@@ -241,6 +241,17 @@ impl Operator {
         Ok(self.child.wait()?)
     }
 
+    /// The most memory that it has had so far, in bytes: the resident set at its peak.
+    pub fn peak_memory(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .and_then(|rest| rest.trim().strip_suffix("kB"))
+            .context("the kernel does not tell the peak of the resident set")?;
+        Ok(peak.trim().parse::<u64>()? * 1024)
+    }
+
     /// Waits for its end.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         Ok(self.child.wait()?)

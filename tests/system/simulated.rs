@@ -1,0 +1,164 @@
+//! Fleets of simulated hosts behind the real API server: what hundreds of hosts do, and what no real one can be made to
+//! do at a chosen moment. `testbed`'s own tests hold the simulation to what the real agent says.
+
+mod fleet;
+mod life;
+mod rollout;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+use testbed::objects;
+use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use windows_storage_operator::payload::sha256_hex;
+
+use crate::harness::Harness;
+
+/// A cluster whose Windows nodes are simulated.
+struct Simulation {
+    harness: Harness,
+    fleet: SimulatedFleet,
+    hosts: Vec<SimulatedHost>,
+}
+
+impl Simulation {
+    /// So many nodes, `win-000` and on, and the way to log in to them.
+    fn new(nodes: usize) -> Self {
+        let harness = Harness::new();
+        let fleet = SimulatedFleet::new().unwrap();
+        let hosts: Vec<SimulatedHost> = (0..nodes)
+            .map(|number| fleet.add_host(&format!("win-{number:03}")).unwrap())
+            .collect();
+        let simulation = Self {
+            harness,
+            fleet,
+            hosts,
+        };
+        let control_plane = &simulation.harness.sandbox.control_plane;
+        // One call for all: each start of kubectl takes longer than a host needs.
+        let objects: Vec<String> = simulation
+            .hosts
+            .iter()
+            .flat_map(|host| {
+                [
+                    objects::windows_node(host.name()),
+                    objects::csi_node(host.name(), &[]),
+                ]
+            })
+            .collect();
+        control_plane.apply(&objects.join("---\n")).unwrap();
+        simulation.write_statuses("boot-1", nodes);
+        control_plane
+            .apply(&objects::ssh_secret(
+                &simulation.fleet.private_key().unwrap(),
+            ))
+            .unwrap();
+        simulation.want(&json!({}));
+        simulation
+    }
+
+    /// The status that the kubelets of the first nodes would write, with that boot.
+    fn write_statuses(&self, boot_id: &str, nodes: usize) {
+        let mut items = Vec::new();
+        for host in &self.hosts[..nodes] {
+            let mut status: serde_json::Value =
+                serde_json::from_str(&objects::node_status(&host.address().to_string())).unwrap();
+            status["apiVersion"] = "v1".into();
+            status["kind"] = "Node".into();
+            status["metadata"] = json!({"name": host.name()});
+            status["status"]["nodeInfo"]["bootID"] = boot_id.into();
+            items.push(status);
+        }
+        let statuses = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let arguments = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--subresource=status",
+            "-f",
+            "-",
+        ];
+        self.harness
+            .sandbox
+            .control_plane
+            .kubectl_with_input(&arguments, &statuses.to_string())
+            .unwrap();
+    }
+
+    /// Sets `WindowsStorage` to the way to the hosts and these wishes.
+    fn want(&self, spec: &serde_json::Value) {
+        let mut object = json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1",
+            "kind": "WindowsStorage",
+            "metadata": {"name": "cluster"},
+            "spec": {
+                "probeIntervalSeconds": 10,
+                "ssh": {"user": self.fleet.user(), "port": self.fleet.port()},
+            },
+        });
+        for (field, value) in spec.as_object().unwrap() {
+            object["spec"][field] = value.clone();
+        }
+        self.harness
+            .sandbox
+            .control_plane
+            .apply(&object.to_string())
+            .unwrap();
+    }
+
+    /// A payload of a few bytes: nothing of it is ever run.
+    fn payload(&self, version: &str) -> PathBuf {
+        let folder = self.harness.sandbox.control_plane.dir().join(version);
+        fs::create_dir_all(&folder).unwrap();
+        let mut manifest = json!({});
+        for (program, file, version) in [
+            ("csiProxy", "csi-proxy.exe", version),
+            ("agent", "agent.exe", "0.1.0"),
+        ] {
+            let content = format!("MZ {program} {version}");
+            fs::write(folder.join(file), &content).unwrap();
+            let sha256 = sha256_hex(content.as_bytes());
+            manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
+        }
+        fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+        folder
+    }
+
+    /// The nodes whose condition `CSIProxyReady` is True.
+    fn ready(&self) -> Vec<String> {
+        let list: serde_json::Value = serde_json::from_str(&self.harness.kubectl(&[
+            "get",
+            "windowsnodestorages",
+            "-o",
+            "json",
+        ]))
+        .unwrap();
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|item| {
+                item["status"]["conditions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|condition| {
+                        condition["type"] == "CSIProxyReady" && condition["status"] == "True"
+                    })
+            })
+            .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The version of csi-proxy that a node's status tells.
+    fn version(&self, node: &str) -> String {
+        let object = self.harness.get(&format!("windowsnodestorage/{node}"));
+        let version = &object["status"]["csiProxy"]["version"];
+        version.as_str().unwrap_or_default().to_owned()
+    }
+
+    fn host(&self, name: &str) -> &SimulatedHost {
+        self.hosts.iter().find(|host| host.name() == name).unwrap()
+    }
+}

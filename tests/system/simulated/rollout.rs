@@ -1,0 +1,154 @@
+//! An update goes from node to node, stops where it does not work, and goes on when it is told to.
+
+use serde_json::json;
+
+use super::Simulation;
+
+/// A request of an update that comes after the look at the node and before its end.
+const IN_THE_MIDDLE: u64 = 8;
+
+#[test]
+fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
+    let simulation = Simulation::new(4);
+    let harness = &simulation.harness;
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("all nodes have the old csi-proxy", || {
+        simulation.ready().len() == 4
+    });
+    harness.expect(
+        "windowsstorage/cluster",
+        "RolloutProgressing",
+        "True",
+        "Complete",
+    );
+    assert!(operator.terminate().unwrap().success());
+
+    // The first in turn loses its power in the middle of the update, and comes up with what it had.
+    let first = simulation.host("win-000");
+    first.set_faults(|faults| faults.reboot_in_apply = true);
+    let operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("the first node is in the middle of its update", || {
+        std::net::TcpStream::connect((first.address(), first.port())).is_err()
+    });
+    for node in ["win-001", "win-002", "win-003"] {
+        harness.expect(
+            &format!("windowsnodestorage/{node}"),
+            "CSIProxyReady",
+            "True",
+            "UpdatePending",
+        );
+    }
+    first.boot();
+    harness.expect(
+        "windowsnodestorage/win-000",
+        "CSIProxyReady",
+        "False",
+        "RolledBack",
+    );
+    let message = harness.expect(
+        "windowsstorage/cluster",
+        "RolloutProgressing",
+        "False",
+        "Stopped",
+    );
+    assert!(
+        message.contains("win-000") && message.contains("kubectl patch windowsstorage cluster"),
+        "{message}"
+    );
+    harness.expect_event("WindowsStorage/cluster", "Stopped");
+    let status = &harness.get("windowsstorage/cluster")["status"]["rollout"];
+    assert_eq!(status["failedNodes"], 1);
+    assert_eq!(status["waitingNodes"], 3);
+
+    // Another process knows it as well: nobody is updated, however often it looks.
+    assert!(operator.terminate().unwrap().success());
+    let before: Vec<u64> = simulation
+        .hosts
+        .iter()
+        .map(|host| host.counters().logins)
+        .collect();
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("every node was looked at twice", || {
+        simulation
+            .hosts
+            .iter()
+            .zip(&before)
+            .all(|(host, before)| host.counters().logins >= before + 2)
+    });
+    for host in &simulation.hosts {
+        let content = host.with_disk(|disk| {
+            disk.file(r"C:\k\csi-proxy.exe")
+                .map(|file| file.content().to_vec())
+        });
+        assert_eq!(
+            content.as_deref(),
+            Some(&b"MZ csiProxy v1.1.3"[..]),
+            "{}",
+            host.name()
+        );
+    }
+
+    simulation.want(&json!({"rollout": {"resume": "the power supply was replaced"}}));
+    harness.eventually("all nodes have the new csi-proxy", || {
+        (0..4).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
+    });
+    harness.expect(
+        "windowsstorage/cluster",
+        "RolloutProgressing",
+        "True",
+        "Complete",
+    );
+    assert!(harness.get("windowsnodestorage/win-000")["status"]["failedUpdate"].is_null());
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn only_one_node_is_worked_on_at_a_time_and_a_pause_is_kept() {
+    let simulation = Simulation::new(3);
+    let harness = &simulation.harness;
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("all nodes have the old csi-proxy", || {
+        simulation.ready().len() == 3
+    });
+    assert!(operator.terminate().unwrap().success());
+    // Only a turn brings the operator to a node within the time of this test.
+    simulation.want(&json!({"probeIntervalSeconds": 86400, "rollout": {"paused": true}}));
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.expect(
+        "windowsstorage/cluster",
+        "RolloutProgressing",
+        "False",
+        "Paused",
+    );
+    harness.eventually("all nodes wait for their turn", || {
+        harness.get("windowsstorage/cluster")["status"]["rollout"]["waitingNodes"] == 3
+    });
+    for host in &simulation.hosts {
+        host.hold_at(IN_THE_MIDDLE);
+    }
+    simulation.want(&json!({"probeIntervalSeconds": 86400}));
+    for done in 0..3 {
+        harness.eventually("one node is in the middle of its update", || {
+            simulation
+                .hosts
+                .iter()
+                .filter(|host| host.counters().held > 0)
+                .count()
+                == 1
+        });
+        let updated = (0..3)
+            .filter(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
+            .count();
+        assert_eq!(updated, done);
+        for host in simulation
+            .hosts
+            .iter()
+            .filter(|host| host.counters().held > 0)
+        {
+            host.release();
+        }
+    }
+    harness.eventually("all nodes have the new csi-proxy", || {
+        (0..3).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
+    });
+}
