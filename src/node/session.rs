@@ -103,7 +103,6 @@ impl Session {
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, NodeError> {
         let outcome = self.output_of(command, Instant::now() + limit);
         outcome.map_err(|error| {
-            self.give_up();
             let problem = match error.kind() {
                 ErrorKind::TimedOut => format!("no end within {} s", limit.as_secs()),
                 _ => error.to_string(),
@@ -116,12 +115,26 @@ impl Session {
     }
 
     fn output_of(&self, command: &str, deadline: Instant) -> std::io::Result<Output> {
-        let mut channel = self.ssh.channel_session()?;
+        let mut channel = self.ssh.channel_session().inspect_err(|_| self.give_up())?;
+        let output = self.exchange(&mut channel, command, deadline);
+        if output.is_err() {
+            // Before the channel is given back.
+            self.give_up();
+        }
+        output
+    }
+
+    fn exchange(
+        &self,
+        channel: &mut Channel,
+        command: &str,
+        deadline: Instant,
+    ) -> std::io::Result<Output> {
         channel.exec(command)?;
         // A command gets its arguments and nothing else: standard input of Windows' server is not to be trusted.
         channel.send_eof()?;
         self.ssh.set_blocking(false);
-        let collected = self.collect(&mut channel, deadline);
+        let collected = self.collect(channel, deadline);
         self.ssh.set_blocking(true);
         let (stdout, stderr) = collected?;
         channel.wait_close()?;
@@ -181,6 +194,12 @@ impl Session {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Another time than 15 s between two signs of life.
+    #[cfg(test)]
+    pub(crate) fn greet_every(&mut self, keepalive: Duration) {
+        self.keepalive = keepalive;
     }
 
     /// Ends the connection. After a failure nothing that comes from it is of use, and what gives back a channel or a

@@ -203,6 +203,13 @@ fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeE
 }
 
 #[cfg(test)]
+mod cuts;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod scene;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

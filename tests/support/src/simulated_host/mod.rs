@@ -213,6 +213,17 @@ impl SimulatedHost {
         self.host.change(|state| change(&mut state.disk))
     }
 
+    /// Gives the host what is on the disk of another one, and in its agent's memory.
+    pub fn copy_from(&self, other: &Self) {
+        let (disk, agent) = other
+            .host
+            .change(|state| (state.disk.clone(), state.agent.clone()));
+        self.host.change(|state| {
+            state.disk = disk;
+            state.agent = agent;
+        });
+    }
+
     /// Cuts the connection at the `k`th request from now on, the first being number 1. Once.
     pub fn cut_at(&self, k: u64, moment: Moment) {
         let number = self.counters().requests + k;
