@@ -167,7 +167,8 @@ impl Session {
                 next_keepalive = now + self.keepalive;
                 self.greet()?;
             }
-            if !more {
+            // Reading one stream also takes in what belongs to the other, which the socket then no longer tells of.
+            if !more && channel.read_window().available == 0 {
                 self.await_socket(deadline.min(next_keepalive) - now)?;
             }
         }
