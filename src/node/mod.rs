@@ -22,5 +22,7 @@ pub use host_key::{HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement};
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use pins::Pins;
-pub use private_key::{PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key};
+pub use private_key::{
+    PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
+};
 pub use worker::{Observation, Observations, Workers};

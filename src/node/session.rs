@@ -11,7 +11,8 @@ pub use crate::node::line::{Cutter, Line, place, unreachable};
 
 use crate::node::algorithms;
 use crate::node::line::OPERATION;
-use crate::node::{HostKey, NodeError, PrivateKey, Reason, SSH_SECRET};
+use crate::node::private_key::invalid;
+use crate::node::{HostKey, NodeError, PrivateKey, Reason};
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -78,25 +79,23 @@ impl Session {
     pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
-        self.ssh
-            .userauth_pubkey_memory(user, None, key.pem(), None)
-            .map_err(|error| match error.code() {
-                ssh2::ErrorCode::Session(UNUSABLE_KEY) => NodeError::new(
-                    Reason::InvalidPrivateKey,
-                    format!(
-                        "the private key of Secret {SSH_SECRET} cannot be used: {}; store an RSA, ECDSA or Ed25519 key",
-                        error.message()
-                    ),
+        let done = self
+            .ssh
+            .userauth_pubkey_memory(user, None, key.pem(), key.passphrase());
+        done.map_err(|error| match error.code() {
+            ssh2::ErrorCode::Session(UNUSABLE_KEY) if key.passphrase().is_some() => {
+                invalid("is damaged, or is not opened by the Secret's passphrase")
+            }
+            ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
+            _ => NodeError::new(
+                Reason::LoginRefused,
+                format!(
+                    "the server refused the login of user {user}: {error}; check that the public key is in \
+                     C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
+                     spec.ssh.user names the right user"
                 ),
-                _ => NodeError::new(
-                    Reason::LoginRefused,
-                    format!(
-                        "the server refused the login of user {user}: {error}; check that the public key is in \
-                         C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
-                         spec.ssh.user names the right user"
-                    ),
-                ),
-            })
+            ),
+        })
     }
 
     /// Runs a command and waits for its end, at most for `limit`.
@@ -246,3 +245,6 @@ fn key_type_name(kind: HostKeyType) -> &'static str {
         HostKeyType::Unknown => "unknown",
     }
 }
+
+#[cfg(test)]
+mod real_server;
