@@ -30,7 +30,9 @@ pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use observation::{Observation, Observations};
 pub use pins::Pins;
 pub use plan::is_working;
-pub use private_key::{PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key};
+pub use private_key::{
+    PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
+};
 pub use rollout::{Candidate, Halt, Limits, Rollout, Standing, rollout};
 pub use turns::Turns;
 pub use visit::{Tools, describe_foreign};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use openssl::pkey::{Id, PKey};
 use zeroize::Zeroizing;
 
 use crate::index::Secret;
@@ -12,19 +13,29 @@ use crate::payload::sha256_hex;
 pub const SSH_SECRET: &str = "cloud-private-key";
 /// The key in the Secret's data.
 pub const PRIVATE_KEY: &str = "private-key.pem";
+/// The key in the Secret's data that holds the private key's passphrase, where it has one.
+pub const PASSPHRASE: &str = "passphrase";
 
 /// A private key that can be used. Its text never appears in `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivateKey {
     pem: Zeroizing<String>,
+    /// What opens it, where it is still closed.
+    passphrase: Option<Zeroizing<String>>,
     fingerprint: String,
 }
 
 impl PrivateKey {
-    /// The key's text.
+    /// The key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
+    }
+
+    /// The passphrase of a key that OpenSSH encrypted: only the login can tell whether it is the right one.
+    #[must_use]
+    pub fn passphrase(&self) -> Option<&str> {
+        self.passphrase.as_ref().map(|text| text.as_str())
     }
 }
 
@@ -32,6 +43,18 @@ impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PrivateKey({})", &self.fingerprint[..12])
     }
+}
+
+/// A key that cannot be used.
+#[must_use]
+pub fn invalid(what: &str) -> NodeError {
+    NodeError::new(
+        Reason::InvalidPrivateKey,
+        format!(
+            "key {PRIVATE_KEY} of Secret {SSH_SECRET} {what}; store an RSA, ECDSA or Ed25519 private key in PEM or OpenSSH \
+             format, and its passphrase, if it has one, as key {PASSPHRASE}"
+        ),
+    )
 }
 
 /// Finds the key in the Secret and says what is wrong where it cannot be used.
@@ -45,14 +68,6 @@ pub fn check(secret: Option<&Secret>, namespace: &str) -> Result<PrivateKey, Nod
             ),
         )
     };
-    let invalid = |what: &str| {
-        NodeError::new(
-            Reason::InvalidPrivateKey,
-            format!(
-                "key {PRIVATE_KEY} of Secret {SSH_SECRET} {what}; store a private key in PEM or OpenSSH format without a passphrase"
-            ),
-        )
-    };
     let secret = secret.ok_or_else(|| missing(&format!("there is no Secret {SSH_SECRET}")))?;
     let bytes = secret
         .data
@@ -60,23 +75,69 @@ pub fn check(secret: Option<&Secret>, namespace: &str) -> Result<PrivateKey, Nod
         .ok_or_else(|| missing(&format!("Secret {SSH_SECRET} has no key {PRIVATE_KEY}")))?;
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("is not text"))?;
     let text = text.trim();
-    if text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----") {
-        check_openssh(text).map_err(invalid)?;
+    let passphrase = passphrase(secret)?;
+    let opened = if text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----") {
+        let encrypted = is_encrypted(text).map_err(invalid)?;
+        if encrypted && passphrase.is_none() {
+            return Err(invalid(WITHOUT_PASSPHRASE));
+        }
+        let pem = Zeroizing::new(format!("{text}\n"));
+        (pem, passphrase.filter(|_| encrypted))
     } else if text.starts_with("-----BEGIN ") && text.contains("PRIVATE KEY-----") {
-        // The empty passphrase keeps OpenSSL from asking a terminal for one.
-        openssl::pkey::PKey::private_key_from_pem_passphrase(text.as_bytes(), b"")
-            .map_err(|_| invalid("does not parse, or is protected by a passphrase"))?;
+        (open_pem(text, passphrase.as_deref())?, None)
     } else {
         return Err(invalid("is not a private key"));
-    }
+    };
+    let (pem, passphrase) = opened;
     Ok(PrivateKey {
         fingerprint: sha256_hex(text.as_bytes()),
-        pem: Zeroizing::new(format!("{text}\n")),
+        pem,
+        passphrase,
     })
 }
 
+const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and the Secret has none";
+
+/// The Secret's passphrase. The line end is the file's that it came from.
+fn passphrase(secret: &Secret) -> Result<Option<Zeroizing<String>>, NodeError> {
+    let Some(bytes) = secret.data.get(PASSPHRASE) else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+        .ok_or_else(|| invalid("has a passphrase that is not text"))?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    Ok((!text.is_empty()).then(|| Zeroizing::new(text.to_owned())))
+}
+
+/// Opens PKCS#1, SEC1 and PKCS#8, encrypted or not, and gives unencrypted PKCS#8.
+fn open_pem(text: &str, passphrase: Option<&String>) -> Result<Zeroizing<String>, NodeError> {
+    let encrypted = text.contains("ENCRYPTED");
+    // An empty passphrase keeps OpenSSL from asking a terminal for one.
+    let given = passphrase.map(String::as_bytes).unwrap_or_default();
+    let key = PKey::private_key_from_pem_passphrase(text.as_bytes(), given).map_err(|_| {
+        invalid(match (encrypted, passphrase) {
+            (true, None) => WITHOUT_PASSPHRASE,
+            (true, Some(_)) => "is not opened by the Secret's passphrase",
+            (false, _) => "does not parse",
+        })
+    })?;
+    if !matches!(key.id(), Id::RSA | Id::EC | Id::ED25519) {
+        return Err(invalid("is of a kind that SSH servers do not take"));
+    }
+    let pem = key
+        .private_key_to_pem_pkcs8()
+        .map(Zeroizing::new)
+        .map_err(|_| invalid("cannot be written as PKCS#8"))?;
+    let pem = std::str::from_utf8(&pem).map_err(|_| invalid("cannot be written as PKCS#8"))?;
+    Ok(Zeroizing::new(pem.to_owned()))
+}
+
+/// Whether a key in OpenSSH's format has a passphrase; an error where it is cut off or damaged.
+///
 /// Source: OpenSSH, `PROTOCOL.key`: magic, cipher, kdf, kdf options, number of keys, public key, private part.
-fn check_openssh(text: &str) -> Result<(), &'static str> {
+fn is_encrypted(text: &str) -> Result<bool, &'static str> {
     let body: String = text
         .lines()
         .filter(|line| !line.starts_with("-----"))
@@ -88,13 +149,10 @@ fn check_openssh(text: &str) -> Result<(), &'static str> {
         .strip_prefix(b"openssh-key-v1\0")
         .ok_or("does not parse")?;
     let cipher = text_field(&mut rest)?;
-    if cipher != b"none" {
-        return Err("is protected by a passphrase");
-    }
     let (_kdf, _options) = (text_field(&mut rest)?, text_field(&mut rest)?);
     rest = rest.get(4..).ok_or(CUT_OFF)?;
     let (_public, _private) = (text_field(&mut rest)?, text_field(&mut rest)?);
-    Ok(())
+    Ok(cipher != b"none")
 }
 
 const CUT_OFF: &str = "is cut off";

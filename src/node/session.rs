@@ -11,7 +11,8 @@ pub use crate::node::line::{Cutter, Line, place, unreachable};
 
 use crate::node::algorithms;
 use crate::node::line::OPERATION;
-use crate::node::{HostKey, NodeError, PrivateKey, Reason, SSH_SECRET};
+use crate::node::private_key::invalid;
+use crate::node::{HostKey, NodeError, PrivateKey, Reason};
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -78,32 +79,29 @@ impl Session {
     pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
-        self.ssh
-            .userauth_pubkey_memory(user, None, key.pem(), None)
-            .map_err(|error| match error.code() {
-                ssh2::ErrorCode::Session(UNUSABLE_KEY) => NodeError::new(
-                    Reason::InvalidPrivateKey,
-                    format!(
-                        "the private key of Secret {SSH_SECRET} cannot be used: {}; store an RSA, ECDSA or Ed25519 key",
-                        error.message()
-                    ),
+        let done = self
+            .ssh
+            .userauth_pubkey_memory(user, None, key.pem(), key.passphrase());
+        done.map_err(|error| match error.code() {
+            ssh2::ErrorCode::Session(UNUSABLE_KEY) if key.passphrase().is_some() => {
+                invalid("is damaged, or is not opened by the Secret's passphrase")
+            }
+            ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
+            _ => NodeError::new(
+                Reason::LoginRefused,
+                format!(
+                    "the server refused the login of user {user}: {error}; check that the public key is in \
+                     C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
+                     spec.ssh.user names the right user"
                 ),
-                _ => NodeError::new(
-                    Reason::LoginRefused,
-                    format!(
-                        "the server refused the login of user {user}: {error}; check that the public key is in \
-                         C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
-                         spec.ssh.user names the right user"
-                    ),
-                ),
-            })
+            ),
+        })
     }
 
     /// Runs a command and waits for its end, at most for `limit`.
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, NodeError> {
         let outcome = self.output_of(command, Instant::now() + limit);
         outcome.map_err(|error| {
-            self.give_up();
             let problem = match error.kind() {
                 ErrorKind::TimedOut => format!("no end within {} s", limit.as_secs()),
                 _ => error.to_string(),
@@ -116,12 +114,26 @@ impl Session {
     }
 
     fn output_of(&self, command: &str, deadline: Instant) -> std::io::Result<Output> {
-        let mut channel = self.ssh.channel_session()?;
+        let mut channel = self.ssh.channel_session().inspect_err(|_| self.give_up())?;
+        let output = self.exchange(&mut channel, command, deadline);
+        if output.is_err() {
+            // Before the channel is given back.
+            self.give_up();
+        }
+        output
+    }
+
+    fn exchange(
+        &self,
+        channel: &mut Channel,
+        command: &str,
+        deadline: Instant,
+    ) -> std::io::Result<Output> {
         channel.exec(command)?;
         // A command gets its arguments and nothing else: standard input of Windows' server is not to be trusted.
         channel.send_eof()?;
         self.ssh.set_blocking(false);
-        let collected = self.collect(&mut channel, deadline);
+        let collected = self.collect(channel, deadline);
         self.ssh.set_blocking(true);
         let (stdout, stderr) = collected?;
         channel.wait_close()?;
@@ -154,7 +166,8 @@ impl Session {
                 next_keepalive = now + self.keepalive;
                 self.greet()?;
             }
-            if !more {
+            // Reading one stream also takes in what belongs to the other, which the socket then no longer tells of.
+            if !more && channel.read_window().available == 0 {
                 self.await_socket(deadline.min(next_keepalive) - now)?;
             }
         }
@@ -181,6 +194,12 @@ impl Session {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Another time than 15 s between two signs of life.
+    #[cfg(test)]
+    pub(crate) fn greet_every(&mut self, keepalive: Duration) {
+        self.keepalive = keepalive;
     }
 
     /// Ends the connection. After a failure nothing that comes from it is of use, and what gives back a channel or a
@@ -226,3 +245,6 @@ fn key_type_name(kind: HostKeyType) -> &'static str {
         HostKeyType::Unknown => "unknown",
     }
 }
+
+#[cfg(test)]
+mod real_server;

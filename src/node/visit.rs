@@ -353,6 +353,13 @@ fn failing(state: Option<&NodeState>) -> NodeError {
 }
 
 #[cfg(test)]
+mod cuts;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod scene;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -20,6 +20,7 @@ struct Simulation {
     harness: Harness,
     fleet: SimulatedFleet,
     hosts: Vec<SimulatedHost>,
+    runtime: tokio::runtime::Runtime,
 }
 
 impl Simulation {
@@ -34,6 +35,10 @@ impl Simulation {
             harness,
             fleet,
             hosts,
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
         };
         let control_plane = &simulation.harness.sandbox.control_plane;
         // One call for all: each start of kubectl takes longer than a host needs.
@@ -156,6 +161,11 @@ impl Simulation {
         let object = self.harness.get(&format!("windowsnodestorage/{node}"));
         let version = &object["status"]["csiProxy"]["version"];
         version.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits for something that a host does.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     fn host(&self, name: &str) -> &SimulatedHost {

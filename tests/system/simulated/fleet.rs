@@ -13,7 +13,7 @@ fn dead_and_slow_hosts_hold_up_no_other() {
     let (dead, slow) = bad.split_at(20);
     for (number, host) in dead.iter().enumerate() {
         if number % 2 == 0 {
-            host.power_off();
+            simulation.wait(host.power_off()).unwrap();
         } else {
             host.set_faults(|faults| faults.greeting = Greeting::Silent);
         }

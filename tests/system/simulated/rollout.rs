@@ -38,7 +38,7 @@ fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
             "UpdatePending",
         );
     }
-    first.boot();
+    simulation.wait(first.boot()).unwrap();
     harness.expect(
         "windowsnodestorage/win-000",
         "CSIProxyReady",

@@ -111,6 +111,8 @@ pub struct Counters {
     pub uploads: u64,
     /// Bytes that came in, as they were on the wire.
     pub bytes_received: u64,
+    /// Whether new connections are taken.
+    pub listening: bool,
     /// Requests and commands that are held at this moment.
     pub held: u64,
 }

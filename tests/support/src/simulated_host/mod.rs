@@ -121,6 +121,8 @@ impl SimulatedFleet {
         let keys = vec![new_key(KeyKind::Ed25519)?];
         let host = Arc::new(Host::new(self.login.public_key().clone(), keys));
         let place = SocketAddr::new(address, self.port);
+        // It takes connections from here on, whenever the task begins.
+        host.count(|counters| counters.listening = true);
         let serving = runtime.spawn(serve(Arc::clone(&host), bind(place)?, place));
         Ok(SimulatedHost {
             name: name.to_owned(),
@@ -213,6 +215,17 @@ impl SimulatedHost {
         self.host.change(|state| change(&mut state.disk))
     }
 
+    /// Gives the host what is on the disk of another one, and in its agent's memory.
+    pub fn copy_from(&self, other: &Self) {
+        let (disk, agent) = other
+            .host
+            .change(|state| (state.disk.clone(), state.agent.clone()));
+        self.host.change(|state| {
+            state.disk = disk;
+            state.agent = agent;
+        });
+    }
+
     /// Cuts the connection at the `k`th request from now on, the first being number 1. Once.
     pub fn cut_at(&self, k: u64, moment: Moment) {
         let number = self.counters().requests + k;
@@ -247,14 +260,17 @@ impl SimulatedHost {
     }
 
     /// Cuts the power: connections break, new ones are refused.
-    pub fn power_off(&self) {
+    pub async fn power_off(&self) -> Result<()> {
         self.host.set_down(true);
+        self.wait_until(|seen| !seen.listening).await.map(drop)
     }
 
     /// Boots again: what a request was in the middle of is undone.
-    pub fn boot(&self) {
+    pub async fn boot(&self) -> Result<()> {
+        self.wait_until(|seen| !seen.listening).await?;
         self.host.change(|state| state.agent.recover());
         self.host.set_down(false);
+        self.wait_until(|seen| seen.listening).await.map(drop)
     }
 
     /// The counters now.
@@ -286,10 +302,12 @@ async fn serve(host: Arc<Host>, first: TcpListener, place: SocketAddr) {
         let Ok(bound) = tokio::net::TcpListener::from_std(bound) else {
             return;
         };
+        host.count(|counters| counters.listening = true);
         tokio::select! {
             () = server::listen(Arc::clone(&host), bound) => return,
             _ = power.wait_for(|down| *down) => {}
         }
+        host.count(|counters| counters.listening = false);
         if power.wait_for(|down| !*down).await.is_err() {
             return;
         }

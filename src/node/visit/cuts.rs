@@ -1,0 +1,88 @@
+//! The connection cut at every request that a visit makes, before the host has carried it out and after: the next visit
+//! brings the node to its desired state, and nothing is ever half done in between.
+
+use testbed::simulated_host::{Moment, SimulatedHost};
+
+use super::scene::{Programs, Scene, is_as_desired, programs_on};
+
+/// All requests of a look at a node that is as it should be.
+const LOOK: [&str; 5] = ["connection", "login offered", "login", "channel", "command"];
+
+/// Cuts at each request of a visit that brings `programs` to a host like `before`, and returns how many there are.
+async fn cut_everywhere(
+    scene: &Scene,
+    before: &SimulatedHost,
+    programs: &Programs,
+    moment: Moment,
+) -> u64 {
+    let uncut = scene.host();
+    uncut.copy_from(before);
+    let visited = scene.go(&uncut, programs).await.unwrap();
+    assert!(is_as_desired(&uncut, &visited, programs), "{visited:?}");
+    let all = uncut.counters();
+    let whole = [programs_on(before), programs_on(&uncut)];
+    for k in 1..=all.requests {
+        let host = scene.host();
+        host.copy_from(before);
+        host.cut_at(k, moment);
+        let cut = scene.go(&host, programs).await;
+        let name = host.requests().last().copied().unwrap_or_default();
+        let place = format!("{moment:?} request {k}, {name}");
+        assert!(!host.waits_to_cut(), "{place}: nothing was cut");
+        for (has, may_have) in programs_on(&host)
+            .iter()
+            .zip(whole[0].iter().zip(&whole[1]))
+        {
+            let is_whole = has == may_have.0 || has == may_have.1;
+            assert!(is_whole, "{place}: a program is half there");
+        }
+        if let Ok(visited) = &cut
+            && visited.problem.is_none()
+        {
+            // What was cut is what nothing depends on.
+            assert!(is_as_desired(&host, visited, programs), "{place}: {cut:?}");
+        }
+        let first = host.counters();
+        let again = scene.go(&host, programs).await.unwrap();
+        assert!(is_as_desired(&host, &again, programs), "{place}: {again:?}");
+        let second = host.counters();
+        // Looking whether a folder is there is what may come on top.
+        assert!(
+            second.requests - first.requests <= all.requests
+                && second.uploads - first.uploads <= all.uploads,
+            "{place}: {second:?} after {first:?}, and without a cut {all:?}"
+        );
+        let settled = scene.go(&host, programs).await.unwrap();
+        assert!(is_as_desired(&host, &settled, programs), "{place}");
+        let requests = host.requests();
+        let last = requests.iter().rev().take(LOOK.len()).rev().copied();
+        let settled = host.counters();
+        assert_eq!(
+            settled.requests - second.requests,
+            LOOK.len() as u64,
+            "{place}"
+        );
+        assert!(last.eq(LOOK), "{place}: there was something left to do");
+    }
+    all.requests
+}
+
+#[tokio::test]
+async fn a_fresh_node_gets_there_whatever_is_cut() {
+    let scene = Scene::new();
+    let before = scene.host();
+    for moment in [Moment::Before, Moment::After] {
+        let requests = cut_everywhere(&scene, &before, &scene.old, moment).await;
+        assert!(requests > 20, "{requests} requests are no whole visit");
+    }
+}
+
+#[tokio::test]
+async fn an_upgrade_gets_there_whatever_is_cut() {
+    let scene = Scene::new();
+    let before = scene.host_with_old().await;
+    for moment in [Moment::Before, Moment::After] {
+        let requests = cut_everywhere(&scene, &before, &scene.new, moment).await;
+        assert!(requests > 20, "{requests} requests are no whole visit");
+    }
+}

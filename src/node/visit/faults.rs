@@ -1,0 +1,305 @@
+//! What can be wrong with a host, one after the other: each ends in plain words, and the node is well once it is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use testbed::simulated_host::{Greeting, KeyKind, Speech};
+use windows_storage_agent::paths::BOOTSTRAP_DIR;
+
+use super::connect;
+use super::scene::{Scene, is_as_desired};
+use crate::node::Reason;
+use crate::node::session::Session;
+
+const SOON: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn shaken(scene: &Scene, host: &testbed::simulated_host::SimulatedHost) -> Session {
+    let target = scene.target(host, &scene.old);
+    let (session, _, cutter) = connect(&target, PATIENCE).await.unwrap();
+    // It cuts the connection when it is dropped.
+    std::mem::forget(cutter);
+    session.login(&target.user, &target.key).unwrap();
+    session
+}
+
+#[tokio::test]
+async fn a_host_that_says_nothing_or_never_stops_is_given_up() {
+    let scene = Scene::new();
+    for greeting in [Greeting::Silent, Greeting::Flood] {
+        let host = scene.host();
+        host.set_faults(|faults| faults.greeting = greeting);
+        let Err(error) = connect(&scene.target(&host, &scene.old), SOON).await else {
+            panic!("{greeting:?} is no SSH")
+        };
+        assert_eq!(error.reason, Reason::Unreachable);
+        host.wait_until(|seen| seen.connections == 1 && seen.connections_now == 0)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_is_off_is_unreachable_and_well_once_it_is_on() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.power_off().await.unwrap();
+    let error = scene.problem(&host, &scene.old).await.unwrap();
+    assert_eq!(error.reason, Reason::Unreachable);
+    host.boot().await.unwrap();
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
+
+#[tokio::test]
+async fn only_weak_algorithms_are_refused_in_plain_words() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.change_host_keys(&[KeyKind::Rsa]).unwrap();
+    host.set_faults(|faults| faults.greeting = Greeting::Weak);
+    let error = scene.problem(&host, &scene.old).await.unwrap();
+    assert_eq!(error.reason, Reason::Unreachable);
+    assert!(
+        error.message.contains("no safe algorithms in common"),
+        "{error}"
+    );
+    assert_eq!(host.counters().logins, 0);
+    host.set_faults(|faults| faults.greeting = Greeting::Modern);
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
+
+#[tokio::test]
+async fn a_key_that_changes_between_two_visits_stops_the_second() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.change_host_keys_from(2, &[KeyKind::Ed25519]).unwrap();
+    let target = scene.target(&host, &scene.old);
+    let first = scene.go_to(&target, &scene.old).await.unwrap();
+    assert!(is_as_desired(&host, &first, &scene.old));
+    let error = scene.go_to(&target, &scene.old).await.unwrap_err();
+    assert_eq!(error.reason, Reason::HostKeyChanged);
+    assert_eq!(host.counters().logins, 1, "nothing may be sent to it");
+}
+
+#[tokio::test]
+async fn a_further_key_of_another_type_does_not_hide_the_pinned_one() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.change_host_keys(&[KeyKind::Ecdsa256, KeyKind::Ed25519, KeyKind::Rsa])
+        .unwrap();
+    for (number, line) in host.host_keys().unwrap().iter().enumerate() {
+        let mut target = scene.target(&host, &scene.old);
+        target.host_keys.pin = Some(crate::node::HostKey::parse(line));
+        let visited = scene.go_to(&target, &scene.old).await.unwrap();
+        assert_eq!(visited.problem, None, "key {number}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_login_is_called_so() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.set_faults(|faults| faults.refuses_logins = true);
+    let error = scene.problem(&host, &scene.old).await.unwrap();
+    assert_eq!(error.reason, Reason::LoginRefused);
+    host.set_faults(|faults| faults.refuses_logins = false);
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_called_so_and_no_torso_is_left() {
+    let scene = Scene::new();
+    let host = scene.host();
+    // The agent fits, csi-proxy does not.
+    for free in [30_000, 100_000] {
+        host.with_disk(|disk| disk.free = Some(free));
+        let error = scene.problem(&host, &scene.old).await.unwrap();
+        assert_eq!(error.reason, Reason::DiskFull, "{error}");
+        let left = host.with_disk(|disk| disk.files());
+        assert!(!left.iter().any(|file| file.contains(".part")), "{left:?}");
+    }
+    host.with_disk(|disk| disk.free = None);
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
+
+#[tokio::test]
+async fn a_file_that_another_program_holds_is_named() {
+    let scene = Scene::new();
+    let host = scene.host();
+    let program = format!(
+        r"{BOOTSTRAP_DIR}\agent-{}.exe",
+        &scene.old.payload.agent.sha256[..16]
+    );
+    for held in [format!("{program}.part"), program] {
+        host.with_disk(|disk| disk.lock(&held, true));
+        let error = scene.problem(&host, &scene.old).await.unwrap();
+        assert_eq!(error.reason, Reason::TransferFailed);
+        assert!(error.message.contains("virus scanner"), "{error}");
+        host.with_disk(|disk| disk.lock(&held, false));
+    }
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
+
+#[tokio::test]
+async fn an_answer_is_found_in_noise_and_whatever_the_exit_status() {
+    let scene = Scene::new();
+    for speech in [Speech::Noisy, Speech::ExitStatus(1)] {
+        let host = scene.host();
+        host.set_faults(|faults| faults.speech = speech);
+        let visited = scene.go(&host, &scene.old).await.unwrap();
+        assert!(is_as_desired(&host, &visited, &scene.old), "{visited:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_not_taken_for_one() {
+    let scene = Scene::new();
+    for (speech, words) in [
+        (Speech::Cut(10), "it said \"{"),
+        (Speech::Cut(0), "printed nothing"),
+        (
+            Speech::Instead("Access is denied.".to_owned()),
+            "Access is denied",
+        ),
+        (
+            Speech::Instead(r#"{"kind":"Unheard","of":1}"#.to_owned()),
+            "Unheard",
+        ),
+    ] {
+        let host = scene.host();
+        host.set_faults(|faults| faults.speech = speech.clone());
+        let error = scene.problem(&host, &scene.old).await.unwrap();
+        assert_eq!(error.reason, Reason::AgentFailed, "{speech:?}: {error}");
+        assert!(error.message.contains(words), "{speech:?}: {error}");
+        host.set_faults(|faults| faults.speech = Speech::Plain);
+        assert_eq!(scene.problem(&host, &scene.old).await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_prints_for_ever_is_cut_off() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.set_faults(|faults| faults.speech = Speech::Endless);
+    let error = scene.problem(&host, &scene.old).await.unwrap();
+    assert_eq!(error.reason, Reason::TransferFailed);
+    assert!(error.message.contains("prints more than"), "{error}");
+    host.wait_until(|seen| seen.connections_now == 0)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_reboot_in_the_middle_is_survived() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    host.set_faults(|faults| faults.reboot_in_apply = true);
+    let error = scene.problem(&host, &scene.new).await.unwrap();
+    assert_eq!(error.reason, Reason::TransferFailed, "{error}");
+    let error = scene.problem(&host, &scene.new).await.unwrap();
+    assert_eq!(error.reason, Reason::Unreachable, "{error}");
+    host.boot().await.unwrap();
+    let visited = scene.go(&host, &scene.new).await.unwrap();
+    assert!(is_as_desired(&host, &visited, &scene.new), "{visited:?}");
+}
+
+#[tokio::test]
+async fn a_visit_that_nobody_waits_for_any_more_ends() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.hold_at(12);
+    {
+        let visit = scene.go(&host, &scene.old);
+        let held = host.wait_until(|seen| seen.held == 1);
+        tokio::select! {
+            visited = visit => panic!("{visited:?}"),
+            held = held => drop(held.unwrap()),
+        }
+    }
+    host.release();
+    host.wait_until(|seen| seen.connections_now == 0)
+        .await
+        .unwrap();
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
+
+#[tokio::test]
+async fn a_payload_that_was_changed_is_refused_before_a_byte_is_sent() {
+    let scene = Scene::new();
+    let host = scene.host();
+    std::fs::write(scene.old.folder.path().join("agent"), b"evil").unwrap();
+    let error = scene.problem(&host, &scene.old).await.unwrap();
+    assert_eq!(error.reason, Reason::PayloadUnusable);
+    assert_eq!(host.counters().uploads, 0);
+}
+
+#[tokio::test]
+async fn all_nodes_at_work_are_served_from_one_copy() {
+    const HOSTS: usize = 8;
+    let scene = Arc::new(Scene::new());
+    let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
+    let mut visits = tokio::task::JoinSet::new();
+    for host in &hosts {
+        // Each comes to hold its file's first packet.
+        let first_write = 5 + 2 + 1 + 6 + 1;
+        host.hold_at(first_write);
+        let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
+        visits.spawn(async move { scene.problem(&host, &scene.old).await });
+    }
+    for host in &hosts {
+        host.wait_until(|seen| seen.held == 1 && seen.uploads == 1)
+            .await
+            .unwrap();
+    }
+    let copy = scene.old.payload.agent.read().unwrap();
+    assert_eq!(Arc::strong_count(&copy), HOSTS + 1);
+    drop(copy);
+    for host in &hosts {
+        host.release();
+    }
+    while let Some(problem) = visits.join_next().await {
+        assert_eq!(problem.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn the_server_hears_from_us_while_a_long_command_runs() {
+    let scene = Scene::new();
+    let host = Arc::new(scene.host_with_old().await);
+    let mut session = shaken(&scene, &host).await;
+    session.greet_every(Duration::from_millis(50));
+    host.set_faults(|faults| faults.holds_commands = true);
+    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    let running = tokio::task::spawn_blocking(move || session.run(&command, PATIENCE));
+    let before = host.wait_until(|seen| seen.held == 1).await.unwrap();
+    host.wait_until(|seen| seen.bytes_received > before.bytes_received)
+        .await
+        .unwrap();
+    host.release();
+    let output = running.await.unwrap().unwrap();
+    assert!(output.stdout.contains("Status"), "{}", output.stdout);
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_end_is_given_up_in_time() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    let session = shaken(&scene, &host).await;
+    host.set_faults(|faults| faults.holds_commands = true);
+    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    let running = tokio::task::spawn_blocking(move || session.run(&command, SOON));
+    let Err(error) = running.await.unwrap() else {
+        panic!("nobody has let it go on")
+    };
+    assert!(error.message.contains("no end within"), "{error}");
+    host.wait_until(|seen| seen.connections_now == 0)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_slow_host_is_only_slow() {
+    let scene = Scene::new();
+    let host = scene.host();
+    host.set_faults(|faults| faults.latency = Duration::from_millis(5));
+    assert_eq!(scene.problem(&host, &scene.old).await, None);
+}
