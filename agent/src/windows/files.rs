@@ -78,13 +78,13 @@ pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
     rename(&beside, path)
 }
 
-/// Copies a program to its place, protected from the start.
-pub fn copy_program(from: &str, to: &str) -> io::Result<()> {
+/// Copies a program beside its place, whole and protected from the start; the result is where it is until it is renamed.
+pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     let beside = format!("{to}.new");
     retry(|| fs::copy(from, &beside))?;
     flush(&beside)?;
     acl::protect(&beside, acl::PROGRAM)?;
-    rename(&beside, to)
+    Ok(beside)
 }
 
 /// Puts a file's content on disk.
