@@ -49,8 +49,9 @@ fn digest(mut file: File) -> io::Result<String> {
     }
 }
 
-/// Renames over whatever is there; the change is on disk when this returns.
+/// Renames over whatever is there, also where somebody has made that read-only; the change is on disk when this returns.
 pub fn rename(from: &str, to: &str) -> io::Result<()> {
+    make_writable(to)?;
     retry(|| {
         // SAFETY: both names are terminated by nul.
         let done = unsafe {
@@ -92,8 +93,25 @@ pub fn flush(path: &str) -> io::Result<()> {
     retry(|| OpenOptions::new().write(true).open(path))?.sync_all()
 }
 
+#[allow(
+    clippy::permissions_set_readonly_false,
+    reason = "on Windows it takes an attribute away and gives no rights"
+)]
+fn make_writable(path: &str) -> io::Result<()> {
+    let Ok(there) = fs::metadata(path) else {
+        return Ok(());
+    };
+    let mut permissions = there.permissions();
+    if permissions.readonly() {
+        permissions.set_readonly(false);
+        fs::set_permissions(path, permissions)?;
+    }
+    Ok(())
+}
+
 /// Removes a file, if it is there.
 pub fn remove(path: &str) -> io::Result<()> {
+    make_writable(path)?;
     match retry(|| fs::remove_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -26,7 +26,7 @@ use windows_sys::Win32::System::Services::{
 };
 
 use super::acl::wide;
-use super::environment;
+use super::registry;
 
 /// More than Windows lets a description have.
 const DESCRIPTION_SPACE: usize = 8192;
@@ -112,7 +112,7 @@ impl Scm {
             .service
             .set_description(&settings.description)
             .map_err(plain)?;
-        environment::set(name, &settings.environment)?;
+        registry::set(name, &settings.environment)?;
         Ok(service)
     }
 
@@ -189,21 +189,26 @@ impl OpenService {
     /// Its configuration.
     pub fn settings(&self) -> io::Result<ServiceSettings> {
         let config = self.service.query_config().map_err(plain)?;
+        let mut dependencies: Vec<String> = config
+            .dependencies
+            .iter()
+            .map(|dependency| {
+                dependency
+                    .to_system_identifier()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
+        if dependencies.is_empty() {
+            // Wine keeps them, but does not tell them.
+            dependencies = registry::dependencies(&self.name)?;
+        }
         Ok(ServiceSettings {
             command: config.executable_path.to_string_lossy().into_owned(),
             description: self.description()?,
-            dependencies: config
-                .dependencies
-                .iter()
-                .map(|dependency| {
-                    dependency
-                        .to_system_identifier()
-                        .to_string_lossy()
-                        .into_owned()
-                })
-                .collect(),
+            dependencies,
             start_type: config.start_type.to_raw(),
-            environment: environment::get(&self.name)?,
+            environment: registry::get(&self.name)?,
         })
     }
 

@@ -205,10 +205,12 @@ impl Engine {
         let stuck = matches!(look, Look::Held | Look::Marked).then_some(look);
         let failing = watched.keeper.failing();
         let told = failing.map(|(attempts, _)| (attempts, stuck));
-        if watched.told == told {
+        let same = watched.told == told;
+        watched.told = told;
+        let shown = self.worker.kept.memory.failing.contains_key(&key(name));
+        if same && shown == failing.is_some() {
             return;
         }
-        watched.told = told;
         let failures = &mut self.worker.kept.memory.failing;
         if let Some((attempts, retry)) = failing {
             log::line(format!("service {name}: {message}"));

@@ -1,9 +1,12 @@
 //! The agent dies between any two steps of a change, as in a power failure, and is started again.
 
-use windows_storage_agent::paths::{AGENT_SERVICE, JOURNAL_FILE};
+use std::fs;
+
+use windows_storage_agent::paths::{AGENT_SERVICE, CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
 use windows_storage_agent::protocol::{NodeState, Outcome};
 
 use crate::host::{Build, FAULT, Node, csi_proxy, is_well};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
 
 impl Node {
     /// Lists the points that a change passes.
@@ -81,4 +84,100 @@ fn at_every_point_of_an_upgrade() {
         assert!(is_well(&again.state, &versions[next]), "{point}: {again:?}");
         now = next;
     }
+}
+
+#[test]
+fn at_every_point_of_going_back() {
+    let good = csi_proxy("1.3.0");
+    let broken = standin(Behaviour::Exits, &[]);
+    let node = Node::with(Build::FaultInjection);
+    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    let points = node.points_of(|| {
+        let result = node.apply("broken", &broken);
+        assert_eq!(result.outcome, Outcome::RolledBack, "{result:?}");
+    });
+    for (number, point) in (1..).zip(&points) {
+        // So that it shows whether this time's end is noted.
+        assert_eq!(node.apply("good", &good).outcome, Outcome::Unchanged);
+        assert!(!noted(&node.state(), "broken"));
+        node.cut_off(number, || {
+            node.apply("broken", &broken);
+        });
+        let state = node.settled(point);
+        assert!(is_well(&state, &good), "{point}: {state:?}");
+        assert!(
+            noted(&state, "broken") || point == "journal",
+            "{point}: {state:?}"
+        );
+        assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
+        let outcome = state.last_result.map(|last| last.outcome);
+        assert_eq!(outcome == Some(Outcome::RolledBack), point != "journal");
+    }
+    // What goes back may itself be cut off.
+    let changed = points.iter().position(|point| point.starts_with("replace"));
+    let number = changed.unwrap() + 1;
+    let recovery = node.points_of(|| {
+        node.die_at(&number.to_string());
+        node.apply("broken", &broken);
+        node.die_at("nowhere");
+        node.run(&format!("net start {AGENT_SERVICE}"));
+        node.settled("recovery");
+    });
+    let recovery: Vec<&String> = recovery[number..].iter().collect();
+    assert!(recovery.len() > 3, "{recovery:?}");
+    for (further, point) in (1..).zip(&recovery) {
+        node.points();
+        node.die_at(&number.to_string());
+        node.apply("broken", &broken);
+        node.cut_off(further, || {
+            node.host
+                .run(&format!("net start {AGENT_SERVICE}"))
+                .unwrap();
+            until(point, || !node.local(FAULT).exists());
+        });
+        let state = node.settled(point);
+        assert!(is_well(&state, &good), "recovery, {point}: {state:?}");
+        assert!(noted(&state, "broken"), "recovery, {point}: {state:?}");
+    }
+}
+
+#[test]
+fn at_every_point_of_a_first_installation() {
+    let good = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::with(Build::FaultInjection);
+    let points = node.points_of(|| {
+        assert_eq!(node.apply("first", &good).outcome, Outcome::Applied);
+    });
+    for (number, point) in (1..).zip(&points) {
+        forget(&node);
+        node.cut_off(number, || {
+            node.apply("first", &good);
+        });
+        let state = node.settled(point);
+        assert!(
+            noted(&state, "first") || point == "journal",
+            "{point}: {state:?}"
+        );
+        assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
+        let again = node.apply("first", &good);
+        assert!(
+            matches!(again.outcome, Outcome::Applied | Outcome::Unchanged),
+            "{point}: {again:?}"
+        );
+        assert!(is_well(&again.state, &good), "{point}: {again:?}");
+    }
+}
+
+/// Makes a node of before the first installation, but for the agent.
+fn forget(node: &Node) {
+    node.run(&format!("net stop {AGENT_SERVICE}"));
+    node.run("net stop csi-proxy");
+    node.run("sc delete csi-proxy");
+    for name in ["desired.json", "state.json"] {
+        fs::remove_file(node.local(&format!(r"{STATE_DIR}\{name}"))).unwrap();
+    }
+    until("csi-proxy.exe is let go", || {
+        fs::remove_file(node.local(CSI_PROXY_EXE)).is_ok()
+    });
+    node.run(&format!("net start {AGENT_SERVICE}"));
 }

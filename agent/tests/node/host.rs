@@ -132,12 +132,39 @@ impl Node {
         self.apply_uploaded(id)
     }
 
+    /// Hands over a request, with what it uploads if that is given.
+    pub fn apply_request(&self, request: &Request, content: Option<&[u8]>) -> ApplyResult {
+        if let Some(content) = content {
+            fs::write(self.local(&upload_path(&request.id)), content).unwrap();
+        }
+        self.upload_request(request);
+        self.apply_uploaded(&request.id)
+    }
+
     /// Runs a command of Windows that must succeed.
     pub fn run(&self, command: &str) -> String {
         let output = self.host.run(command).unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{command}: {text}");
         text
+    }
+
+    /// How a service is configured: the lines of its registry key that a change of the agent could touch.
+    pub fn configuration(&self, service: &str) -> String {
+        let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{service}");
+        let names = [
+            "ImagePath",
+            "Start",
+            "Description",
+            "DependOn",
+            "Environment",
+        ];
+        self.run(&key)
+            .lines()
+            .map(str::trim)
+            .filter(|line| names.iter().any(|name| line.starts_with(name)))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Has the agent die at a point: the number of one, or the beginning of its name.

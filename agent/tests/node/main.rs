@@ -8,5 +8,11 @@
 )]
 
 mod crash;
+mod faults;
+mod foreign;
 mod host;
+mod keeping;
 mod life;
+mod replace_agent;
+mod scripts;
+mod standin;

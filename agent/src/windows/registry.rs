@@ -1,5 +1,5 @@
-//! The environment variables of a service: the value `Environment` of its registry key, which Windows adds to the
-//! system's when it starts the service's process.
+//! What only the registry tells of a service. Above all its environment variables: the value `Environment` of its key,
+//! which Windows adds to the system's when it starts the service's process.
 
 use std::ffi::c_void;
 use std::io;
@@ -15,9 +15,19 @@ use windows_sys::Win32::System::Registry::{
 use super::acl::wide;
 
 const NAME: &str = "Environment";
+const DEPENDENCIES: &str = "DependOnService";
 
 /// The variables of a service, each `NAME=value`.
 pub fn get(service: &str) -> io::Result<Vec<String>> {
+    texts(service, NAME)
+}
+
+/// The services that a service needs, where Windows keeps them.
+pub fn dependencies(service: &str) -> io::Result<Vec<String>> {
+    texts(service, DEPENDENCIES)
+}
+
+fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
     let mut buffer = vec![0_u16; 1024];
     loop {
         let mut size = bytes(buffer.len());
@@ -26,7 +36,7 @@ pub fn get(service: &str) -> io::Result<Vec<String>> {
             RegGetValueW(
                 HKEY_LOCAL_MACHINE,
                 wide(&key(service)).as_ptr(),
-                wide(NAME).as_ptr(),
+                wide(name).as_ptr(),
                 RRF_RT_REG_MULTI_SZ,
                 null_mut(),
                 buffer.as_mut_ptr().cast::<c_void>(),
