@@ -1,8 +1,11 @@
 //! What is written down before the node is changed, and what to do with it when the agent finds it again.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::Request;
+use crate::errors::failure;
+use crate::protocol::{Failure, FailureCategory, Outcome, Request};
 
 /// A change in hand.
 ///
@@ -20,6 +23,49 @@ pub struct Journal {
     pub files: Vec<FileChange>,
     /// The services that change, in start order; those that leave come last.
     pub services: Vec<ServiceChange>,
+    /// Services outside of the request that stop for the change and start again after it, in start order.
+    #[serde(default)]
+    pub dependents: Vec<String>,
+    /// Commands in which values of scripts are filled in, by service.
+    #[serde(default)]
+    pub commands: BTreeMap<String, String>,
+    /// How the request ends, as far as that is known: why it is being undone, or how it went.
+    #[serde(default)]
+    pub end: Option<End>,
+}
+
+/// How a request ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// How.
+    pub outcome: Outcome,
+    /// Why it did not end well.
+    pub failure: Option<Failure>,
+    /// How long pipes were closed, in milliseconds.
+    pub interruption_milliseconds: Option<u64>,
+}
+
+impl End {
+    /// A good end.
+    #[must_use]
+    pub fn good(outcome: Outcome, interruption_milliseconds: Option<u64>) -> Self {
+        Self {
+            outcome,
+            failure: None,
+            interruption_milliseconds,
+        }
+    }
+
+    /// An end that is no success.
+    #[must_use]
+    pub fn bad(outcome: Outcome, failure: Failure) -> Self {
+        Self {
+            outcome,
+            failure: Some(failure),
+            interruption_milliseconds: None,
+        }
+    }
 }
 
 /// How far a change has come.
@@ -27,6 +73,8 @@ pub struct Journal {
 pub enum Phase {
     /// Between the old state and the new one.
     Changing,
+    /// The old state is back; only the bookkeeping is left.
+    Undone,
     /// The new state works; only the bookkeeping is left.
     Confirmed,
 }
@@ -77,6 +125,9 @@ pub struct ServiceSettings {
     pub dependencies: Vec<String>,
     /// Windows' number for how it starts: 2 automatic, 3 manual, 4 disabled.
     pub start_type: u32,
+    /// The variables that its process gets beside the system's, each `NAME=value`.
+    #[serde(default)]
+    pub environment: Vec<String>,
 }
 
 /// Windows' number for a service that starts with the machine.
@@ -91,6 +142,8 @@ pub enum Recovery {
     Undo,
     /// Leave what is there: nothing had worked before, and the same request may come again.
     Leave,
+    /// Note how it ended: all else is done.
+    Close,
 }
 
 /// Decides what to do with a journal that is found at the agent's start.
@@ -98,9 +151,41 @@ pub enum Recovery {
 pub fn recover(journal: &Journal) -> Recovery {
     match (journal.phase, journal.first) {
         (Phase::Confirmed, _) => Recovery::Commit,
+        (Phase::Undone, _) => Recovery::Close,
         (Phase::Changing, false) => Recovery::Undo,
         (Phase::Changing, true) => Recovery::Leave,
     }
+}
+
+/// How a request ends that was undone, or left as it is, after these problems.
+#[must_use]
+pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> End {
+    let mut why = journal
+        .end
+        .as_ref()
+        .and_then(|end| end.failure.clone())
+        .unwrap_or_else(|| {
+            failure(
+                FailureCategory::Internal,
+                "the agent ended in the middle of the request",
+            )
+        });
+    let whole = recovery == Recovery::Undo && problems.is_empty();
+    if recovery == Recovery::Leave {
+        why.message += "; nothing had worked before, so it was left as it is";
+    }
+    if !problems.is_empty() {
+        why.message += "; going back was not complete: ";
+        why.message += &problems.join("; ");
+    } else if whole {
+        why.message += "; what was there before is back";
+    }
+    let outcome = if whole {
+        Outcome::RolledBack
+    } else {
+        Outcome::Failed
+    };
+    End::bad(outcome, why)
 }
 
 /// How one file goes back.
@@ -112,18 +197,34 @@ pub enum FileUndo {
     MoveBack,
     /// There was none; the new one is taken away.
     Remove,
-    /// The old content is gone.
+    /// The old content is gone; what is in its place stays, because no program at all would be worse.
     Lost,
+    /// The old content is gone and its place is empty; the new content goes there.
+    Forward,
 }
 
-/// Decides how a file goes back, from the content that is there and the content that was set aside.
+/// The contents, by SHA-256, of the places in which a file's old and new content may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents<'a> {
+    /// In the file's own place.
+    pub current: Option<&'a str>,
+    /// Where the old content was set aside.
+    pub set_aside: Option<&'a str>,
+    /// Where the new content came from.
+    pub upload: Option<&'a str>,
+}
+
+/// Decides how a file goes back.
 #[must_use]
-pub fn undo_file(change: &FileChange, current: Option<&str>, set_aside: Option<&str>) -> FileUndo {
+pub fn undo_file(change: &FileChange, there: Contents<'_>) -> FileUndo {
     match &change.previous_sha256 {
-        previous if previous.as_deref() == current => FileUndo::Nothing,
-        Some(previous) if set_aside == Some(previous) => FileUndo::MoveBack,
+        previous if previous.as_deref() == there.current => FileUndo::Nothing,
+        Some(previous) if there.set_aside == Some(previous) => FileUndo::MoveBack,
+        Some(_) if there.current.is_none() && there.upload == Some(&change.sha256) => {
+            FileUndo::Forward
+        }
         Some(_) => FileUndo::Lost,
-        None if current == Some(&change.sha256) => FileUndo::Remove,
+        None if there.current == Some(&change.sha256) => FileUndo::Remove,
         None => FileUndo::Nothing,
     }
 }
@@ -141,44 +242,136 @@ mod tests {
         }
     }
 
+    fn undone(
+        previous: Option<&str>,
+        current: Option<&str>,
+        set_aside: Option<&str>,
+        upload: Option<&str>,
+    ) -> FileUndo {
+        let there = Contents {
+            current,
+            set_aside,
+            upload,
+        };
+        undo_file(&change(previous), there)
+    }
+
     #[test]
     fn every_point_of_a_replacement_goes_back() {
-        let replaced = change(Some("old"));
-        // Before the first rename, between the two, after the second, and after going back.
-        assert_eq!(
-            undo_file(&replaced, Some("old"), Some("older")),
-            FileUndo::Nothing
-        );
-        assert_eq!(undo_file(&replaced, None, Some("old")), FileUndo::MoveBack);
-        assert_eq!(
-            undo_file(&replaced, Some("new"), Some("old")),
-            FileUndo::MoveBack
-        );
-        assert_eq!(undo_file(&replaced, Some("old"), None), FileUndo::Nothing);
-        assert_eq!(undo_file(&replaced, Some("new"), None), FileUndo::Lost);
+        let (old, new) = (Some("old"), Some("new"));
+        let cases = [
+            (
+                "before the first rename",
+                old,
+                Some("older"),
+                new,
+                FileUndo::Nothing,
+            ),
+            ("between the two", None, old, new, FileUndo::MoveBack),
+            ("after the second", new, old, None, FileUndo::MoveBack),
+            ("after going back", old, None, new, FileUndo::Nothing),
+            (
+                "the new one moved away already",
+                None,
+                old,
+                None,
+                FileUndo::MoveBack,
+            ),
+            ("the old one is lost", new, None, None, FileUndo::Lost),
+            (
+                "the old one is lost, another there",
+                Some("x"),
+                None,
+                new,
+                FileUndo::Lost,
+            ),
+            (
+                "the old one is lost, nothing there",
+                None,
+                None,
+                new,
+                FileUndo::Forward,
+            ),
+            ("all is lost", None, Some("x"), Some("x"), FileUndo::Lost),
+        ];
+        for (case, current, set_aside, upload, expected) in cases {
+            assert_eq!(undone(old, current, set_aside, upload), expected, "{case}");
+        }
     }
 
     #[test]
     fn a_new_file_is_taken_away_only_where_it_is_ours() {
-        let made = change(None);
-        assert_eq!(undo_file(&made, None, None), FileUndo::Nothing);
-        assert_eq!(undo_file(&made, Some("new"), None), FileUndo::Remove);
-        assert_eq!(undo_file(&made, Some("other"), None), FileUndo::Nothing);
+        assert_eq!(undone(None, None, None, Some("new")), FileUndo::Nothing);
+        assert_eq!(undone(None, Some("new"), None, None), FileUndo::Remove);
+        assert_eq!(undone(None, Some("other"), None, None), FileUndo::Nothing);
     }
 
-    #[test]
-    fn recovery_by_phase() {
-        let mut journal = Journal {
+    fn journal() -> Journal {
+        Journal {
             request: crate::plan::tests::request(),
             phase: Phase::Changing,
             first: false,
             files: vec![],
             services: vec![],
-        };
-        assert_eq!(recover(&journal), Recovery::Undo);
-        journal.first = true;
-        assert_eq!(recover(&journal), Recovery::Leave);
-        journal.phase = Phase::Confirmed;
-        assert_eq!(recover(&journal), Recovery::Commit);
+            dependents: vec![],
+            commands: BTreeMap::new(),
+            end: None,
+        }
+    }
+
+    #[test]
+    fn recovery_by_phase() {
+        for (phase, first, expected) in [
+            (Phase::Changing, false, Recovery::Undo),
+            (Phase::Changing, true, Recovery::Leave),
+            (Phase::Confirmed, false, Recovery::Commit),
+            (Phase::Confirmed, true, Recovery::Commit),
+            (Phase::Undone, false, Recovery::Close),
+        ] {
+            let journal = Journal {
+                phase,
+                first,
+                ..journal()
+            };
+            assert_eq!(recover(&journal), expected, "{phase:?} {first}");
+        }
+    }
+
+    #[test]
+    fn a_bad_end_says_why_and_what_is_left() {
+        let mut journal = journal();
+        let cut_off = bad_end(&journal, Recovery::Undo, &[]);
+        assert_eq!(cut_off.outcome, Outcome::RolledBack);
+        journal.end = Some(End::bad(
+            Outcome::RolledBack,
+            failure(FailureCategory::PipesMissing, "no pipes"),
+        ));
+        let back = bad_end(&journal, Recovery::Undo, &[]);
+        assert_eq!(back.outcome, Outcome::RolledBack);
+        assert_eq!(
+            back.failure.unwrap(),
+            failure(
+                FailureCategory::PipesMissing,
+                "no pipes; what was there before is back"
+            )
+        );
+        let partly = bad_end(&journal, Recovery::Undo, &["x is lost".to_owned()]);
+        assert_eq!(partly.outcome, Outcome::Failed);
+        assert_eq!(
+            partly.failure.unwrap().message,
+            "no pipes; going back was not complete: x is lost"
+        );
+        let left = bad_end(&journal, Recovery::Leave, &[]);
+        assert_eq!(left.outcome, Outcome::Failed);
+    }
+
+    #[test]
+    fn a_journal_of_an_earlier_agent_is_understood() {
+        let mut text = serde_json::to_value(journal()).unwrap();
+        let fields = text.as_object_mut().unwrap();
+        for field in ["dependents", "commands", "end"] {
+            fields.remove(field);
+        }
+        assert_eq!(serde_json::from_value::<Journal>(text).unwrap(), journal());
     }
 }

@@ -13,8 +13,12 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// How a service looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It runs, or somebody has paused it.
+    /// It runs with all its pipes, or somebody has paused it.
     Up,
+    /// It runs, but not all its pipes are open.
+    Mute,
+    /// It is there, but not configured as it was.
+    Changed,
     /// It is on its way up.
     Starting,
     /// It is on its way down.
@@ -29,6 +33,9 @@ pub enum Look {
     Down,
     /// It was deleted.
     Missing,
+    /// It was deleted, but stays until it has stopped and everybody has closed it. Until then it can neither be changed
+    /// nor made again; where it runs, it may go on.
+    Marked,
 }
 
 /// What to do about it.
@@ -40,23 +47,39 @@ pub enum Action {
     Start,
     /// Make it again, then start it.
     Create,
+    /// Configure it as it was.
+    Mend,
+    /// Stop it, then start it.
+    Restart,
     /// End its process, which has had its time.
     EndProcess,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From being asked to stop to the end of the process.
+    pub stop: Duration,
+    /// From the start to the pipes.
+    pub start: Duration,
 }
 
 /// What is remembered about one service.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper {
     attempts: u32,
+    in_vain: u32,
     not_before: Option<Instant>,
     up_since: Option<Instant>,
     waiting_since: Option<(Look, Instant)>,
+    last_look: Option<Look>,
 }
 
 impl Keeper {
     /// One look at the service: what to do about it now.
-    pub fn look(&mut self, look: Look, now: Instant, stop_timeout: Duration) -> Action {
-        if !matches!(look, Look::Stopping | Look::Lingering | Look::Dead) {
+    pub fn look(&mut self, look: Look, now: Instant, limits: Limits) -> Action {
+        self.last_look = Some(look);
+        if self.waiting_since.is_some_and(|(before, _)| before != look) {
             self.waiting_since = None;
         }
         if look != Look::Up {
@@ -67,27 +90,54 @@ impl Keeper {
                 let since = *self.up_since.get_or_insert(now);
                 if now.duration_since(since) >= HEALTHY_AFTER {
                     self.attempts = 0;
+                    self.in_vain = 0;
                     self.not_before = None;
                 }
                 Action::Nothing
             }
-            Look::Stopping if self.has_lasted(stop_timeout, look, now) => Action::EndProcess,
+            Look::Stopping if self.has_lasted(limits.stop, look, now) => Action::EndProcess,
             Look::Lingering if self.has_lasted(LINGER, look, now) => Action::EndProcess,
             Look::Dead if self.has_lasted(LINGER, look, now) => self.try_again(now, Action::Start),
-            Look::Starting | Look::Stopping | Look::Lingering | Look::Dead | Look::Held => {
-                Action::Nothing
+            Look::Mute | Look::Starting if self.has_lasted(limits.start, look, now) => {
+                let action = self.try_again(now, Action::Restart);
+                if action != Action::Nothing {
+                    self.waiting_since = None;
+                }
+                action
             }
+            Look::Starting
+            | Look::Mute
+            | Look::Stopping
+            | Look::Lingering
+            | Look::Dead
+            | Look::Held
+            | Look::Marked => Action::Nothing,
+            Look::Changed => self.try_again(now, Action::Mend),
             Look::Down => self.try_again(now, Action::Start),
             Look::Missing => self.try_again(now, Action::Create),
         }
     }
 
+    /// The attempt that was just made has failed.
+    pub fn failed(&mut self) {
+        self.in_vain = self.attempts;
+    }
+
+    /// Somebody else, such as Windows after a crash, has started it again.
+    pub fn restarted_by_others(&mut self) {
+        self.in_vain = self.attempts;
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
+    /// While the service does not stay up: the starts in vain since it was last well, and the pause before the next one.
+    #[must_use]
+    pub fn failing(&self) -> Option<(u32, Duration)> {
+        let stuck = matches!(self.last_look, Some(Look::Held | Look::Marked));
+        (stuck || self.in_vain > 0).then(|| (self.in_vain, delay(self.attempts.saturating_sub(1))))
+    }
+
     fn has_lasted(&mut self, patience: Duration, look: Look, now: Instant) -> bool {
-        let since = match self.waiting_since {
-            Some((before, since)) if before == look => since,
-            _ => now,
-        };
-        self.waiting_since = Some((look, since));
+        let (_, since) = *self.waiting_since.get_or_insert((look, now));
         now.duration_since(since) >= patience
     }
 
@@ -96,13 +146,15 @@ impl Keeper {
             return Action::Nothing;
         }
         self.not_before = Some(now + delay(self.attempts));
+        self.in_vain = self.attempts;
         self.attempts = self.attempts.saturating_add(1);
         action
     }
 }
 
 /// The time between an attempt and the next, after so many before it.
-fn delay(attempts: u32) -> Duration {
+#[must_use]
+pub fn delay(attempts: u32) -> Duration {
     FIRST_DELAY
         .saturating_mul(2_u32.saturating_pow(attempts))
         .min(LONGEST_DELAY)
@@ -112,7 +164,10 @@ fn delay(attempts: u32) -> Duration {
 mod tests {
     use super::*;
 
-    const STOP: Duration = Duration::from_secs(10);
+    const LIMITS: Limits = Limits {
+        stop: Duration::from_secs(10),
+        start: Duration::from_secs(20),
+    };
 
     #[test]
     fn starts_at_once_then_less_and_less_often() {
@@ -120,7 +175,8 @@ mod tests {
         let mut keeper = Keeper::default();
         let mut starts = vec![];
         for second in 0..200 {
-            if keeper.look(Look::Down, begin + Duration::from_secs(second), STOP) == Action::Start {
+            if keeper.look(Look::Down, begin + Duration::from_secs(second), LIMITS) == Action::Start
+            {
                 starts.push(second);
             }
         }
@@ -133,12 +189,12 @@ mod tests {
         let at = |second| begin + Duration::from_secs(second);
         let mut keeper = Keeper::default();
         for second in 0..8 {
-            keeper.look(Look::Down, at(second), STOP);
+            keeper.look(Look::Down, at(second), LIMITS);
         }
-        keeper.look(Look::Up, at(8), STOP);
-        keeper.look(Look::Up, at(68), STOP);
-        assert_eq!(keeper.look(Look::Down, at(69), STOP), Action::Start);
-        assert_eq!(keeper.look(Look::Missing, at(70), STOP), Action::Create);
+        keeper.look(Look::Up, at(8), LIMITS);
+        keeper.look(Look::Up, at(68), LIMITS);
+        assert_eq!(keeper.look(Look::Down, at(69), LIMITS), Action::Start);
+        assert_eq!(keeper.look(Look::Missing, at(70), LIMITS), Action::Create);
     }
 
     #[test]
@@ -146,20 +202,92 @@ mod tests {
         let begin = Instant::now();
         let at = |second| begin + Duration::from_secs(second);
         let mut keeper = Keeper::default();
-        assert_eq!(keeper.look(Look::Stopping, at(0), STOP), Action::Nothing);
-        assert_eq!(keeper.look(Look::Stopping, at(9), STOP), Action::Nothing);
+        assert_eq!(keeper.look(Look::Stopping, at(0), LIMITS), Action::Nothing);
+        assert_eq!(keeper.look(Look::Stopping, at(9), LIMITS), Action::Nothing);
         assert_eq!(
-            keeper.look(Look::Stopping, at(10), STOP),
+            keeper.look(Look::Stopping, at(10), LIMITS),
             Action::EndProcess
         );
-        assert_eq!(keeper.look(Look::Lingering, at(10), STOP), Action::Nothing);
         assert_eq!(
-            keeper.look(Look::Lingering, at(11), STOP),
+            keeper.look(Look::Lingering, at(10), LIMITS),
+            Action::Nothing
+        );
+        assert_eq!(
+            keeper.look(Look::Lingering, at(11), LIMITS),
             Action::EndProcess
         );
-        assert_eq!(keeper.look(Look::Held, at(30), STOP), Action::Nothing);
-        assert_eq!(keeper.look(Look::Dead, at(30), STOP), Action::Nothing);
-        assert_eq!(keeper.look(Look::Dead, at(31), STOP), Action::Start);
-        assert_eq!(keeper.look(Look::Starting, at(32), STOP), Action::Nothing);
+        assert_eq!(keeper.look(Look::Held, at(30), LIMITS), Action::Nothing);
+        assert_eq!(keeper.look(Look::Dead, at(30), LIMITS), Action::Nothing);
+        assert_eq!(keeper.look(Look::Dead, at(31), LIMITS), Action::Start);
+        assert_eq!(keeper.look(Look::Starting, at(32), LIMITS), Action::Nothing);
+    }
+
+    #[test]
+    fn a_service_that_stays_mute_is_started_again_less_and_less_often() {
+        let begin = Instant::now();
+        for look in [Look::Mute, Look::Starting] {
+            let mut keeper = Keeper::default();
+            let restarts: Vec<u64> = (0..160)
+                .filter(|second| {
+                    let now = begin + Duration::from_secs(*second);
+                    keeper.look(look, now, LIMITS) == Action::Restart
+                })
+                .collect();
+            // Each start has its whole time, and the pauses between them grow beyond it.
+            assert_eq!(restarts, [20, 41, 62, 83, 104, 125, 157], "{look:?}");
+        }
+    }
+
+    #[test]
+    fn says_that_a_service_does_not_stay_up() {
+        let begin = Instant::now();
+        let at = |second| begin + Duration::from_secs(second);
+        let mut keeper = Keeper::default();
+        keeper.look(Look::Down, at(0), LIMITS);
+        assert_eq!(keeper.failing(), None);
+        keeper.look(Look::Up, at(1), LIMITS);
+        keeper.look(Look::Down, at(2), LIMITS);
+        assert_eq!(keeper.failing(), Some((1, Duration::from_secs(2))));
+        keeper.look(Look::Down, at(4), LIMITS);
+        keeper.failed();
+        assert_eq!(keeper.failing(), Some((3, Duration::from_secs(4))));
+        keeper.look(Look::Up, at(5), LIMITS);
+        keeper.look(Look::Up, at(64), LIMITS);
+        assert!(keeper.failing().is_some());
+        keeper.look(Look::Up, at(65), LIMITS);
+        assert_eq!(keeper.failing(), None);
+
+        for look in [Look::Held, Look::Marked] {
+            assert_eq!(keeper.look(look, at(70), LIMITS), Action::Nothing);
+            assert_eq!(
+                keeper.failing(),
+                Some((0, Duration::from_secs(1))),
+                "{look:?}"
+            );
+        }
+        keeper.look(Look::Missing, at(71), LIMITS);
+        assert_eq!(keeper.failing(), None);
+    }
+
+    #[test]
+    fn counts_what_others_start() {
+        let mut keeper = Keeper::default();
+        keeper.restarted_by_others();
+        assert_eq!(keeper.failing(), None);
+        keeper.restarted_by_others();
+        assert_eq!(keeper.failing(), Some((1, Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn a_changed_service_is_mended_with_backoff() {
+        let begin = Instant::now();
+        let mut keeper = Keeper::default();
+        let mended: Vec<u64> = (0..9)
+            .filter(|second| {
+                let now = begin + Duration::from_secs(*second);
+                keeper.look(Look::Changed, now, LIMITS) == Action::Mend
+            })
+            .collect();
+        assert_eq!(mended, [0, 1, 3, 7]);
     }
 }

@@ -4,6 +4,10 @@
 
 /// The agent's program.
 pub const AGENT_EXE: &str = r"C:\k\windows-storage-agent.exe";
+/// A copy of the agent that was there before, for as long as the new one has not proved itself and until the next comes.
+pub const AGENT_PREVIOUS: &str = r"C:\k\windows-storage-agent.previous.exe";
+/// The agent that was there before, in the very file that it may still run from.
+pub const AGENT_RETIRED: &str = r"C:\k\windows-storage-agent.retired.exe";
 /// The agent's own folder: requests, uploads, journal. Only SYSTEM and Administrators may use it.
 pub const STATE_DIR: &str = r"C:\k\windows-storage";
 /// Where SFTP puts what a request refers to.

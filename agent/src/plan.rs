@@ -8,6 +8,7 @@ use crate::errors::failure;
 use crate::journal::{AUTO_START, FileChange, ServiceChange, ServiceSettings};
 use crate::order::{key, start_order};
 use crate::protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
+use crate::seen::{SeenProcess, SeenService, belongs_to, dependents};
 use crate::state::{DESCRIPTION_MARK, description};
 
 /// What is on the node, as far as a request is concerned.
@@ -25,6 +26,10 @@ pub struct Observed {
     pub kept: bool,
     /// The pipes that are open.
     pub open_pipes: BTreeSet<String>,
+    /// Who serves the open ones, as far as Windows tells.
+    pub pipe_servers: BTreeMap<String, SeenProcess>,
+    /// All services of the machine.
+    pub machine: Vec<SeenService>,
 }
 
 /// A service that is there.
@@ -34,11 +39,15 @@ pub struct ObservedService {
     pub settings: ServiceSettings,
     /// Its state.
     pub state: ServiceState,
+    /// Its process, while it has one.
+    pub process_id: Option<u32>,
 }
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Stop a service outside of the request that needs one of the request.
+    Pause(String),
     /// Stop a service and wait for its process.
     Stop(String),
     /// Put new content in place.
@@ -51,6 +60,8 @@ pub enum Step {
     Start(String),
     /// Wait for a service's pipes.
     AwaitPipes(ServicePipes),
+    /// Start a service outside of the request again.
+    Resume(String),
 }
 
 /// The steps, and what must be known to go back.
@@ -62,6 +73,8 @@ pub struct Plan {
     pub files: Vec<FileChange>,
     /// The services that change.
     pub services: Vec<ServiceChange>,
+    /// Services outside of the request that stop meanwhile, in start order.
+    pub dependents: Vec<String>,
     /// There is no service to go back to.
     pub first: bool,
 }
@@ -79,13 +92,25 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     let order = start_order(&request.services)
         .map_err(|error| failure(FailureCategory::InvalidRequest, error.to_string()))?;
     for service in &order {
-        refuse_foreign(service, observed)?;
+        refuse_foreign(request, service, observed)?;
     }
     let files = changed_files(&request.files, observed)?;
     let leaving = leaving(request, observed)?;
-    let stopping = stopping(&order, &files, observed);
+    let mut stopping = stopping(request, &order, &files, observed);
+    let dependents = dependents_to_stop(&leaving, &stopping, observed);
+    let (inside, outside): (Vec<String>, Vec<String>) = dependents
+        .iter()
+        .cloned()
+        .partition(|name| order.iter().any(|service| key(&service.name) == key(name)));
 
     let mut plan = Plan::default();
+    for name in dependents.into_iter().rev() {
+        plan.steps.push(if inside.contains(&name) {
+            Step::Stop(name)
+        } else {
+            Step::Pause(name)
+        });
+    }
     for service in &leaving {
         plan.steps.push(Step::Stop(service.name.clone()));
     }
@@ -96,6 +121,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     {
         plan.steps.push(Step::Stop(service.name.clone()));
     }
+    stopping.extend(inside.iter().map(|name| key(name)));
     plan.steps.extend(
         leaving
             .iter()
@@ -104,7 +130,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     plan.steps.extend(files.iter().cloned().map(Step::Replace));
     for service in order {
         let before = observed.services.get(&key(&service.name));
-        let configure = before.is_none_or(|before| before.settings != settings(service));
+        let configure = before.is_none_or(|before| before.settings != settings(request, service));
         let start = stopping.contains(&key(&service.name))
             || before.is_none_or(|before| !is_up(before.state));
         if configure {
@@ -131,20 +157,30 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
             }
         }
     }
+    plan.steps.extend(outside.iter().cloned().map(Step::Resume));
+    plan.dependents = outside;
     plan.services.extend(leaving);
     plan.files = files;
+    if plan.steps.iter().any(|step| matches!(step, Step::Start(_))) {
+        refuse_intruders(request, observed)?;
+    }
     plan.first = !observed.kept && plan.services.iter().all(|service| service.before.is_none());
     Ok(plan)
 }
 
 /// How a service of a request is to be configured.
 #[must_use]
-pub fn settings(service: &Service) -> ServiceSettings {
+pub fn settings(request: &Request, service: &Service) -> ServiceSettings {
     ServiceSettings {
         command: service.path.clone(),
         description: description(&service.name),
         dependencies: service.dependencies.clone(),
         start_type: AUTO_START,
+        environment: request
+            .environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect(),
     }
 }
 
@@ -170,21 +206,55 @@ fn is_ours(name: &str, service: &ObservedService, observed: &Observed) -> bool {
         || observed.ours.iter().any(|ours| key(ours) == key(name))
 }
 
-/// A service that somebody else made is taken over only if it runs the very command that is asked for.
-fn refuse_foreign(service: &Service, observed: &Observed) -> Result<(), Failure> {
+/// A service that somebody else made is let alone, whatever it runs, unless the request says otherwise.
+fn refuse_foreign(
+    request: &Request,
+    service: &Service,
+    observed: &Observed,
+) -> Result<(), Failure> {
     match observed.services.get(&key(&service.name)) {
-        Some(there)
-            if there.settings.command != service.path
-                && !is_ours(&service.name, there, observed) =>
-        {
+        Some(there) if !request.replace_foreign && !is_ours(&service.name, there, observed) => {
             let message = format!(
-                "service {} was not made by windows-storage-operator and runs another command: {}; delete it or let its maker look after it",
+                "service {} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
                 service.name, there.settings.command
             );
-            Err(failure(FailureCategory::ServiceStart, message))
+            Err(failure(FailureCategory::Foreign, message))
         }
         _ => Ok(()),
     }
+}
+
+/// Pipes that another process serves cannot be opened: better to know before anything is stopped.
+fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failure> {
+    for (service, pipe) in request
+        .pipes
+        .iter()
+        .flat_map(|pipes| pipes.pipes.iter().map(|pipe| (&pipes.service, pipe)))
+    {
+        let Some(server) = observed.pipe_servers.get(pipe) else {
+            continue;
+        };
+        let known = observed.services.values().any(|there| {
+            belongs_to(server, there.process_id)
+                || (there.process_id.is_none() && runs(&there.settings.command, server))
+        });
+        if !known {
+            let message = format!(
+                "pipe {pipe} of service {service} is served by process {}, {}, which is not that service's; stop it, or remove what starts it",
+                server.id, server.program
+            );
+            return Err(failure(FailureCategory::Foreign, message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a process may be what is left of a service: its program may have been renamed under it.
+fn runs(command: &str, process: &SeenProcess) -> bool {
+    program(command).is_some_and(|program| {
+        same_path(program, &process.program)
+            || same_path(&format!("{program}.previous"), &process.program)
+    })
 }
 
 fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileChange>, Failure> {
@@ -253,8 +323,13 @@ fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>,
     Ok(leaving)
 }
 
-/// Services that must stop for the change, with all that depend on them.
-fn stopping(order: &[&Service], files: &[FileChange], observed: &Observed) -> BTreeSet<String> {
+/// Services that must stop for the change, with all of the request that depend on them.
+fn stopping(
+    request: &Request,
+    order: &[&Service],
+    files: &[FileChange],
+    observed: &Observed,
+) -> BTreeSet<String> {
     let mut stopping = BTreeSet::new();
     // Dependencies come first in the order, so one pass finds dependents of dependents too.
     for service in order {
@@ -270,13 +345,29 @@ fn stopping(order: &[&Service], files: &[FileChange], observed: &Observed) -> BT
             .iter()
             .chain(&there.settings.dependencies)
             .any(|name| stopping.contains(&key(name)));
-        if runs_changed_file || needs_stopped || there.settings.command != service.path {
+        let wanted = settings(request, service);
+        let runs_otherwise = there.settings.command != wanted.command
+            || there.settings.environment != wanted.environment;
+        if runs_changed_file || needs_stopped || runs_otherwise {
             stopping.insert(key(&service.name));
         }
     }
     stopping
 }
 
+/// Services that nothing of the request makes stop, but that Windows has depend on one that stops; in start order.
+fn dependents_to_stop(
+    leaving: &[ServiceChange],
+    stopping: &BTreeSet<String>,
+    observed: &Observed,
+) -> Vec<String> {
+    let leaving = leaving.iter().map(|service| key(&service.name));
+    let all: BTreeSet<String> = stopping.iter().cloned().chain(leaving).collect();
+    dependents(&all, &observed.machine)
+        .into_iter()
+        .map(|service| service.name.clone())
+        .collect()
+}
+
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 pub(crate) mod tests;

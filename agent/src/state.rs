@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{ApplyResult, Failure, LastResult};
+use crate::protocol::{ApplyResult, Failing, Failure, LastResult};
 
 /// What the agent remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// Services that the agent made or adopted: the only ones that it may change or delete.
+    /// Services that the agent made, or replaced with leave: the only ones that it may change or delete.
     pub ours: Vec<String>,
     /// How often each service had to be started again since the agent's own start.
     pub restarts: BTreeMap<String, u32>,
     /// How the last request ended.
     pub last_result: Option<LastResult>,
+    /// Services that do not stay up.
+    pub failing: BTreeMap<String, Failing>,
+    /// Commands of the kept request in which values of scripts are filled in, by service.
+    pub commands: BTreeMap<String, String>,
+    /// SHA-256 of the program that the agent's service runs.
+    pub running_agent_sha256: Option<String>,
 }
 
 /// What the command says to the service, one line of JSON.
@@ -24,6 +30,8 @@ pub struct Memory {
 pub enum Call {
     /// Are you there?
     Ping,
+    /// Finish the request in hand, then end, to be started again from the program that is in place by then.
+    Retire,
     /// Carry out the request in this file.
     Apply {
         /// The file.
@@ -39,7 +47,12 @@ pub enum Reply {
     Pong {
         /// The service's version.
         version: String,
+        /// SHA-256 of the program that it runs, where it knows.
+        #[serde(default)]
+        sha256: Option<String>,
     },
+    /// To a retire: the service ends as soon as it can.
+    Retiring,
     /// To an apply that got as far as a request.
     Result {
         /// How it ended.

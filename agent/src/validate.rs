@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::command::{program, same_path};
-use crate::document::Service;
+use crate::document::{PreScript, Service};
 use crate::errors::failure;
 use crate::order::start_order;
-use crate::paths::{AGENT_EXE, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR};
+use crate::paths::{
+    AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
+};
 use crate::protocol::{Failure, FailureCategory, Request};
 
 /// No service needs longer than this to stop or to start.
@@ -46,8 +48,12 @@ fn check(request: &Request) -> Result<(), Failure> {
         }
     }
     check_files(request)?;
+    check_environment(request)?;
     for service in &request.services {
         check_service(service)?;
+        for script in &service.powershell_pre_scripts {
+            check_script(&service.name, script)?;
+        }
     }
     start_order(&request.services).map_err(|error| invalid(error.to_string()))?;
     for pipes in &request.pipes {
@@ -80,7 +86,10 @@ fn check_files(request: &Request) -> Result<(), Failure> {
                 file.path
             )));
         }
-        if same_path(&file.path, AGENT_EXE) {
+        if [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED]
+            .iter()
+            .any(|agent| same_path(&file.path, agent))
+        {
             return Err(invalid(
                 "the agent itself is replaced by its install command, not by a request",
             ));
@@ -127,22 +136,50 @@ fn check_service(service: &Service) -> Result<(), Failure> {
     }
 }
 
+fn check_environment(request: &Request) -> Result<(), Failure> {
+    for (name, value) in &request.environment {
+        let plain = |text: &str| !text.contains(char::is_control);
+        if name.is_empty() || name.contains('=') || !plain(name) || !plain(value) {
+            return Err(invalid(format!(
+                "'{name}' cannot be an environment variable, or its value holds control characters"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_script(service: &str, script: &PreScript) -> Result<(), Failure> {
+    let is_script = is_absolute(&script.path) && script.path.to_lowercase().ends_with(".ps1");
+    let plain = |text: &String| !text.contains(char::is_control);
+    if is_script && plain(&script.variable_name) && script.arguments.iter().all(plain) {
+        Ok(())
+    } else {
+        Err(invalid(format!(
+            r"a script of {service} must be the full path of a file, C:\...\x.ps1, with plain arguments: '{}'",
+            script.path
+        )))
+    }
+}
+
+/// What comes from the Node object is not for the agent to fill in.
 fn supported(request: &Request) -> Result<(), Failure> {
     for service in &request.services {
-        if !service.powershell_pre_scripts.is_empty() {
-            let message = format!(
-                "service {} has powershellPreScripts, which this agent does not run",
-                service.name
-            );
-            return Err(failure(FailureCategory::Unsupported, message));
-        }
-        if !service.node_variables_in_command.is_empty() {
-            let message = format!(
-                "service {} has nodeVariablesInCommand; they are to be resolved before the request is made",
-                service.name
-            );
-            return Err(failure(FailureCategory::Unsupported, message));
-        }
+        let unresolved = if !service.node_variables_in_command.is_empty() {
+            "nodeVariablesInCommand"
+        } else if service
+            .powershell_pre_scripts
+            .iter()
+            .any(|script| script.arguments.is_empty() && !script.node_args.is_empty())
+        {
+            "NodeArgs"
+        } else {
+            continue;
+        };
+        let message = format!(
+            "service {} has {unresolved}; they are to be resolved before the request is made",
+            service.name
+        );
+        return Err(failure(FailureCategory::Unsupported, message));
     }
     Ok(())
 }
@@ -195,7 +232,7 @@ fn inside(path: &str, folder: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{NodeVariable, PreScript};
+    use crate::document::NodeVariable;
     use crate::plan::tests::request;
 
     fn refusal(change: impl FnOnce(&mut Request)) -> Failure {
@@ -223,6 +260,7 @@ mod tests {
             r"C:\kk\a.exe",
             r"C:\k\windows-storage\journal.json",
             r"C:\k\windows-storage-agent.exe",
+            r"C:\k\windows-storage-agent.previous.exe",
             r"c:\K\Windows-Storage-Agent.EXE",
         ] {
             let failure = refusal(|request| request.files[0].path = path.into());
@@ -252,23 +290,60 @@ mod tests {
         }
     }
 
-    #[test]
-    fn refuses_what_it_does_not_do() {
-        let script = PreScript {
+    fn script(path: &str) -> PreScript {
+        PreScript {
             variable_name: "X".into(),
-            path: "x.ps1".into(),
+            path: path.into(),
             node_args: vec![],
             arguments: vec![],
-        };
-        let failure = refusal(|request| request.services[0].powershell_pre_scripts.push(script));
-        assert_eq!(failure.category, FailureCategory::Unsupported);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_resolved() {
         let variable = NodeVariable {
             name: "IP".into(),
             node_object_json_path: "{.x}".into(),
         };
+        let mut unresolved = script(r"C:\x.ps1");
+        unresolved.node_args.push(variable.clone());
+        let failure =
+            refusal(|request| request.services[0].powershell_pre_scripts.push(unresolved));
+        assert_eq!(failure.category, FailureCategory::Unsupported);
         let failure =
             refusal(|request| request.services[0].node_variables_in_command.push(variable));
         assert_eq!(failure.category, FailureCategory::Unsupported);
+    }
+
+    #[test]
+    fn scripts_are_files_of_the_node() {
+        let with = |script: PreScript| {
+            let mut request = request();
+            request.services[0].powershell_pre_scripts.push(script);
+            validate(&request)
+        };
+        assert_eq!(with(script(r"C:\Temp\a b.PS1")), Ok(()));
+        for path in ["x.ps1", r"C:\x.exe", r"\\host\x.ps1", r"C:\a\..\x.ps1\"] {
+            assert!(with(script(path)).is_err(), "{path}");
+        }
+        let mut torn = script(r"C:\x.ps1");
+        torn.arguments.push("a\nb".into());
+        assert!(with(torn).is_err());
+    }
+
+    #[test]
+    fn environment_variables() {
+        for (name, value, fine) in [
+            ("A", "x=y z", true),
+            ("", "x", false),
+            ("A=B", "x", false),
+            ("A", "x\0y", false),
+            ("A\n", "x", false),
+        ] {
+            let mut request = request();
+            request.environment.insert(name.into(), value.into());
+            assert_eq!(validate(&request).is_ok(), fine, "{name:?}");
+        }
     }
 
     #[test]

@@ -62,13 +62,26 @@ pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
     }))
 }
 
-/// Asks the service for a sign of life until the deadline.
-pub fn ping(deadline: Instant) -> Result<(), Failure> {
+/// Asks the service for a sign of life until the deadline; the answer is the SHA-256 of the program that it runs, where
+/// it says so.
+pub fn ping(deadline: Instant) -> Result<Option<String>, Failure> {
     let pipe = reach(deadline)?;
     send(&pipe, &Call::Ping)?;
-    pipes::read_line(&pipe, deadline)
-        .map(drop)
-        .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))
+    let line = pipes::read_line(&pipe, deadline)
+        .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))?;
+    match serde_json::from_str(&line) {
+        Ok(Reply::Pong { sha256, .. }) => Ok(sha256),
+        _ => Ok(None),
+    }
+}
+
+/// Asks the service to end after the request in hand; false where it does not understand that.
+pub fn retire(deadline: Instant) -> Result<bool, Failure> {
+    let pipe = reach(deadline)?;
+    send(&pipe, &Call::Retire)?;
+    let line = pipes::read_line(&pipe, deadline)
+        .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))?;
+    Ok(matches!(serde_json::from_str(&line), Ok(Reply::Retiring)))
 }
 
 /// Connects to the service's pipe; a service that is installed but stopped is started.
@@ -130,7 +143,7 @@ fn understand(line: &str) -> Result<Answer, Failure> {
     match serde_json::from_str(line) {
         Ok(Reply::Result { result }) => Ok(Answer::ApplyResult(*result)),
         Ok(Reply::Refused { failure }) => Err(failure),
-        Ok(Reply::Pong { .. }) => Err(unavailable(
+        Ok(Reply::Pong { .. } | Reply::Retiring) => Err(unavailable(
             "the agent's service answered something else".to_owned(),
         )),
         Err(error) => Err(unavailable(format!(

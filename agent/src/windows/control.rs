@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use windows_storage_agent::command::{program, same_path};
 use windows_storage_agent::errors::{failure, service_failed_to};
+use windows_storage_agent::journal::ServiceSettings;
 use windows_storage_agent::keep::LINGER;
 use windows_storage_agent::order::key;
 use windows_storage_agent::protocol::{Failure, FailureCategory, ServiceState};
 
 use super::process::Process;
-use super::scm::{OpenService, Scm};
+use super::scm::{OpenService, Scm, is_marked};
 use super::{log, pipes};
 
 const POLL: Duration = Duration::from_millis(20);
@@ -129,7 +130,6 @@ pub fn stop(
             return Ok(None);
         }
     }
-    service.set_recovery(false).map_err(failed)?;
     let mut asked = false;
     let (mut lingers_until, mut noticed_by) = (None, None);
     loop {
@@ -198,6 +198,49 @@ fn terminate(
         sleep(POLL);
     }
     Ok(Some(gone))
+}
+
+/// Makes a service or changes it. One that is about to be deleted can neither be changed nor made; that is waited for.
+pub fn configure(
+    scm: &Scm,
+    name: &str,
+    settings: &ServiceSettings,
+    deadline: Instant,
+) -> Result<(), Failure> {
+    loop {
+        match scm.configure(name, settings) {
+            Err(error) if is_marked(&error) && Instant::now() < deadline => sleep(POLL),
+            result => {
+                return result.map(drop).map_err(|error| {
+                    service_failed_to(
+                        &format!("configuring service {name}"),
+                        &error,
+                        FailureCategory::ServiceStart,
+                    )
+                });
+            }
+        }
+    }
+}
+
+/// Deletes a service, if it is there.
+pub fn delete(scm: &Scm, name: &str) -> Result<(), Failure> {
+    scm.open_to_change(name)
+        .and_then(|service| service.map_or(Ok(()), |service| service.delete()))
+        .map_err(|error| {
+            service_failed_to(
+                &format!("deleting service {name}"),
+                &error,
+                FailureCategory::ServiceStop,
+            )
+        })
+}
+
+/// Whether the Service Control Manager calls a service running.
+pub fn is_running(scm: &Scm, name: &str) -> bool {
+    scm.open(name)
+        .and_then(|service| service.map(|service| service.status()).transpose())
+        .is_ok_and(|status| status.is_some_and(|status| status.state == ServiceState::Running))
 }
 
 /// Starts a service and waits until the Service Control Manager calls it running.
@@ -296,7 +339,7 @@ pub fn await_pipes_free(
                 "the pipes of service {name} are served by {who}, so it cannot start; {}",
                 names(&held, "held")
             );
-            return Err(failure(FailureCategory::ServiceStart, message));
+            return Err(failure(FailureCategory::Foreign, message));
         }
         sleep(POLL);
     }

@@ -3,35 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use windows_storage_agent::command::program;
-use windows_storage_agent::document::Service;
 use windows_storage_agent::errors::{failed_to, failure};
-use windows_storage_agent::journal::{Journal, Recovery};
-use windows_storage_agent::keep::{Action, Keeper, Look};
-use windows_storage_agent::order::{key, start_order};
-use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE, STATE_FILE};
-use windows_storage_agent::plan::settings;
-use windows_storage_agent::protocol::{
-    ApplyResult, Failure, FailureCategory, LastResult, NodeState, Outcome, Request, ServiceState,
-};
+use windows_storage_agent::journal::End;
+use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, STATE_FILE};
+use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::state::Memory;
-use windows_storage_agent::timestamp::rfc3339;
 use windows_storage_agent::validate::validate_request_path;
 
-use super::control::{Held, Processes};
+use super::control::Processes;
 use super::observe::{Kept, node_state};
 use super::process::Event;
 use super::scm::Scm;
-use super::transaction::{Ending, Worker, pipes_of, seconds};
-use super::{files, log, pipes, store};
+use super::transaction::Worker;
+use super::watch::Watched;
+use super::{files, log, store};
 
 /// How often services are looked at while all is well; the end of a process is noticed at once.
 const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// What was left in the incoming folder is removed after this.
 const LITTER: Duration = Duration::from_secs(86_400);
+/// The pause before what could not be written, on a full disk, is written again.
+const UNSAVED: Duration = Duration::from_secs(10);
 
 /// Something to do.
 pub enum Job {
@@ -41,10 +36,13 @@ pub enum Job {
     Stop,
 }
 
-/// Does jobs until it is told to stop.
-pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>) -> Result<(), Failure> {
-    let mut engine = Engine::open()?;
-    engine.recover();
+/// Does jobs until it is told to stop; `this` is the SHA-256 of the running program.
+pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>, this: Option<String>) -> Result<(), Failure> {
+    let mut engine = Engine::open(this)?;
+    if let Err(failure) = engine.worker.recover() {
+        log::line(format!("recovery: {}", failure.message));
+    }
+    engine.run_scripts_again();
     sweep();
     loop {
         match jobs.try_recv() {
@@ -56,6 +54,7 @@ pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>) -> Result<(), Failure> {
             Ok(Job::Stop) | Err(TryRecvError::Disconnected) => return Ok(()),
             Err(TryRecvError::Empty) => {}
         }
+        engine.catch_up();
         let pause = if engine.look_after_services() {
             CALM
         } else {
@@ -65,77 +64,80 @@ pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>) -> Result<(), Failure> {
     }
 }
 
-struct Engine {
-    worker: Worker,
-    watched: BTreeMap<String, Watched>,
-}
-
-#[derive(Default)]
-struct Watched {
-    keeper: Keeper,
-    process: Option<u32>,
-    last_error: Option<String>,
+/// What the thread has.
+pub struct Engine {
+    pub(super) worker: Worker,
+    pub(super) watched: BTreeMap<String, Watched>,
+    save_again: Instant,
 }
 
 impl Engine {
-    fn open() -> Result<Self, Failure> {
+    fn open(this: Option<String>) -> Result<Self, Failure> {
         let scm = Scm::change()
             .map_err(|error| failed_to("reaching the Service Control Manager", &error))?;
-        let mut memory: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
-        if !memory.restarts.is_empty() {
-            memory.restarts.clear();
-            store::save(STATE_FILE, &memory)?;
-        }
+        let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
+        let memory = Memory {
+            // Both are about the time since this start.
+            restarts: BTreeMap::new(),
+            failing: BTreeMap::new(),
+            running_agent_sha256: this,
+            ..before.clone()
+        };
+        let changed = memory != before;
         let kept = Kept {
             request: store::load_or_set_aside(DESIRED_FILE),
             memory,
+            unsaved: false,
         };
-        Ok(Self {
+        let mut engine = Self {
             worker: Worker {
                 scm,
                 processes: Processes::default(),
                 kept,
+                again: None,
             },
             watched: BTreeMap::new(),
-        })
+            save_again: Instant::now(),
+        };
+        if changed {
+            engine.worker.save_memory();
+        }
+        Ok(engine)
     }
 
-    fn recover(&mut self) {
-        let Some(journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
+    /// Does again what did not work before.
+    fn catch_up(&mut self) {
+        let now = Instant::now();
+        if self
+            .worker
+            .again
+            .as_ref()
+            .is_some_and(|again| now >= again.due)
+        {
+            if let Err(failure) = self.worker.recover() {
+                log::line(format!("recovery: {}", failure.message));
+            }
+            self.watched.clear();
+        }
+        if self.worker.kept.unsaved && now >= self.save_again {
+            self.save_again = now + UNSAVED;
+            self.worker.save_memory();
+        }
+    }
+
+    /// What scripts say may differ after a boot, such as the node's address.
+    fn run_scripts_again(&mut self) {
+        let Some(request) = self.worker.kept.request.clone() else {
             return;
         };
-        let cut_off = |what: &str| {
-            failure(
-                FailureCategory::Internal,
-                format!("the agent ended in the middle of the request; {what}"),
-            )
-        };
-        let ending = match self.worker.recover(&journal) {
-            Ok(Recovery::Commit) => Ending {
-                outcome: Outcome::Applied,
-                failure: None,
-                interruption: None,
-            },
-            Ok(Recovery::Undo) => Ending::bad(
-                Outcome::RolledBack,
-                cut_off("what was there before is back"),
-            ),
-            Ok(Recovery::Leave) => Ending::bad(
-                Outcome::Failed,
-                cut_off("nothing had worked before, so it was left as it is"),
-            ),
-            Err(error) => {
-                log::line(format!(
-                    "recovery of {}: {}",
-                    journal.request.id, error.message
-                ));
-                Ending::bad(
-                    Outcome::Failed,
-                    cut_off(&format!("going back failed: {}", error.message)),
-                )
-            }
-        };
-        self.remember(&journal.request.id, &ending);
+        let scripts = request
+            .services
+            .iter()
+            .any(|service| !service.powershell_pre_scripts.is_empty());
+        if scripts && self.worker.again.is_none() {
+            log::line(format!("request {}: its scripts are run again", request.id));
+            self.worker.carry_out(&request);
+        }
     }
 
     fn apply(&mut self, path: &str) -> Result<ApplyResult, Failure> {
@@ -146,8 +148,11 @@ impl Engine {
             request.files.len(),
             request.services.len()
         ));
-        let ending = self.worker.carry_out(&request);
-        self.remember(&request.id, &ending);
+        let End {
+            outcome,
+            failure,
+            interruption_milliseconds,
+        } = self.worker.carry_out(&request);
         self.watched.clear();
         sweep();
         let state = node_state(&self.worker.kept, &[], &[]).unwrap_or_else(|failure| {
@@ -157,212 +162,14 @@ impl Engine {
                 ..NodeState::default()
             }
         });
-        let interruption_milliseconds = milliseconds(&ending);
         Ok(ApplyResult {
             id: request.id,
-            outcome: ending.outcome,
-            failure: ending.failure,
+            outcome,
+            failure,
             interruption_milliseconds,
             state,
         })
     }
-
-    fn remember(&mut self, id: &str, ending: &Ending) {
-        let Ending {
-            outcome,
-            failure,
-            interruption: _,
-        } = ending;
-        let why = failure
-            .as_ref()
-            .map(|failure| format!(": {:?}: {}", failure.category, failure.message))
-            .unwrap_or_default();
-        log::line(format!("request {id}: {outcome:?}{why}"));
-        let result = LastResult {
-            id: id.to_owned(),
-            outcome: *outcome,
-            failure: failure.clone(),
-            interruption_milliseconds: milliseconds(ending),
-            finished: rfc3339(SystemTime::now()),
-        };
-        // The same again is not worth a write: an operator may ask every minute.
-        let last = self.worker.kept.memory.last_result.as_ref();
-        if *outcome == Outcome::Unchanged
-            && last.is_some_and(|last| {
-                last.id == id && matches!(last.outcome, Outcome::Unchanged | Outcome::Applied)
-            })
-        {
-            return;
-        }
-        self.worker.kept.memory.last_result = Some(result);
-        self.save_memory();
-    }
-
-    fn save_memory(&self) {
-        if let Err(failure) = store::save(STATE_FILE, &self.worker.kept.memory) {
-            log::line(failure.message);
-        }
-    }
-
-    /// Whether all kept services run.
-    fn look_after_services(&mut self) -> bool {
-        let Some(request) = self.worker.kept.request.clone() else {
-            return true;
-        };
-        let order = start_order(&request.services).unwrap_or_default();
-        let mut well = true;
-        for service in order {
-            let look = self.look_at(&request, service);
-            well &= look == Look::Up;
-            let watched = self.watched.entry(key(&service.name)).or_default();
-            let action =
-                watched
-                    .keeper
-                    .look(look, Instant::now(), seconds(request.stop_timeout_seconds));
-            if let Err(error) = self.act(service, action) {
-                self.complain(&service.name, format!("{action:?}: {error}"));
-            }
-        }
-        well
-    }
-
-    /// Logs what is wrong with a service, once.
-    fn complain(&mut self, name: &str, error: String) {
-        let watched = self.watched.entry(key(name)).or_default();
-        if watched.last_error.as_ref() != Some(&error) {
-            log::line(format!("service {name}: {error}"));
-            watched.last_error = Some(error);
-        }
-    }
-
-    fn look_at(&mut self, request: &Request, service: &Service) -> Look {
-        let status = match self
-            .worker
-            .scm
-            .open(&service.name)
-            .and_then(|service| service.map(|service| service.status()).transpose())
-        {
-            Ok(Some(status)) => status,
-            Ok(None) => return Look::Missing,
-            Err(error) => {
-                log::line(format!("looking at service {}: {error}", service.name));
-                return Look::Starting;
-            }
-        };
-        let processes = &mut self.worker.processes;
-        let gone = processes.hold(&service.name, status.process_id) == Held::Gone;
-        let mut alive = self.worker.processes.is_alive(&service.name);
-        let pipes = pipes_of(request, &service.name);
-        if status.state == ServiceState::Stopped
-            && !alive
-            && pipes.iter().any(|pipe| pipes::is_open(pipe))
-        {
-            let foreign = self.worker.processes.hold_server(
-                &service.name,
-                program(&service.path).unwrap_or_default(),
-                &pipes,
-            );
-            alive = self.worker.processes.is_alive(&service.name);
-            if !alive {
-                self.complain(
-                    &service.name,
-                    format!(
-                        "its pipes are served by {}, so it cannot start",
-                        foreign.as_deref().unwrap_or("an unknown process")
-                    ),
-                );
-                return Look::Held;
-            }
-        }
-        match status.state {
-            ServiceState::Running if gone => Look::Dead,
-            ServiceState::Running | ServiceState::Paused => {
-                self.note_process(service, status.process_id);
-                Look::Up
-            }
-            ServiceState::StartPending => Look::Starting,
-            ServiceState::StopPending => Look::Stopping,
-            _ if alive => Look::Lingering,
-            _ => Look::Down,
-        }
-    }
-
-    /// Counts restarts by somebody else, such as Windows after a crash.
-    fn note_process(&mut self, service: &Service, process: Option<u32>) {
-        let watched = self.watched.entry(key(&service.name)).or_default();
-        watched.last_error = None;
-        let before = std::mem::replace(&mut watched.process, process);
-        if before.is_some() && before != process {
-            self.count_restart(&service.name);
-            log::line(format!(
-                "service {} was started again by Windows or somebody else",
-                service.name
-            ));
-        }
-    }
-
-    fn count_restart(&mut self, name: &str) {
-        *self
-            .worker
-            .kept
-            .memory
-            .restarts
-            .entry(name.to_owned())
-            .or_default() += 1;
-        self.save_memory();
-    }
-
-    fn act(&mut self, service: &Service, action: Action) -> Result<(), String> {
-        let name = &service.name;
-        match action {
-            Action::Nothing => return Ok(()),
-            Action::EndProcess => {
-                if let Some(process) = self.worker.processes.get(name) {
-                    log::line(format!(
-                        "service {name} is stopped but its process {} does not end; it is terminated",
-                        process.id()
-                    ));
-                    return process.terminate().map_err(|error| error.to_string());
-                }
-                return Ok(());
-            }
-            Action::Create => {
-                log::line(format!("service {name} is missing; it is made again"));
-                let made = self
-                    .worker
-                    .scm
-                    .configure(name, &settings(service))
-                    .and_then(|made| made.set_recovery(true));
-                made.map_err(|error| error.to_string())?;
-            }
-            Action::Start => {}
-        }
-        log::line(format!("service {name} does not run; it is started"));
-        self.watched.entry(key(name)).or_default().process = None;
-        self.count_restart(name);
-        let opened = self
-            .worker
-            .scm
-            .open_to_change(name)
-            .map_err(|error| error.to_string())?
-            .ok_or("it is not there")?;
-        let started = opened.start();
-        if started.is_err() {
-            // Somebody may have disabled it or changed its command.
-            self.worker
-                .scm
-                .configure(name, &settings(service))
-                .map_err(|error| error.to_string())?;
-            return opened.start().map_err(|error| error.to_string());
-        }
-        Ok(())
-    }
-}
-
-fn milliseconds(ending: &Ending) -> Option<u64> {
-    ending
-        .interruption
-        .and_then(|interruption| u64::try_from(interruption.as_millis()).ok())
 }
 
 fn read_request(path: &str) -> Result<Request, Failure> {

@@ -49,8 +49,9 @@ fn digest(mut file: File) -> io::Result<String> {
     }
 }
 
-/// Renames over whatever is there; the change is on disk when this returns.
+/// Renames over whatever is there, also where somebody has made that read-only; the change is on disk when this returns.
 pub fn rename(from: &str, to: &str) -> io::Result<()> {
+    make_writable(to)?;
     retry(|| {
         // SAFETY: both names are terminated by nul.
         let done = unsafe {
@@ -78,13 +79,13 @@ pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
     rename(&beside, path)
 }
 
-/// Copies a program to its place, protected from the start.
-pub fn copy_program(from: &str, to: &str) -> io::Result<()> {
+/// Copies a program beside its place, whole and protected from the start; the result is where it is until it is renamed.
+pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     let beside = format!("{to}.new");
     retry(|| fs::copy(from, &beside))?;
     flush(&beside)?;
     acl::protect(&beside, acl::PROGRAM)?;
-    rename(&beside, to)
+    Ok(beside)
 }
 
 /// Puts a file's content on disk.
@@ -92,8 +93,25 @@ pub fn flush(path: &str) -> io::Result<()> {
     retry(|| OpenOptions::new().write(true).open(path))?.sync_all()
 }
 
+#[allow(
+    clippy::permissions_set_readonly_false,
+    reason = "on Windows it takes an attribute away and gives no rights"
+)]
+fn make_writable(path: &str) -> io::Result<()> {
+    let Ok(there) = fs::metadata(path) else {
+        return Ok(());
+    };
+    let mut permissions = there.permissions();
+    if permissions.readonly() {
+        permissions.set_readonly(false);
+        fs::set_permissions(path, permissions)?;
+    }
+    Ok(())
+}
+
 /// Removes a file, if it is there.
 pub fn remove(path: &str) -> io::Result<()> {
+    make_writable(path)?;
     match retry(|| fs::remove_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

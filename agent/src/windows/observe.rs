@@ -1,6 +1,6 @@
 //! What is on the node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use windows_storage_agent::errors::{failed_to, service_failed_to};
@@ -14,10 +14,12 @@ use windows_storage_agent::protocol::{
     Failure, FailureCategory, FileStatus, NodeState, PipeStatus, Request, ServiceState,
     ServiceStatus,
 };
+use windows_storage_agent::scripts::resolved;
+use windows_storage_agent::seen::{SeenProcess, foreign};
 use windows_storage_agent::state::Memory;
 
 use super::scm::Scm;
-use super::{files, pipes, store};
+use super::{files, machine, pipes, store};
 
 /// What the agent has on disk.
 #[derive(Clone, Debug, Default)]
@@ -26,15 +28,48 @@ pub struct Kept {
     pub request: Option<Request>,
     /// What else it remembers.
     pub memory: Memory,
+    /// Whether something of the memory is not on disk yet.
+    pub unsaved: bool,
+}
+
+impl Kept {
+    /// The request as it was carried out: with what scripts said filled in.
+    pub fn carried_out(&self) -> Option<Request> {
+        self.request
+            .as_ref()
+            .map(|request| resolved(request, &self.memory.commands))
+    }
+
+    /// Services that only the agent changes.
+    fn ours(&self) -> Vec<String> {
+        let kept = self.request.iter().flat_map(|request| &request.services);
+        kept.map(|service| &service.name)
+            .chain(&self.memory.ours)
+            .cloned()
+            .collect()
+    }
 }
 
 /// What `status` prints: read from disk and from Windows, without the service.
+///
+/// The journal is read first: the end of a request is noted before its journal goes, so that whoever finds no journal
+/// also finds the end.
 pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeState, Failure> {
+    let unfinished = unfinished()?;
     let kept = Kept {
         request: store::load(DESIRED_FILE)?,
         memory: store::load(STATE_FILE)?.unwrap_or_default(),
+        unsaved: false,
     };
-    node_state(&kept, extra_files, extra_pipes)
+    let state = node_state(&kept, extra_files, extra_pipes)?;
+    Ok(NodeState {
+        unfinished_request_id: unfinished,
+        ..state
+    })
+}
+
+fn unfinished() -> Result<Option<String>, Failure> {
+    Ok(store::load::<Journal>(JOURNAL_FILE)?.map(|journal| journal.request.id))
 }
 
 /// What the node looks like now.
@@ -76,10 +111,13 @@ pub fn node_state(
         agent_sha256: hash(AGENT_EXE)?,
         agent_service: service_status(&scm, AGENT_SERVICE, &kept.memory)?.state,
         request_id: request.map(|request| request.id.clone()),
-        unfinished_request_id: store::load::<Journal>(JOURNAL_FILE)?
-            .map(|journal| journal.request.id),
-        running_agent_sha256: None,
-        foreign: Vec::new(),
+        unfinished_request_id: unfinished()?,
+        running_agent_sha256: kept.memory.running_agent_sha256.clone(),
+        foreign: foreign(
+            &machine::services(&scm).map_err(|error| failed_to("listing services", &error))?,
+            &machine::processes(&[]).map_err(|error| failed_to("listing processes", &error))?,
+            &kept.ours(),
+        ),
         services,
         files,
         pipes: names
@@ -134,9 +172,11 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
         let looked = scm.open(name).and_then(|service| {
             service
                 .map(|service| {
+                    let status = service.status()?;
                     Ok::<_, io::Error>(ObservedService {
                         settings: service.settings()?,
-                        state: service.status()?.state,
+                        state: status.state,
+                        process_id: status.process_id,
                     })
                 })
                 .transpose()
@@ -158,7 +198,28 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
         .filter(|pipe| pipes::is_open(pipe))
         .cloned()
         .collect();
+    observed.pipe_servers =
+        servers(&observed.open_pipes).map_err(|error| failed_to("listing processes", &error))?;
+    observed.machine =
+        machine::services(scm).map_err(|error| failed_to("listing services", &error))?;
     Ok(observed)
+}
+
+/// Who serves each of the pipes, as far as Windows tells.
+fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>> {
+    let ids: BTreeMap<&String, u32> = open
+        .iter()
+        .filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)))
+        .collect();
+    let wanted: Vec<u32> = ids.values().copied().collect();
+    let processes = machine::processes(&wanted)?;
+    Ok(ids
+        .into_iter()
+        .filter_map(|(pipe, id)| {
+            let process = processes.iter().find(|process| process.id == id)?;
+            Some((pipe.clone(), process.clone()))
+        })
+        .collect())
 }
 
 fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatus, Failure> {
@@ -175,7 +236,7 @@ fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatu
         process_id: None,
         command: None,
         restarts: memory.restarts.get(name).copied().unwrap_or(0),
-        failing: None,
+        failing: memory.failing.get(&key(name)).cloned(),
     };
     if let Some(service) = scm.open(name).map_err(failed)? {
         let now = service.status().map_err(failed)?;

@@ -49,22 +49,7 @@ impl Process {
 
     /// The path of its program.
     pub fn program(&self) -> io::Result<String> {
-        let mut buffer = vec![0; 1024];
-        let mut length = 1024;
-        // SAFETY: the handle lives as long as `self`; the buffer has the length that is given.
-        if unsafe {
-            QueryFullProcessImageNameW(
-                self.raw(),
-                PROCESS_NAME_WIN32,
-                buffer.as_mut_ptr(),
-                &raw mut length,
-            )
-        } == 0
-        {
-            return Err(io::Error::last_os_error());
-        }
-        buffer.truncate(usize::try_from(length).unwrap_or(0));
-        Ok(String::from_utf16_lossy(&buffer))
+        program_by_handle(&self.handle)
     }
 
     /// Waits for its end; whether it ended in time.
@@ -92,6 +77,37 @@ impl Process {
     pub fn raw(&self) -> HANDLE {
         self.handle.as_raw_handle()
     }
+}
+
+/// The path of a process's program, if Windows tells.
+pub fn program_of(id: u32) -> Option<String> {
+    // SAFETY: the call takes no pointers.
+    let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, id) };
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: the handle is valid and owned by nobody else.
+    let handle = unsafe { OwnedHandle::from_raw_handle(handle) };
+    program_by_handle(&handle).ok()
+}
+
+fn program_by_handle(process: &OwnedHandle) -> io::Result<String> {
+    let mut buffer = vec![0; 1024];
+    let mut length = 1024;
+    // SAFETY: the handle lives as long as `process`; the buffer has the length that is given.
+    if unsafe {
+        QueryFullProcessImageNameW(
+            process.as_raw_handle(),
+            PROCESS_NAME_WIN32,
+            buffer.as_mut_ptr(),
+            &raw mut length,
+        )
+    } == 0
+    {
+        return Err(io::Error::last_os_error());
+    }
+    buffer.truncate(usize::try_from(length).unwrap_or(0));
+    Ok(String::from_utf16_lossy(&buffer))
 }
 
 /// A signal from one thread to another that waits for processes as well.

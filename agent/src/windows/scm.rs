@@ -26,6 +26,7 @@ use windows_sys::Win32::System::Services::{
 };
 
 use super::acl::wide;
+use super::registry;
 
 /// More than Windows lets a description have.
 const DESCRIPTION_SPACE: usize = 8192;
@@ -78,13 +79,24 @@ impl Scm {
 
     fn open_with(&self, name: &str, access: ServiceAccess) -> io::Result<Option<OpenService>> {
         match self.0.open_service(name, access).map_err(plain) {
-            Ok(service) => Ok(Some(OpenService(service))),
-            Err(error)
-                if is(&error, ERROR_SERVICE_DOES_NOT_EXIST)
-                    || is(&error, ERROR_SERVICE_MARKED_FOR_DELETE) =>
-            {
-                Ok(None)
-            }
+            Ok(service) => Ok(Some(OpenService {
+                service,
+                name: name.to_owned(),
+            })),
+            Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) || is_marked(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a service was deleted but is still there, because it runs or somebody has it open.
+    pub fn is_marked_for_deletion(&self, name: &str) -> io::Result<bool> {
+        match self.0.open_service(name, all_access()).map_err(plain) {
+            Ok(service) => match change(&service, SERVICE_NO_CHANGE, null(), null()) {
+                Err(error) if is_marked(&error) => Ok(true),
+                result => result.map(|()| false),
+            },
+            Err(error) if is_marked(&error) => Ok(true),
+            Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -97,9 +109,10 @@ impl Scm {
         };
         service.set_command(settings)?;
         service
-            .0
+            .service
             .set_description(&settings.description)
             .map_err(plain)?;
+        registry::set(name, &settings.environment)?;
         Ok(service)
     }
 
@@ -121,13 +134,19 @@ impl Scm {
         };
         self.0
             .create_service(&info, all_access())
-            .map(OpenService)
+            .map(|service| OpenService {
+                service,
+                name: name.to_owned(),
+            })
             .map_err(plain)
     }
 }
 
 /// A service.
-pub struct OpenService(Service);
+pub struct OpenService {
+    service: Service,
+    name: String,
+}
 
 impl OpenService {
     /// Its state and process.
@@ -138,7 +157,7 @@ impl OpenService {
         // SAFETY: the handle lives as long as `self`; the buffer has the size that is given.
         let done = unsafe {
             QueryServiceStatusEx(
-                self.0.raw_handle(),
+                self.service.raw_handle(),
                 SC_STATUS_PROCESS_INFO,
                 (&raw mut raw).cast::<u8>(),
                 size,
@@ -169,21 +188,27 @@ impl OpenService {
 
     /// Its configuration.
     pub fn settings(&self) -> io::Result<ServiceSettings> {
-        let config = self.0.query_config().map_err(plain)?;
+        let config = self.service.query_config().map_err(plain)?;
+        let mut dependencies: Vec<String> = config
+            .dependencies
+            .iter()
+            .map(|dependency| {
+                dependency
+                    .to_system_identifier()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
+        if dependencies.is_empty() {
+            // Wine keeps them, but does not tell them.
+            dependencies = registry::dependencies(&self.name)?;
+        }
         Ok(ServiceSettings {
             command: config.executable_path.to_string_lossy().into_owned(),
             description: self.description()?,
-            dependencies: config
-                .dependencies
-                .iter()
-                .map(|dependency| {
-                    dependency
-                        .to_system_identifier()
-                        .to_string_lossy()
-                        .into_owned()
-                })
-                .collect(),
+            dependencies,
             start_type: config.start_type.to_raw(),
+            environment: registry::get(&self.name)?,
         })
     }
 
@@ -195,7 +220,7 @@ impl OpenService {
         // SAFETY: the handle lives as long as `self`; the buffer has the size that is given.
         let done = unsafe {
             QueryServiceConfig2W(
-                self.0.raw_handle(),
+                self.service.raw_handle(),
                 SERVICE_CONFIG_DESCRIPTION,
                 buffer.as_mut_ptr().cast::<u8>(),
                 size,
@@ -229,27 +254,12 @@ impl OpenService {
             .flat_map(|name| wide(name))
             .collect();
         dependencies.extend([0, 0]);
-        // SAFETY: the handle lives as long as `self`; the texts end with nul; null leaves a setting as it is.
-        let done = unsafe {
-            ChangeServiceConfigW(
-                self.0.raw_handle(),
-                SERVICE_NO_CHANGE,
-                settings.start_type,
-                SERVICE_NO_CHANGE,
-                command.as_ptr(),
-                null(),
-                null_mut(),
-                dependencies.as_ptr(),
-                null(),
-                null(),
-                null(),
-            )
-        };
-        if done == 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
+        change(
+            &self.service,
+            settings.start_type,
+            command.as_ptr(),
+            dependencies.as_ptr(),
+        )
     }
 
     /// Whether Windows itself starts the service again after a crash.
@@ -270,15 +280,17 @@ impl OpenService {
                 Vec::new()
             }),
         };
-        self.0.update_failure_actions(actions).map_err(plain)?;
+        self.service
+            .update_failure_actions(actions)
+            .map_err(plain)?;
         // A service that ends itself with an error counts as crashed too; Wine does not know this setting.
-        let _ = self.0.set_failure_actions_on_non_crash_failures(on);
+        let _ = self.service.set_failure_actions_on_non_crash_failures(on);
         Ok(())
     }
 
     /// Starts it; one that runs already is fine.
     pub fn start(&self) -> io::Result<()> {
-        match self.0.start::<&str>(&[]).map_err(plain) {
+        match self.service.start::<&str>(&[]).map_err(plain) {
             Err(error) if !is(&error, ERROR_SERVICE_ALREADY_RUNNING) => Err(error),
             _ => Ok(()),
         }
@@ -286,7 +298,7 @@ impl OpenService {
 
     /// Asks it to stop; false where it cannot be asked now and one should try again.
     pub fn ask_to_stop(&self) -> io::Result<bool> {
-        match self.0.stop().map_err(plain) {
+        match self.service.stop().map_err(plain) {
             Ok(_) => Ok(true),
             Err(error) if is(&error, ERROR_SERVICE_NOT_ACTIVE) => Ok(true),
             Err(error) if is(&error, ERROR_SERVICE_CANNOT_ACCEPT_CTRL) => Ok(false),
@@ -296,11 +308,46 @@ impl OpenService {
 
     /// Deletes it.
     pub fn delete(&self) -> io::Result<()> {
-        match self.0.delete().map_err(plain) {
-            Err(error) if !is(&error, ERROR_SERVICE_MARKED_FOR_DELETE) => Err(error),
+        match self.service.delete().map_err(plain) {
+            Err(error) if !is_marked(&error) => Err(error),
             _ => Ok(()),
         }
     }
+}
+
+/// Changes what is not null; the texts must end as Windows expects.
+fn change(
+    service: &Service,
+    start_type: u32,
+    command: *const u16,
+    dependencies: *const u16,
+) -> io::Result<()> {
+    // SAFETY: the handle lives as long as `service`; null leaves a setting as it is, and the other texts are terminated.
+    let done = unsafe {
+        ChangeServiceConfigW(
+            service.raw_handle(),
+            SERVICE_NO_CHANGE,
+            start_type,
+            SERVICE_NO_CHANGE,
+            command,
+            null(),
+            null_mut(),
+            dependencies,
+            null(),
+            null(),
+            null(),
+        )
+    };
+    if done == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether an error says that a service was deleted but is still there.
+pub fn is_marked(error: &io::Error) -> bool {
+    is(error, ERROR_SERVICE_MARKED_FOR_DELETE)
 }
 
 fn all_access() -> ServiceAccess {

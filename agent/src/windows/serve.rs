@@ -16,8 +16,21 @@ use super::engine::Job;
 use super::log;
 use super::pipes::{self, Listener};
 use super::process::Event;
+use super::service::News;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What callers can reach of the service.
+pub struct Service {
+    /// SHA-256 of the running program.
+    pub sha256: Option<String>,
+    /// Where work is handed in.
+    pub jobs: Sender<Job>,
+    /// Wakes the thread that does it.
+    pub wake: Arc<Event>,
+    /// What ends the service.
+    pub news: Sender<News>,
+}
 
 /// Opens the agent's pipe; its predecessor may need a moment to go.
 pub fn open() -> io::Result<Listener> {
@@ -31,12 +44,12 @@ pub fn open() -> io::Result<Listener> {
 }
 
 /// Takes callers for ever, each in a thread of its own.
-pub fn run(mut listener: Listener, jobs: &Sender<Job>, wake: &Arc<Event>) {
+pub fn run(mut listener: Listener, service: &Arc<Service>) {
     loop {
         match listener.accept() {
             Ok(caller) => {
-                let (jobs, wake) = (jobs.clone(), Arc::clone(wake));
-                let started = thread::Builder::new().spawn(move || answer(&caller, &jobs, &wake));
+                let service = Arc::clone(service);
+                let started = thread::Builder::new().spawn(move || answer(&caller, &service));
                 if let Err(error) = started {
                     log::line(format!("a caller could not be answered: {error}"));
                 }
@@ -49,11 +62,11 @@ pub fn run(mut listener: Listener, jobs: &Sender<Job>, wake: &Arc<Event>) {
     }
 }
 
-fn answer(caller: &File, jobs: &Sender<Job>, wake: &Event) {
+fn answer(caller: &File, service: &Service) {
     let Ok(line) = pipes::read_line(caller, Instant::now() + PATIENCE) else {
         return;
     };
-    let reply = reply(&line, jobs, wake);
+    let reply = reply(&line, service);
     let sent = serde_json::to_string(&reply)
         .map_err(io::Error::from)
         .and_then(|line| pipes::write_line(caller, &line));
@@ -63,15 +76,20 @@ fn answer(caller: &File, jobs: &Sender<Job>, wake: &Event) {
     }
 }
 
-fn reply(line: &str, jobs: &Sender<Job>, wake: &Event) -> Reply {
+fn reply(line: &str, service: &Service) -> Reply {
     match serde_json::from_str(line) {
         Ok(Call::Ping) => Reply::Pong {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            sha256: service.sha256.clone(),
         },
+        Ok(Call::Retire) => {
+            let _ = service.news.send(News::Retire);
+            Reply::Retiring
+        }
         Ok(Call::Apply { request }) => {
             let (sender, result) = channel();
-            let handed = jobs.send(Job::Apply(request, sender));
-            wake.set();
+            let handed = service.jobs.send(Job::Apply(request, sender));
+            service.wake.set();
             match handed.ok().and_then(|()| result.recv().ok()) {
                 Some(Ok(result)) => Reply::Result {
                     result: Box::new(result),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use windows_service::{define_windows_service, service_dispatcher};
 use windows_storage_agent::paths::AGENT_SERVICE;
 
 use super::engine::{self, Job};
+use super::fault::point;
 use super::process::Event;
-use super::{log, serve};
+use super::{files, log, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
 const FINISH: Duration = Duration::from_secs(20);
@@ -36,9 +37,15 @@ pub fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-enum News {
+/// What ends the service.
+pub enum News {
+    /// Windows, or a caller by way of it, wants it to stop.
     Stop,
+    /// A new program is in place: it ends when the request in hand is done, and Windows starts it again.
+    Retire,
+    /// The machine goes down.
     Shutdown,
+    /// The thread that does all work has ended.
     EngineEnded,
 }
 
@@ -78,6 +85,12 @@ fn service_main(_arguments: Vec<OsString>) {
     report(handle, ServiceState::Running, 0);
     let mut exit = 0;
     match heard.recv() {
+        Ok(News::Retire) => {
+            log::line("agent ends after the request in hand: another program is in its place");
+            jobs.stop();
+            // As an error, because then Windows starts it again by itself.
+            exit = wait_to_retire(&heard);
+        }
         Ok(News::Stop) => {
             jobs.stop();
             let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
@@ -91,6 +104,18 @@ fn service_main(_arguments: Vec<OsString>) {
         Ok(News::EngineEnded) | Err(_) => exit = 1,
     }
     report(handle, ServiceState::Stopped, exit);
+}
+
+/// Until the request in hand is done, unless Windows is less patient.
+fn wait_to_retire(heard: &Receiver<News>) -> u32 {
+    match heard.recv() {
+        Ok(News::Stop | News::Shutdown) => {
+            let _ = heard.recv_timeout(FINISH);
+            0
+        }
+        Ok(News::Retire) => wait_to_retire(heard),
+        Ok(News::EngineEnded) | Err(_) => 1,
+    }
 }
 
 static HANDLE: std::sync::OnceLock<ServiceStatusHandle> = std::sync::OnceLock::new();
@@ -110,17 +135,28 @@ impl Jobs {
 /// Starts the threads.
 fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let wake = Arc::new(Event::new()?);
+    // Before the pipe opens: whoever installed this program asks right then what runs.
+    let this = std::env::current_exe()
+        .ok()
+        .and_then(|path| files::sha256(path.to_str()?).ok().flatten());
+    point("service starts");
     let listener = serve::open()?;
     let (sender, jobs) = channel();
     let (ended, engine_wake) = (news.clone(), Arc::clone(&wake));
+    let running = this.clone();
     thread::Builder::new().spawn(move || {
-        if let Err(failure) = engine::run(&jobs, &engine_wake) {
+        if let Err(failure) = engine::run(&jobs, &engine_wake, running) {
             log::line(format!("the agent ends: {}", failure.message));
         }
         let _ = ended.send(News::EngineEnded);
     })?;
-    let (callers, callers_wake) = (sender.clone(), Arc::clone(&wake));
-    thread::Builder::new().spawn(move || serve::run(listener, &callers, &callers_wake))?;
+    let service = Arc::new(serve::Service {
+        sha256: this,
+        jobs: sender.clone(),
+        wake: Arc::clone(&wake),
+        news: news.clone(),
+    });
+    thread::Builder::new().spawn(move || serve::run(listener, &service))?;
     Ok(Jobs { sender, wake })
 }
 

@@ -1,48 +1,25 @@
-//! Carrying out a plan.
+//! Carrying out a request.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use windows_storage_agent::command::log_folders;
-use windows_storage_agent::errors::{failed_to, service_failed_to};
-use windows_storage_agent::journal::{FileChange, Journal, Phase, Recovery, recover};
+use windows_storage_agent::errors::failed_to;
+use windows_storage_agent::interruption::Interruption;
+use windows_storage_agent::journal::{End, FileChange, Journal, Phase, ServiceSettings};
+use windows_storage_agent::keep::delay;
 use windows_storage_agent::order::key;
-use windows_storage_agent::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
+use windows_storage_agent::paths::JOURNAL_FILE;
 use windows_storage_agent::plan::{Plan, Step, plan, settings};
-use windows_storage_agent::protocol::{Failure, FailureCategory, Outcome, Request};
+use windows_storage_agent::protocol::{Failure, Outcome, Request};
+use windows_storage_agent::scripts::{commands, resolved};
 use windows_storage_agent::validate::validate;
 
 use super::control::{self, Processes};
+use super::fault::point;
 use super::observe::{Kept, observe};
 use super::scm::Scm;
-use super::{acl, files, log, store};
-
-/// How a request ended.
-pub struct Ending {
-    /// How.
-    pub outcome: Outcome,
-    /// Why, if not well.
-    pub failure: Option<Failure>,
-    /// How long pipes were closed.
-    pub interruption: Option<Duration>,
-}
-
-impl Ending {
-    /// An end that is no success.
-    pub fn bad(outcome: Outcome, failure: Failure) -> Self {
-        Self {
-            outcome,
-            failure: Some(failure),
-            interruption: None,
-        }
-    }
-}
-
-/// When pipes closed and opened.
-#[derive(Default)]
-struct Clock {
-    closed: Option<Instant>,
-    opened: Option<Instant>,
-}
+use super::{acl, files, log, powershell, store};
 
 /// The means to change the node.
 pub struct Worker {
@@ -52,33 +29,54 @@ pub struct Worker {
     pub processes: Processes,
     /// What is on disk.
     pub kept: Kept,
+    /// When to try again what could not be finished.
+    pub again: Option<Again>,
+}
+
+/// A next attempt.
+pub struct Again {
+    /// When it is due.
+    pub due: Instant,
+    /// How many there were.
+    pub attempts: u32,
 }
 
 impl Worker {
     /// Carries out a request, whole or not at all.
-    pub fn carry_out(&mut self, request: &Request) -> Ending {
-        self.try_carry_out(request)
-            .unwrap_or_else(|failure| Ending::bad(Outcome::Failed, failure))
+    pub fn carry_out(&mut self, request: &Request) -> End {
+        self.try_carry_out(request).unwrap_or_else(|failure| {
+            let end = End::bad(Outcome::Failed, failure);
+            self.note(&request.id, &end);
+            end
+        })
     }
 
-    fn try_carry_out(&mut self, request: &Request) -> Result<Ending, Failure> {
+    fn try_carry_out(&mut self, request: &Request) -> Result<End, Failure> {
         validate(request)?;
-        if let Some(journal) = store::load::<Journal>(JOURNAL_FILE)? {
-            self.recover(&journal)?;
+        self.settle_earlier()?;
+        let commands = commands(request, powershell::run)?;
+        let wanted = resolved(request, &commands);
+        validate(&wanted)?;
+        let plan = plan(&wanted, &observe(&self.scm, &wanted, &self.kept)?)?;
+        if plan.changes_anything() {
+            return self.change(request, commands, &wanted, plan);
         }
-        let plan = plan(request, &observe(&self.scm, request, &self.kept)?)?;
-        let mut clock = Clock::default();
-        if !plan.changes_anything() {
-            // There may still be pipes to wait for.
-            self.carry_out_steps(request, &plan.steps, &mut clock)?;
-            self.keep(request)?;
-            remove_uploads(request);
-            return Ok(Ending {
-                outcome: Outcome::Unchanged,
-                failure: None,
-                interruption: None,
-            });
-        }
+        // There may still be pipes to wait for.
+        self.carry_out_steps(&wanted, &plan.steps, &mut Interruption::default())?;
+        self.keep(request, &commands)?;
+        remove_uploads(request);
+        let end = End::good(Outcome::Unchanged, None);
+        self.note(&request.id, &end);
+        Ok(end)
+    }
+
+    fn change(
+        &mut self,
+        request: &Request,
+        commands: BTreeMap<String, String>,
+        wanted: &Request,
+        plan: Plan,
+    ) -> Result<End, Failure> {
         for file in &plan.files {
             // Before anything is stopped: once it is in place it must not be writable for a moment.
             let doing = format!("preparing {}", file.upload);
@@ -86,11 +84,12 @@ impl Worker {
                 .and_then(|()| files::flush(&file.upload))
                 .map_err(|error| failed_to(&doing, &error))?;
         }
-        make_log_folders(request)?;
+        make_log_folders(wanted)?;
         let Plan {
             steps,
             files,
             services,
+            dependents,
             first,
         } = plan;
         let mut journal = Journal {
@@ -99,137 +98,63 @@ impl Worker {
             first,
             files,
             services,
+            dependents,
+            commands,
+            end: None,
         };
+        point("journal");
         store::save(JOURNAL_FILE, &journal)?;
-        match self.carry_out_steps(request, &steps, &mut clock) {
-            Ok(()) => {
+        point("journal saved");
+        let mut interruption = Interruption::default();
+        let confirmed = self
+            .carry_out_steps(wanted, &steps, &mut interruption)
+            .and_then(|()| {
                 journal.phase = Phase::Confirmed;
-                store::save(JOURNAL_FILE, &journal)?;
-                self.commit(&journal)?;
-                let interruption = clock
-                    .closed
-                    .zip(clock.opened)
-                    .map(|(closed, opened)| opened.saturating_duration_since(closed));
-                Ok(Ending {
-                    outcome: Outcome::Applied,
-                    failure: None,
-                    interruption,
-                })
-            }
-            Err(failure) => Ok(self.give_up(&journal, failure)),
-        }
-    }
-
-    /// After a step that failed.
-    fn give_up(&mut self, journal: &Journal, mut why: Failure) -> Ending {
-        log::line(format!(
-            "{}: {:?}: {}",
-            journal.request.id, why.category, why.message
-        ));
-        if journal.first {
-            // Nothing worked before, so what is there now is the best there is: it is tried again and again.
-            let left = self.commit(journal);
-            if let Err(failure) = left {
-                why.message = format!("{}; and {}", why.message, failure.message);
-            }
-            return Ending::bad(Outcome::Failed, why);
-        }
-        match self.undo(journal) {
-            Ok(()) => {
-                remove_uploads(&journal.request);
-                Ending::bad(Outcome::RolledBack, why)
-            }
+                journal.end = Some(End::good(Outcome::Applied, interruption.milliseconds()));
+                store::save(JOURNAL_FILE, &journal)
+            });
+        point("steps done");
+        match confirmed {
+            Ok(()) => self.commit(&journal),
             Err(failure) => {
-                log::line(format!(
-                    "{}: going back failed: {}",
-                    journal.request.id, failure.message
-                ));
-                why.message = format!(
-                    "{}; going back failed as well: {}",
-                    why.message, failure.message
-                );
-                Ending::bad(Outcome::Failed, why)
+                journal.phase = Phase::Changing;
+                Ok(self.give_up(&mut journal, failure))
             }
         }
-    }
-
-    /// Deals with a change that was cut off; says whether the node was put back.
-    pub fn recover(&mut self, journal: &Journal) -> Result<Recovery, Failure> {
-        let recovery = recover(journal);
-        log::line(format!(
-            "request {} was cut off: {recovery:?}",
-            journal.request.id
-        ));
-        match recovery {
-            Recovery::Commit => self.commit(journal)?,
-            Recovery::Undo => self.undo(journal)?,
-            Recovery::Leave => store::forget(JOURNAL_FILE)?,
-        }
-        Ok(recovery)
-    }
-
-    fn commit(&mut self, journal: &Journal) -> Result<(), Failure> {
-        self.keep(&journal.request)?;
-        for change in &journal.services {
-            self.set_recovery(&change.name);
-        }
-        remove_uploads(&journal.request);
-        store::forget(JOURNAL_FILE)
-    }
-
-    /// Keeps the node to a request from now on.
-    fn keep(&mut self, request: &Request) -> Result<(), Failure> {
-        let names: Vec<String> = request
-            .services
-            .iter()
-            .map(|service| service.name.clone())
-            .collect();
-        if self.kept.memory.ours != names {
-            self.kept.memory.ours = names;
-            store::save(STATE_FILE, &self.kept.memory)?;
-        }
-        if self.kept.request.as_ref() != Some(request) {
-            store::save(DESIRED_FILE, request)?;
-            self.kept.request = Some(request.clone());
-        }
-        Ok(())
     }
 
     fn carry_out_steps(
         &mut self,
         request: &Request,
         steps: &[Step],
-        clock: &mut Clock,
+        interruption: &mut Interruption,
     ) -> Result<(), Failure> {
         let stop_timeout = seconds(request.stop_timeout_seconds);
         let start_timeout = seconds(request.start_timeout_seconds);
         let mut deadline = Instant::now() + start_timeout;
         for step in steps {
-            log::line(format!("{}: {}", request.id, describe(step)));
+            let doing = describe(step);
+            log::line(format!("{}: {doing}", request.id));
             match step {
+                Step::Pause(name) => {
+                    control::stop(&self.scm, &mut self.processes, name, &[], stop_timeout)?;
+                }
                 Step::Stop(name) => {
-                    let gone = control::stop(
-                        &self.scm,
-                        &mut self.processes,
-                        name,
-                        &pipes_of(request, name),
-                        stop_timeout,
-                    )?;
-                    clock.closed = clock.closed.or(gone);
+                    let pipes = pipes_of(request, name);
+                    let gone = self.stop(name, &pipes, stop_timeout)?;
+                    interruption.ended(&pipes, gone);
                 }
                 Step::Delete(name) => self.delete(name)?,
                 Step::Replace(file) => replace(file)?,
-                Step::Configure(service) => self.configure(&service.name, &settings(service))?,
+                Step::Configure(service) => {
+                    self.configure(&service.name, &settings(request, service), stop_timeout)?;
+                }
                 Step::Start(name) => {
-                    control::await_pipes_free(
-                        &mut self.processes,
-                        name,
-                        &pipes_of(request, name),
-                        Instant::now() + stop_timeout,
-                    )?;
+                    let pipes = pipes_of(request, name);
+                    let free_by = Instant::now() + stop_timeout;
+                    control::await_pipes_free(&mut self.processes, name, &pipes, free_by)?;
                     deadline = Instant::now() + start_timeout;
                     control::start(&self.scm, &mut self.processes, name, deadline)?;
-                    clock.opened = Some(Instant::now());
                 }
                 Step::AwaitPipes(pipes) => {
                     control::await_pipes(
@@ -239,53 +164,71 @@ impl Worker {
                         &pipes.pipes,
                         deadline,
                     )?;
-                    clock.opened = Some(Instant::now());
+                    interruption.opened(&pipes.pipes, Instant::now());
                 }
+                Step::Resume(name) => self.resume(name, start_timeout),
             }
+            point(&doing);
         }
         Ok(())
     }
 
-    pub(super) fn configure(
-        &self,
-        name: &str,
-        settings: &windows_storage_agent::journal::ServiceSettings,
-    ) -> Result<(), Failure> {
-        let failed = |error| {
-            service_failed_to(
-                &format!("configuring service {name}"),
-                &error,
-                FailureCategory::ServiceStart,
-            )
-        };
-        self.scm.configure(name, settings).map(drop).map_err(failed)
-    }
-
-    pub(super) fn delete(&self, name: &str) -> Result<(), Failure> {
-        let failed = |error| {
-            service_failed_to(
-                &format!("deleting service {name}"),
-                &error,
-                FailureCategory::ServiceStop,
-            )
-        };
-        match self.scm.open_to_change(name).map_err(failed)? {
-            Some(service) => service.delete().map_err(failed),
-            None => Ok(()),
+    /// Starts a service of somebody else's again. Where it does not start, ours is not to suffer for it.
+    pub(super) fn resume(&mut self, name: &str, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        if let Err(failure) = control::start(&self.scm, &mut self.processes, name, deadline) {
+            log::line(format!(
+                "service {name}, which was stopped for this change: {}",
+                failure.message
+            ));
         }
     }
 
-    /// Lets Windows restart the service as well; where it refuses, the keeper alone does it.
-    pub(super) fn set_recovery(&self, name: &str) {
+    /// Stops a service of ours. Windows must not start it again behind our back.
+    pub(super) fn stop(
+        &mut self,
+        name: &str,
+        pipes: &[String],
+        timeout: Duration,
+    ) -> Result<Option<Instant>, Failure> {
+        self.set_recovery(name, false);
+        control::stop(&self.scm, &mut self.processes, name, pipes, timeout)
+    }
+
+    /// Makes or changes a service; one that is about to be deleted may take this long to go.
+    pub(super) fn configure(
+        &self,
+        name: &str,
+        settings: &ServiceSettings,
+        patience: Duration,
+    ) -> Result<(), Failure> {
+        control::configure(&self.scm, name, settings, Instant::now() + patience)
+    }
+
+    pub(super) fn delete(&self, name: &str) -> Result<(), Failure> {
+        control::delete(&self.scm, name)
+    }
+
+    /// Lets Windows restart the service as well, or not; where it refuses, the keeper alone does it.
+    pub(super) fn set_recovery(&self, name: &str, on: bool) {
         let set = self
             .scm
             .open_to_change(name)
-            .and_then(|service| service.map_or(Ok(()), |service| service.set_recovery(true)));
+            .and_then(|service| service.map_or(Ok(()), |service| service.set_recovery(on)));
         if let Err(error) = set {
             log::line(format!(
                 "setting what Windows does when {name} crashes: {error}"
             ));
         }
+    }
+
+    /// Tries again later what could not be finished now.
+    pub(super) fn try_again_later(&mut self) {
+        let attempts = self.again.as_ref().map_or(0, |again| again.attempts + 1);
+        self.again = Some(Again {
+            due: Instant::now() + delay(attempts),
+            attempts,
+        });
     }
 }
 
@@ -309,6 +252,7 @@ fn replace(file: &FileChange) -> Result<(), Failure> {
     if file.previous_sha256.is_some() {
         files::rename(&file.path, &file.previous_path())
             .map_err(|error| failed_to(&doing, &error))?;
+        point("old file set aside");
     }
     files::rename(&file.upload, &file.path).map_err(|error| failed_to(&doing, &error))
 }
@@ -325,7 +269,8 @@ fn make_log_folders(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn remove_uploads(request: &Request) {
+/// Removes what was brought for a request.
+pub fn remove_uploads(request: &Request) {
     for upload in request.files.iter().filter_map(|file| file.upload.as_ref()) {
         if let Err(error) = files::remove(upload) {
             log::line(format!("removing {upload}: {error}"));
@@ -335,6 +280,7 @@ fn remove_uploads(request: &Request) {
 
 fn describe(step: &Step) -> String {
     match step {
+        Step::Pause(name) => format!("stop service {name} of somebody else"),
         Step::Stop(name) => format!("stop service {name}"),
         Step::Delete(name) => format!("delete service {name}"),
         Step::Replace(file) => format!(
@@ -350,5 +296,6 @@ fn describe(step: &Step) -> String {
         Step::AwaitPipes(pipes) => {
             format!("wait for {} pipes of {}", pipes.pipes.len(), pipes.service)
         }
+        Step::Resume(name) => format!("start service {name} of somebody else again"),
     }
 }

@@ -1,5 +1,8 @@
 use super::*;
 
+#[path = "foreign_tests.rs"]
+mod foreign;
+
 const EXE: &str = r"C:\k\csi-proxy.exe";
 const COMMAND: &str =
     r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -windows-service";
@@ -57,8 +60,9 @@ fn done(request: &Request) -> Observed {
                 (
                     key(&service.name),
                     ObservedService {
-                        settings: settings(service),
+                        settings: settings(request, service),
                         state: ServiceState::Running,
+                        process_id: Some(100),
                     },
                 )
             })
@@ -74,6 +78,8 @@ fn done(request: &Request) -> Observed {
             .iter()
             .flat_map(|pipes| pipes.pipes.clone())
             .collect(),
+        pipe_servers: BTreeMap::new(),
+        machine: vec![],
     }
 }
 
@@ -81,6 +87,8 @@ fn outline(plan: &Plan) -> Vec<String> {
     plan.steps
         .iter()
         .map(|step| match step {
+            Step::Pause(name) => format!("pause {name}"),
+            Step::Resume(name) => format!("resume {name}"),
             Step::Stop(name) => format!("stop {name}"),
             Step::Replace(file) => format!("replace {}", file.path),
             Step::Delete(name) => format!("delete {name}"),
@@ -159,7 +167,7 @@ fn uploads_are_judged_before_anything_is_stopped() {
 }
 
 #[test]
-fn another_command_of_ours_is_changed_and_a_foreign_one_is_not() {
+fn another_command_of_ours_is_changed() {
     let mut observed = done(&request());
     let there = observed.services.get_mut("csi-proxy").unwrap();
     there.settings.command = format!("{COMMAND} -v=4");
@@ -172,30 +180,6 @@ fn another_command_of_ours_is_changed_and_a_foreign_one_is_not() {
             "pipes csi-proxy"
         ]
     );
-
-    observed.ours.clear();
-    observed
-        .services
-        .get_mut("csi-proxy")
-        .unwrap()
-        .settings
-        .description = "OpenShift managed csi-proxy".into();
-    let failure = plan(&request(), &observed).unwrap_err();
-    assert_eq!(failure.category, FailureCategory::ServiceStart);
-    assert!(failure.message.contains("-v=4"), "{}", failure.message);
-}
-
-#[test]
-fn a_foreign_service_with_our_command_is_adopted_without_a_stop() {
-    let mut observed = done(&request());
-    observed.ours.clear();
-    observed.kept = false;
-    let there = observed.services.get_mut("csi-proxy").unwrap();
-    there.settings.description = "somebody's".into();
-    there.settings.start_type = 3;
-    let plan = plan(&request(), &observed).unwrap();
-    assert_eq!(outline(&plan), ["configure csi-proxy"]);
-    assert!(!plan.first);
 }
 
 #[test]
@@ -264,5 +248,91 @@ fn an_empty_list_removes_nothing() {
     assert_eq!(
         plan(&empty, &done(&request())).unwrap_err().category,
         FailureCategory::InvalidRequest
+    );
+}
+
+fn upgrade_of(request: &Request) -> Observed {
+    let mut observed = done(request);
+    observed.files = [(EXE.into(), sha("a"))].into();
+    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
+    observed
+}
+
+#[test]
+fn another_environment_restarts() {
+    let mut request = request();
+    let observed = done(&request);
+    request.environment.insert("NO_PROXY".into(), ".svc".into());
+    request.environment.insert("A".into(), "b=c".into());
+    let plan = plan(&request, &observed).unwrap();
+    assert_eq!(
+        outline(&plan),
+        [
+            "stop csi-proxy",
+            "configure csi-proxy",
+            "start csi-proxy",
+            "pipes csi-proxy"
+        ]
+    );
+    assert_eq!(
+        settings(&request, &request.services[0]).environment,
+        ["A=b=c", "NO_PROXY=.svc"]
+    );
+    assert_eq!(super::plan(&request, &done(&request)), Ok(Plan::default()));
+}
+
+#[test]
+fn a_diamond_stops_from_the_top_and_starts_from_the_base() {
+    let mut request = request();
+    for (name, needs) in [
+        ("top", &["left", "right"][..]),
+        ("left", &["csi-proxy"]),
+        ("right", &["csi-proxy"]),
+    ] {
+        let command = format!(r"C:\k\{name}.exe");
+        request.services.push(service(name, &command, needs));
+    }
+    let plan = plan(&request, &upgrade_of(&request)).unwrap();
+    assert_eq!(
+        outline(&plan),
+        [
+            "stop top",
+            "stop right",
+            "stop left",
+            "stop csi-proxy",
+            r"replace C:\k\csi-proxy.exe",
+            "start csi-proxy",
+            "pipes csi-proxy",
+            "start left",
+            "start right",
+            "start top"
+        ]
+    );
+}
+
+#[test]
+fn a_lower_priority_number_starts_first_and_stops_last() {
+    let mut request = request();
+    let mut early = service("z-early", r"C:\k\z.exe", &[]);
+    early.priority = 1;
+    request.services.push(early);
+    let mut observed = upgrade_of(&request);
+    observed
+        .services
+        .get_mut("z-early")
+        .unwrap()
+        .settings
+        .command = "old".into();
+    assert_eq!(
+        outline(&plan(&request, &observed).unwrap()),
+        [
+            "stop csi-proxy",
+            "stop z-early",
+            r"replace C:\k\csi-proxy.exe",
+            "configure z-early",
+            "start z-early",
+            "start csi-proxy",
+            "pipes csi-proxy"
+        ]
     );
 }

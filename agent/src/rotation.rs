@@ -1,0 +1,136 @@
+//! A log of bounded size: two files, of which the older one is replaced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A log file that is set aside, as `NAME.1`, when it has grown to its limit.
+#[derive(Debug)]
+pub struct Rotating {
+    path: PathBuf,
+    /// In bytes; a file exceeds it by one line at most.
+    limit: u64,
+    open: Option<(File, u64)>,
+}
+
+impl Rotating {
+    /// A log at `path` that is opened with its first line.
+    #[must_use]
+    pub const fn new(path: PathBuf, limit: u64) -> Self {
+        Self {
+            path,
+            limit,
+            open: None,
+        }
+    }
+
+    /// Appends a line, its end included. A log that cannot be written must not stop the work.
+    pub fn append(&mut self, line: &str) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|(_, size)| *size >= self.limit)
+        {
+            self.open = None;
+        }
+        if self.open.is_none() {
+            self.open = self.reopen();
+        }
+        if let Some((file, size)) = self.open.as_mut()
+            && file.write_all(line.as_bytes()).is_ok()
+        {
+            *size += line.len() as u64;
+        }
+    }
+
+    fn reopen(&self) -> Option<(File, u64)> {
+        if fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.limit) {
+            let mut aside = self.path.clone().into_os_string();
+            aside.push(".1");
+            // Where somebody holds the old file open, the current one is emptied: the bound matters more than its content.
+            if fs::rename(&self.path, aside).is_err() {
+                File::create(&self.path).ok()?;
+            }
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.path)
+            .ok()?;
+        let size = file.metadata().ok()?.len();
+        Some((file, size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 100;
+
+    /// A folder that is gone with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn sizes(folder: &Folder) -> Vec<u64> {
+        let mut sizes: Vec<u64> = fs::read_dir(&folder.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .collect();
+        sizes.sort_unstable();
+        sizes
+    }
+
+    #[test]
+    fn two_files_of_bounded_size_with_the_latest_lines() {
+        let folder = Folder::new("rotation");
+        let path = folder.0.join("agent.log");
+        for run in 0..3 {
+            // Each start of the agent goes on with the file that is there.
+            let mut log = Rotating::new(path.clone(), LIMIT);
+            for line in 0..50 {
+                log.append(&format!("run {run} line {line:02}\n"));
+                let sizes = sizes(&folder);
+                assert!(sizes.len() <= 2, "{sizes:?}");
+                assert!(sizes.iter().all(|size| *size < LIMIT + 20), "{sizes:?}");
+            }
+        }
+        let aside = fs::read_to_string(folder.0.join("agent.log.1")).unwrap();
+        let latest = aside + &fs::read_to_string(&path).unwrap();
+        assert!(
+            latest.ends_with("run 2 line 48\nrun 2 line 49\n"),
+            "{latest}"
+        );
+        assert!(latest.len() as u64 > LIMIT, "{latest}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_set_aside_is_emptied() {
+        let folder = Folder::new("rotation-stuck");
+        let path = folder.0.join("agent.log");
+        // A folder with something in it cannot be renamed over.
+        fs::create_dir_all(folder.0.join("agent.log.1/x")).unwrap();
+        let mut log = Rotating::new(path.clone(), LIMIT);
+        for line in 0..50 {
+            log.append(&format!("line {line:02}\n"));
+        }
+        let text = fs::read_to_string(path).unwrap();
+        assert!(
+            text.ends_with("line 49\n") && (text.len() as u64) < LIMIT + 20,
+            "{text}"
+        );
+    }
+}

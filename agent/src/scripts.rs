@@ -1,0 +1,209 @@
+//! Scripts that compute parts of a service's command.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::document::{PreScript, Service};
+use crate::errors::failure;
+use crate::order::key;
+use crate::protocol::{Failure, FailureCategory, Request};
+
+/// How long one script may run.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// No part of a command is longer, in bytes.
+pub const LONGEST_VALUE: usize = 1024;
+
+/// What PowerShell is started with.
+#[must_use]
+pub fn arguments(script: &PreScript) -> Vec<&str> {
+    let fixed = [
+        "-NoProfile",
+        "-NonInteractive",
+        "-ExecutionPolicy",
+        "Bypass",
+        "-File",
+        &script.path,
+    ];
+    fixed
+        .into_iter()
+        .chain(script.arguments.iter().map(String::as_str))
+        .collect()
+}
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this exit status and this standard output, the beginning of it at least.
+    Exit(i32, Vec<u8>),
+    /// It took longer than [`TIME_LIMIT`].
+    TimedOut,
+    /// It could not be started.
+    NotStarted(String),
+}
+
+/// The value that a script gives; nothing where it is run for its effect only.
+pub fn value(script: &PreScript, ended: &Ended) -> Result<Option<String>, String> {
+    let output = match ended {
+        Ended::Exit(0, output) => output,
+        Ended::Exit(status, _) => return Err(format!("it ended with exit status {status}")),
+        Ended::TimedOut => {
+            return Err(format!("it did not end within {} s", TIME_LIMIT.as_secs()));
+        }
+        Ended::NotStarted(why) => return Err(format!("PowerShell could not be started: {why}")),
+    };
+    if script.variable_name.is_empty() {
+        return Ok(None);
+    }
+    let text = str::from_utf8(output).map_err(|_| "it printed what is no text".to_owned())?;
+    let value = text.trim_start_matches('\u{feff}').trim();
+    if value.is_empty() {
+        return Err(format!("it printed nothing for {}", script.variable_name));
+    }
+    if value.len() > LONGEST_VALUE {
+        return Err(format!("it printed more than {LONGEST_VALUE} bytes"));
+    }
+    if value.contains(char::is_control) {
+        return Err("it printed more than one line, or control characters".to_owned());
+    }
+    if value.contains(['"', '\'']) {
+        return Err("it printed quotes, which could end the command's own".to_owned());
+    }
+    Ok(Some(value.to_owned()))
+}
+
+/// The commands of the services that have scripts, with the values filled in, by service.
+pub fn commands(
+    request: &Request,
+    mut run: impl FnMut(&PreScript) -> Ended,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let mut commands = BTreeMap::new();
+    for service in &request.services {
+        if service.powershell_pre_scripts.is_empty() {
+            continue;
+        }
+        let mut command = service.path.clone();
+        for script in &service.powershell_pre_scripts {
+            let value = value(script, &run(script)).map_err(|why| {
+                failure(
+                    FailureCategory::PreScript,
+                    format!(
+                        "script {} of service {}: {why}; mend the script or the entry",
+                        script.path, service.name
+                    ),
+                )
+            })?;
+            if let Some(value) = value {
+                command = command.replace(&script.variable_name, &value);
+            }
+        }
+        commands.insert(key(&service.name), command);
+    }
+    Ok(commands)
+}
+
+/// The request as it is carried out: with the commands filled in, and no scripts left.
+#[must_use]
+pub fn resolved(request: &Request, commands: &BTreeMap<String, String>) -> Request {
+    let services = request
+        .services
+        .iter()
+        .map(|service| Service {
+            path: commands
+                .get(&key(&service.name))
+                .unwrap_or(&service.path)
+                .clone(),
+            powershell_pre_scripts: Vec::new(),
+            ..service.clone()
+        })
+        .collect();
+    Request {
+        services,
+        ..request.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(variable: &str) -> PreScript {
+        PreScript {
+            variable_name: variable.into(),
+            path: r"C:\scripts\ip.ps1".into(),
+            node_args: vec![],
+            arguments: vec!["-Node".into(), "win 1".into()],
+        }
+    }
+
+    fn printed(text: &str) -> Ended {
+        Ended::Exit(0, text.into())
+    }
+
+    #[test]
+    fn starts_powershell_without_profile_and_questions() {
+        assert_eq!(
+            arguments(&script("IP")).join(" "),
+            r"-NoProfile -NonInteractive -ExecutionPolicy Bypass -File C:\scripts\ip.ps1 -Node win 1"
+        );
+    }
+
+    #[test]
+    fn values() {
+        let long = "x".repeat(LONGEST_VALUE);
+        for (output, expected) in [
+            ("10.0.0.1\r\n", Some("10.0.0.1")),
+            ("\u{feff} a b \n", Some("a b")),
+            (&long, Some(long.as_str())),
+            ("", None),
+            (" \r\n", None),
+            ("a\nb", None),
+            ("a\tb", None),
+            ("a\"b", None),
+            ("a'b", None),
+            (&format!("{long}x"), None),
+        ] {
+            let value = value(&script("IP"), &printed(output));
+            assert_eq!(value.ok().flatten().as_deref(), expected, "{output:?}");
+        }
+        assert!(value(&script("IP"), &Ended::Exit(0, vec![b'a', 0xff])).is_err());
+        for bad in [
+            Ended::Exit(1, b"10.0.0.1".to_vec()),
+            Ended::TimedOut,
+            Ended::NotStarted("gone".into()),
+        ] {
+            assert!(value(&script("IP"), &bad).is_err(), "{bad:?}");
+            assert!(value(&script(""), &bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(value(&script(""), &printed("a\nb")), Ok(None));
+    }
+
+    fn request() -> Request {
+        let mut request = crate::plan::tests::request();
+        request.services[0].path += " -ip=IP -name=NAME";
+        request.services[0].powershell_pre_scripts = vec![script("IP"), script("NAME")];
+        request
+    }
+
+    #[test]
+    fn fills_in_what_scripts_print() {
+        let mut outputs = ["1.2.3.4", "win"].into_iter();
+        let commands = commands(&request(), |_| printed(outputs.next().unwrap())).unwrap();
+        let resolved = resolved(&request(), &commands);
+        assert!(
+            resolved.services[0]
+                .path
+                .ends_with(" -ip=1.2.3.4 -name=win")
+        );
+        assert!(resolved.services[0].powershell_pre_scripts.is_empty());
+        assert_eq!(resolved.id, request().id);
+    }
+
+    #[test]
+    fn a_script_that_fails_is_named() {
+        let failure = commands(&request(), |_| Ended::Exit(3, vec![])).unwrap_err();
+        assert_eq!(failure.category, FailureCategory::PreScript);
+        for part in [r"C:\scripts\ip.ps1", "csi-proxy", "exit status 3"] {
+            assert!(failure.message.contains(part), "{}", failure.message);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What else is on a machine: the services and processes of others.
+
+use std::collections::BTreeSet;
+
+use crate::command::{program, same_path};
+use crate::order::key;
+use crate::protocol::{ForeignInstance, ForeignKind};
+use crate::state::DESCRIPTION_MARK;
+
+const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
+const PROGRAM: &str = "csi-proxy.exe";
+
+/// A service of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenService {
+    /// Its name.
+    pub name: String,
+    /// Its command line.
+    pub command: String,
+    /// Its description.
+    pub description: String,
+    /// The services that it needs.
+    pub dependencies: Vec<String>,
+    /// Whether it is anything but stopped.
+    pub active: bool,
+    /// Its process, while it has one.
+    pub process_id: Option<u32>,
+}
+
+/// A process of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenProcess {
+    /// Its number.
+    pub id: u32,
+    /// The number of the process that started it, which may be gone.
+    pub parent: u32,
+    /// The path of its program; only the file's name where Windows does not tell more.
+    pub program: String,
+}
+
+/// The csi-proxy instances that are not ours; `ours` names the services that are, whatever their description.
+#[must_use]
+pub fn foreign(
+    services: &[SeenService],
+    processes: &[SeenProcess],
+    ours: &[String],
+) -> Vec<ForeignInstance> {
+    let is_ours = |service: &SeenService| {
+        service.description.starts_with(DESCRIPTION_MARK)
+            || ours.iter().any(|name| key(name) == key(&service.name))
+    };
+    let (own, others): (Vec<_>, Vec<_>) = services.iter().partition(|service| is_ours(service));
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|service| is_csi_proxy(service))
+        .collect();
+    let mut found: Vec<_> = others
+        .iter()
+        .map(|service| ForeignInstance {
+            kind: ForeignKind::Service,
+            name: service.name.clone(),
+            command: service.command.clone(),
+            running: service.active,
+        })
+        .collect();
+    for process in processes
+        .iter()
+        .filter(|process| is_program(&process.program))
+    {
+        let of_a_service = own
+            .iter()
+            .chain(&others)
+            .any(|service| belongs_to(process, service.process_id));
+        // Its service has stopped a moment ago.
+        let lingers = own.iter().any(|service| {
+            service.process_id.is_none()
+                && program(&service.command).is_some_and(|ours| same_path(ours, &process.program))
+        });
+        if !of_a_service && !lingers {
+            found.push(ForeignInstance {
+                kind: ForeignKind::Process,
+                name: process.id.to_string(),
+                command: process.program.clone(),
+                running: true,
+            });
+        }
+    }
+    found
+}
+
+/// Whether a process is a service's own, or one that a wrapper such as nssm has started.
+#[must_use]
+pub fn belongs_to(process: &SeenProcess, service: Option<u32>) -> bool {
+    service.is_some_and(|id| id == process.id || id == process.parent)
+}
+
+fn is_csi_proxy(service: &SeenService) -> bool {
+    NAMES.contains(&key(&service.name).as_str()) || service.command.to_lowercase().contains(PROGRAM)
+}
+
+fn is_program(path: &str) -> bool {
+    path.rsplit(['\\', '/'])
+        .next()
+        .is_some_and(|name| name.eq_ignore_ascii_case(PROGRAM))
+}
+
+/// The active services that need one of `stopping`, themselves or through others, without those; in start order.
+#[must_use]
+pub fn dependents<'a>(
+    stopping: &BTreeSet<String>,
+    services: &'a [SeenService],
+) -> Vec<&'a SeenService> {
+    let mut order: Vec<&SeenService> = Vec::new();
+    let mut known = stopping.clone();
+    // Each round finds those whose needs are all of an earlier round or were found in this one.
+    loop {
+        let next: Vec<&SeenService> = services
+            .iter()
+            .filter(|service| service.active && !known.contains(&key(&service.name)))
+            .filter(|service| {
+                service
+                    .dependencies
+                    .iter()
+                    .any(|name| known.contains(&key(name)))
+            })
+            .collect();
+        if next.is_empty() {
+            break;
+        }
+        for service in next {
+            known.insert(key(&service.name));
+            order.push(service);
+        }
+    }
+    by_need(&order)
+}
+
+/// Sorts services so that each comes after those that it needs. A circle, which Windows would not start either, is
+/// broken somewhere.
+fn by_need<'a>(found: &[&'a SeenService]) -> Vec<&'a SeenService> {
+    fn visit<'a>(
+        service: &'a SeenService,
+        found: &[&'a SeenService],
+        seen: &mut BTreeSet<String>,
+        sorted: &mut Vec<&'a SeenService>,
+    ) {
+        if !seen.insert(key(&service.name)) {
+            return;
+        }
+        for name in &service.dependencies {
+            if let Some(needed) = found.iter().find(|other| key(&other.name) == key(name)) {
+                visit(needed, found, seen, sorted);
+            }
+        }
+        sorted.push(service);
+    }
+    let (mut seen, mut sorted) = (BTreeSet::new(), Vec::new());
+    for service in found {
+        visit(service, found, &mut seen, &mut sorted);
+    }
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str, command: &str, process_id: Option<u32>) -> SeenService {
+        SeenService {
+            name: name.into(),
+            command: command.into(),
+            active: process_id.is_some(),
+            process_id,
+            ..SeenService::default()
+        }
+    }
+
+    fn process(id: u32, parent: u32, program: &str) -> SeenProcess {
+        SeenProcess {
+            id,
+            parent,
+            program: program.into(),
+        }
+    }
+
+    #[test]
+    fn names_what_is_not_ours() {
+        let services = [
+            service("csi-proxy", r"C:\k\csi-proxy.exe -v=2", Some(10)),
+            service("CsiProxy", r"C:\other\proxy.exe", None),
+            service("storage", r"C:\other\CSI-Proxy.exe", Some(20)),
+            service("wrapped", r"C:\nssm.exe run C:\x\csi-proxy.exe", Some(30)),
+            service("kubelet", r"C:\k\kubelet.exe", Some(40)),
+        ];
+        let processes = [
+            process(10, 1, r"C:\k\csi-proxy.exe"),
+            process(11, 1, r"C:\k\csi-proxy.exe"),
+            process(20, 1, r"C:\other\CSI-Proxy.exe"),
+            process(31, 30, r"C:\x\csi-proxy.exe"),
+            process(41, 40, r"C:\container\csi-proxy.exe"),
+            process(42, 40, r"C:\container\pause.exe"),
+        ];
+        let ours = ["CSI-proxy".to_owned()];
+        let names = |found: Vec<ForeignInstance>| -> Vec<String> {
+            found.into_iter().map(|instance| instance.name).collect()
+        };
+        assert_eq!(
+            names(foreign(&services, &processes, &ours)),
+            ["CsiProxy", "storage", "wrapped", "11", "41"]
+        );
+        // A service of the right name that nobody of ours has made.
+        assert_eq!(
+            names(foreign(&services[..1], &processes[..1], &[])),
+            ["csi-proxy"]
+        );
+        let mut marked = services[0].clone();
+        marked.description = format!("{DESCRIPTION_MARK}csi-proxy");
+        assert_eq!(names(foreign(&[marked], &processes[..1], &[])), [""; 0]);
+    }
+
+    #[test]
+    fn a_process_that_outlives_its_stopped_service_is_ours() {
+        let services = [service("csi-proxy", r"C:\k\csi-proxy.exe", None)];
+        let processes = [process(10, 1, r"C:\k\csi-proxy.exe")];
+        let ours = ["csi-proxy".to_owned()];
+        assert_eq!(foreign(&services, &processes, &ours), []);
+    }
+
+    fn needing(name: &str, dependencies: &[&str], active: bool) -> SeenService {
+        SeenService {
+            name: name.into(),
+            dependencies: dependencies.iter().map(|&name| name.into()).collect(),
+            active,
+            ..SeenService::default()
+        }
+    }
+
+    #[test]
+    fn dependents_of_dependents_in_start_order() {
+        let services = [
+            needing("top", &["left", "right"], true),
+            needing("right", &["BASE"], true),
+            needing("left", &["base", "right"], true),
+            needing("base", &[], true),
+            needing("idle", &["base"], false),
+            needing("above-idle", &["idle"], true),
+            needing("other", &["rpcss"], true),
+        ];
+        let stopping = BTreeSet::from(["base".to_owned()]);
+        let names: Vec<_> = dependents(&stopping, &services)
+            .iter()
+            .map(|service| service.name.as_str())
+            .collect();
+        assert_eq!(names, ["right", "left", "top"]);
+    }
+
+    #[test]
+    fn a_circle_of_dependents_ends() {
+        let services = [
+            needing("a", &["b", "base"], true),
+            needing("b", &["a"], true),
+        ];
+        let stopping = BTreeSet::from(["base".to_owned()]);
+        assert_eq!(dependents(&stopping, &services).len(), 2);
+    }
+}

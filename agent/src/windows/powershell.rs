@@ -1,0 +1,74 @@
+//! Running the scripts of services.
+
+use std::io::Read;
+use std::os::windows::io::AsRawHandle;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use windows_storage_agent::document::PreScript;
+use windows_storage_agent::scripts::{Ended, LONGEST_VALUE, TIME_LIMIT, arguments};
+use windows_sys::Win32::Foundation::WAIT_OBJECT_0;
+use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
+use windows_sys::Win32::System::Threading::WaitForSingleObject;
+
+use super::log;
+
+/// What is read of a script's output: more than a value may have, with what is trimmed from it.
+const LONGEST_OUTPUT: u64 = 16 * LONGEST_VALUE as u64;
+/// How long the output of a script that has ended may be kept open by a process that it has started.
+const OUTPUT: Duration = Duration::from_secs(5);
+
+/// Runs a script to its end, or to the end of its time.
+pub fn run(script: &PreScript) -> Ended {
+    log::line(format!("script {} runs", script.path));
+    let started = Command::new(program())
+        .args(arguments(script))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => return Ended::NotStarted(error.to_string()),
+    };
+    let (sender, output) = channel();
+    if let Some(pipe) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            let mut start = pipe.take(LONGEST_OUTPUT);
+            let _ = start.read_to_end(&mut text);
+            // Whoever writes more is not to wait for a reader for ever.
+            let _ = std::io::copy(&mut start.into_inner(), &mut std::io::sink());
+            let _ = sender.send(text);
+        });
+    }
+    if !wait(&child) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Ended::TimedOut;
+    }
+    match child.wait() {
+        Ok(status) => Ended::Exit(
+            status.code().unwrap_or(-1),
+            output.recv_timeout(OUTPUT).unwrap_or_default(),
+        ),
+        Err(error) => Ended::NotStarted(error.to_string()),
+    }
+}
+
+fn wait(child: &Child) -> bool {
+    let limit = u32::try_from(TIME_LIMIT.as_millis()).unwrap_or(u32::MAX - 1);
+    // SAFETY: the handle lives as long as `child`.
+    unsafe { WaitForSingleObject(child.as_raw_handle(), limit) == WAIT_OBJECT_0 }
+}
+
+/// By its full path, so that no other program of that name can take its place.
+fn program() -> String {
+    let mut buffer = [0; 260];
+    // SAFETY: the buffer has the length that is given.
+    let length = unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), 260) };
+    let folder = String::from_utf16_lossy(&buffer[..usize::try_from(length).unwrap_or(0).min(260)]);
+    format!(r"{folder}\WindowsPowerShell\v1.0\powershell.exe")
+}

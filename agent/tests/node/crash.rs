@@ -1,0 +1,183 @@
+//! The agent dies between any two steps of a change, as in a power failure, and is started again.
+
+use std::fs;
+
+use windows_storage_agent::paths::{AGENT_SERVICE, CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
+use windows_storage_agent::protocol::{NodeState, Outcome};
+
+use crate::host::{Build, FAULT, Node, csi_proxy, is_well};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
+
+impl Node {
+    /// Lists the points that a change passes.
+    fn points_of(&self, change: impl FnOnce()) -> Vec<String> {
+        self.points();
+        self.die_at("nowhere");
+        change();
+        let points = self.points();
+        assert!(!points.is_empty(), "the agent is not the one that dies");
+        points
+    }
+
+    /// Has the agent die at the `number`-th point of a change, and starts it as Windows' recovery would.
+    fn cut_off(&self, number: usize, change: impl FnOnce()) {
+        self.points();
+        self.die_at(&number.to_string());
+        change();
+        assert!(
+            !self.local(FAULT).exists(),
+            "point {number} was not reached"
+        );
+        self.run(&format!("net start {AGENT_SERVICE}"));
+    }
+
+    /// Waits until nothing of a change is left to do.
+    fn settled(&self, point: &str) -> NodeState {
+        self.eventually(point, |state| {
+            state.unfinished_request_id.is_none()
+                && state
+                    .services
+                    .iter()
+                    .all(|service| service.process_id.is_some())
+                && state.pipes.iter().all(|pipe| pipe.open)
+        })
+    }
+}
+
+fn noted(state: &NodeState, id: &str) -> bool {
+    state.last_result.as_ref().is_some_and(|last| last.id == id)
+}
+
+#[test]
+fn at_every_point_of_an_upgrade() {
+    let versions = [csi_proxy("1.1.3"), csi_proxy("1.3.0")];
+    let ids = ["old", "new"];
+    let node = Node::with(Build::FaultInjection);
+    assert_eq!(node.apply("old", &versions[0]).outcome, Outcome::Applied);
+    let points = node.points_of(|| {
+        let upgraded = node.apply("new", &versions[1]);
+        assert_eq!(upgraded.outcome, Outcome::Applied, "{upgraded:?}");
+    });
+    let mut now = 1;
+    for (number, point) in (1..).zip(&points) {
+        // There and back again: the points are the same in both directions.
+        let next = 1 - now;
+        node.cut_off(number, || {
+            node.apply(ids[next], &versions[next]);
+        });
+        let state = node.settled(point);
+        assert!(
+            is_well(&state, &versions[0]) || is_well(&state, &versions[1]),
+            "{point}: {state:?}"
+        );
+        // Before the journal there is nothing to note.
+        assert!(
+            noted(&state, ids[next]) || point == "journal",
+            "{point}: {state:?}"
+        );
+        assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
+        let again = node.apply(ids[next], &versions[next]);
+        assert!(
+            matches!(again.outcome, Outcome::Applied | Outcome::Unchanged),
+            "{point}: {again:?}"
+        );
+        assert!(is_well(&again.state, &versions[next]), "{point}: {again:?}");
+        now = next;
+    }
+}
+
+#[test]
+fn at_every_point_of_going_back() {
+    let good = csi_proxy("1.3.0");
+    let broken = standin(Behaviour::Exits, &[]);
+    let node = Node::with(Build::FaultInjection);
+    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    let points = node.points_of(|| {
+        let result = node.apply("broken", &broken);
+        assert_eq!(result.outcome, Outcome::RolledBack, "{result:?}");
+    });
+    for (number, point) in (1..).zip(&points) {
+        // So that it shows whether this time's end is noted.
+        assert_eq!(node.apply("good", &good).outcome, Outcome::Unchanged);
+        assert!(!noted(&node.state(), "broken"));
+        node.cut_off(number, || {
+            node.apply("broken", &broken);
+        });
+        let state = node.settled(point);
+        assert!(is_well(&state, &good), "{point}: {state:?}");
+        assert!(
+            noted(&state, "broken") || point == "journal",
+            "{point}: {state:?}"
+        );
+        assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
+        let outcome = state.last_result.map(|last| last.outcome);
+        assert_eq!(outcome == Some(Outcome::RolledBack), point != "journal");
+    }
+    // What goes back may itself be cut off.
+    let changed = points.iter().position(|point| point.starts_with("replace"));
+    let number = changed.unwrap() + 1;
+    let recovery = node.points_of(|| {
+        node.die_at(&number.to_string());
+        node.apply("broken", &broken);
+        node.die_at("nowhere");
+        node.run(&format!("net start {AGENT_SERVICE}"));
+        node.settled("recovery");
+    });
+    let recovery: Vec<&String> = recovery[number..].iter().collect();
+    assert!(recovery.len() > 3, "{recovery:?}");
+    for (further, point) in (1..).zip(&recovery) {
+        node.points();
+        node.die_at(&number.to_string());
+        node.apply("broken", &broken);
+        node.cut_off(further, || {
+            node.host
+                .run(&format!("net start {AGENT_SERVICE}"))
+                .unwrap();
+            until(point, || !node.local(FAULT).exists());
+        });
+        let state = node.settled(point);
+        assert!(is_well(&state, &good), "recovery, {point}: {state:?}");
+        assert!(noted(&state, "broken"), "recovery, {point}: {state:?}");
+    }
+}
+
+#[test]
+fn at_every_point_of_a_first_installation() {
+    let good = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::with(Build::FaultInjection);
+    let points = node.points_of(|| {
+        assert_eq!(node.apply("first", &good).outcome, Outcome::Applied);
+    });
+    for (number, point) in (1..).zip(&points) {
+        forget(&node);
+        node.cut_off(number, || {
+            node.apply("first", &good);
+        });
+        let state = node.settled(point);
+        assert!(
+            noted(&state, "first") || point == "journal",
+            "{point}: {state:?}"
+        );
+        assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
+        let again = node.apply("first", &good);
+        assert!(
+            matches!(again.outcome, Outcome::Applied | Outcome::Unchanged),
+            "{point}: {again:?}"
+        );
+        assert!(is_well(&again.state, &good), "{point}: {again:?}");
+    }
+}
+
+/// Makes a node of before the first installation, but for the agent.
+fn forget(node: &Node) {
+    node.run(&format!("net stop {AGENT_SERVICE}"));
+    node.run("net stop csi-proxy");
+    node.run("sc delete csi-proxy");
+    for name in ["desired.json", "state.json"] {
+        fs::remove_file(node.local(&format!(r"{STATE_DIR}\{name}"))).unwrap();
+    }
+    until("csi-proxy.exe is let go", || {
+        fs::remove_file(node.local(CSI_PROXY_EXE)).is_ok()
+    });
+    node.run(&format!("net start {AGENT_SERVICE}"));
+}

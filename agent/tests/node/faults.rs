@@ -1,0 +1,182 @@
+//! What can be wrong with a node, its files and what is handed over.
+
+use std::fs;
+use std::thread;
+
+use windows_storage_agent::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
+use windows_storage_agent::protocol::{Answer, FailureCategory, Outcome};
+
+use crate::host::{Build, Node, csi_proxy_of, is_well, request, sha256, upload_path};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
+
+/// What is left on a full disk, in bytes.
+const ROOM: usize = 8000;
+
+/// Another program of the same behaviour.
+fn variant(mark: u8) -> Vec<u8> {
+    let mut content = standin_for_csi_proxy(Behaviour::Well);
+    content.extend([mark; 16]);
+    content
+}
+
+#[test]
+fn bad_programs_files_and_requests() {
+    let (good, better) = (variant(0), variant(1));
+    let node = Node::new();
+    node.bring_tool();
+    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+
+    for (id, content, category) in [
+        (
+            "exits",
+            standin(Behaviour::Exits, &[]),
+            FailureCategory::ServiceStart,
+        ),
+        (
+            "partly",
+            standin(Behaviour::Well, &["csi-proxy-disk-v1"]),
+            FailureCategory::PipesMissing,
+        ),
+        (
+            "garbage",
+            b"MZ\x90\0 garbage".to_vec(),
+            FailureCategory::ServiceStart,
+        ),
+    ] {
+        let mut bad = request(id);
+        bad.files[0].sha256 = sha256(&content);
+        bad.start_timeout_seconds = 3;
+        let result = node.apply_request(&bad, Some(&content));
+        assert_eq!(result.outcome, Outcome::RolledBack, "{result:?}");
+        assert_eq!(
+            result.failure.as_ref().unwrap().category,
+            category,
+            "{result:?}"
+        );
+        assert!(is_well(&result.state, &good), "{result:?}");
+    }
+
+    // One that does not stop is terminated when its time is up.
+    let hangs = standin_for_csi_proxy(Behaviour::Hangs);
+    let mut hang = request("hangs");
+    hang.files[0].sha256 = sha256(&hangs);
+    let applied = node.apply_request(&hang, Some(&hangs));
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    let mut impatient = request("good");
+    impatient.files[0].sha256 = sha256(&good);
+    impatient.stop_timeout_seconds = 2;
+    let applied = node.apply_request(&impatient, Some(&good));
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert!(is_well(&applied.state, &good), "{applied:?}");
+    let process = csi_proxy_of(&applied.state).process_id;
+
+    // Held for ever, the file is not touched; held for a while, it is waited for.
+    let keeps = format!("hold {CSI_PROXY_EXE}");
+    let held = node.while_tool(&keeps, || node.apply("better", &better));
+    assert_eq!(held.outcome, Outcome::Failed, "{held:?}");
+    assert_eq!(held.failure.unwrap().category, FailureCategory::FileInUse);
+    assert_eq!(csi_proxy_of(&node.state()).process_id, process);
+    let waited = thread::scope(|scope| {
+        let apply = node.while_tool(&keeps, || {
+            let seen = node.log().len();
+            let apply = scope.spawn(|| node.apply("better", &better));
+            until("the request is taken", || {
+                node.log()[seen..].contains("request better")
+            });
+            apply
+        });
+        apply.join().unwrap()
+    });
+    assert_eq!(waited.outcome, Outcome::Applied, "{waited:?}");
+
+    // Files that somebody has made read-only.
+    node.run(&format!("attrib +r {CSI_PROXY_EXE}"));
+    node.run(&format!("attrib +r {CSI_PROXY_EXE}.previous"));
+    let applied = node.apply("good", &good);
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert!(is_well(&applied.state, &good), "{applied:?}");
+
+    let path = node.local(&format!(r"{INCOMING_DIR}\good.json"));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen('{', r#"{"future":{"a":[1]},"#, 1)).unwrap();
+    assert_eq!(node.apply_uploaded("good").outcome, Outcome::Unchanged);
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    let command =
+        format!(r"C:\k\windows-storage-agent.exe apply --request {INCOMING_DIR}\good.json");
+    let Answer::Error(failure) = node.answer(&command) else {
+        panic!("half a request was carried out");
+    };
+    assert_eq!(failure.category, FailureCategory::InvalidRequest);
+}
+
+#[test]
+fn a_full_disk() {
+    let (good, better) = (variant(0), variant(1));
+    let node = Node::new();
+    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    let process = csi_proxy_of(&node.state()).process_id;
+
+    // More than the agent can write, whose results still find room.
+    let mut large = request("better");
+    large.files[0].sha256 = sha256(&better);
+    large
+        .environment
+        .insert("PADDING".into(), "x".repeat(3 * ROOM));
+    fs::write(node.local(&upload_path("better")), &better).unwrap();
+    node.upload_request(&large);
+    node.host.fill_disk(ROOM as u64).unwrap();
+    let full = node.apply_uploaded("better");
+    assert_eq!(full.outcome, Outcome::Failed, "{full:?}");
+    assert_eq!(full.failure.unwrap().category, FailureCategory::DiskFull);
+    assert_eq!(csi_proxy_of(&full.state).process_id, process);
+    node.host.free_disk().unwrap();
+
+    // Full from the middle on.
+    let result = thread::scope(|scope| {
+        let apply = scope.spawn(|| node.apply_uploaded("better"));
+        until("it is changing", || {
+            apply.is_finished() || node.local(JOURNAL_FILE).exists()
+        });
+        node.host.fill_disk(ROOM as u64).unwrap();
+        apply.join().unwrap()
+    });
+    let one_of_both = is_well(&result.state, &good) || is_well(&result.state, &better);
+    assert!(one_of_both, "{result:?}");
+    node.host.free_disk().unwrap();
+    let state = node.eventually("nothing is left to do", |state| {
+        let last = state.last_result.as_ref();
+        state.unfinished_request_id.is_none() && last.is_some_and(|last| last.id == "better")
+    });
+    assert!(
+        is_well(&state, &good) || is_well(&state, &better),
+        "{state:?}"
+    );
+    let again = node.apply_request(&large, Some(&better));
+    assert!(is_well(&again.state, &better), "{again:?}");
+}
+
+#[test]
+fn a_lost_old_file() {
+    let (good, better, best) = (variant(0), variant(1), variant(2));
+    let node = Node::with(Build::FaultInjection);
+    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    node.die_at("replace");
+    node.upload("better", &better, &sha256(&better));
+    node.apply_uploaded("better");
+    node.points();
+    fs::remove_file(node.local(&format!("{CSI_PROXY_EXE}.previous"))).unwrap();
+    node.run("net start windows-storage-agent");
+    let state = node.eventually("it goes on with what is there", |state| {
+        state.unfinished_request_id.is_none() && is_well(state, &better)
+    });
+    let last = state.last_result.unwrap();
+    assert_eq!(
+        (last.id.as_str(), last.outcome),
+        ("better", Outcome::Failed)
+    );
+    let message = last.failure.unwrap().message;
+    assert!(message.contains("csi-proxy.exe.previous"), "{message}");
+    let applied = node.apply("best", &best);
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert!(is_well(&applied.state, &best), "{applied:?}");
+}

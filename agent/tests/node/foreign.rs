@@ -1,0 +1,136 @@
+//! Services and processes of others.
+
+use std::fs;
+
+use windows_storage_agent::protocol::{FailureCategory, ForeignKind, Outcome};
+
+use crate::host::{Build, Node, csi_proxy, csi_proxy_of, is_well, request, sha256};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
+
+#[test]
+fn are_let_alone_unless_they_may_be_replaced() {
+    let ours = csi_proxy("1.3.0");
+    let node = Node::new();
+    node.bring_tool();
+
+    // A process without a service holds one of the pipes.
+    let held = node.while_tool("serve csi-proxy-smb-v1", || {
+        let state = node.state();
+        let seen = &state.foreign[0];
+        assert_eq!(seen.kind, ForeignKind::Process);
+        assert_eq!(seen.command.to_lowercase(), TOOL.to_lowercase());
+        node.apply("first", &ours)
+    });
+    assert_eq!(held.outcome, Outcome::Failed, "{held:?}");
+    let failure = held.failure.unwrap();
+    assert_eq!(failure.category, FailureCategory::Foreign);
+    assert!(failure.message.contains("csi-proxy-smb-v1"), "{failure:?}");
+    assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
+
+    // Somebody else's service of the very name, with a program of its own.
+    let theirs = r"C:\theirs\csi-proxy.exe";
+    fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
+    fs::write(node.local(theirs), standin_for_csi_proxy(Behaviour::Well)).unwrap();
+    node.run(&format!(
+        "sc create csi-proxy binpath= {theirs} start= demand"
+    ));
+    node.run("sc description csi-proxy Theirs");
+    node.run("net start csi-proxy");
+    let process = node.state().foreign;
+    assert_eq!(process.len(), 1, "{process:?}");
+    assert_eq!(process[0].kind, ForeignKind::Service);
+    assert!(
+        process[0].running && process[0].command == theirs,
+        "{process:?}"
+    );
+    let settings = node.configuration("csi-proxy");
+
+    let refused = node.apply("first", &ours);
+    let failure = refused.failure.unwrap();
+    assert_eq!(failure.category, FailureCategory::Foreign);
+    assert!(failure.message.contains(theirs), "{failure:?}");
+    assert_eq!(node.configuration("csi-proxy"), settings);
+
+    // With leave, but with a program that does not work: theirs is back as it was.
+    let mut replace = request("replace");
+    replace.replace_foreign = true;
+    replace.start_timeout_seconds = 3;
+    let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
+    replace.files[0].sha256 = sha256(&broken);
+    let rolled_back = node.apply_request(&replace, Some(&broken));
+    assert_eq!(rolled_back.outcome, Outcome::RolledBack, "{rolled_back:?}");
+    let failure = rolled_back.failure.unwrap();
+    assert_eq!(failure.category, FailureCategory::PipesMissing);
+    assert_eq!(node.configuration("csi-proxy"), settings);
+    let back = rolled_back.state.foreign;
+    assert!(back.len() == 1 && back[0].running, "{back:?}");
+    assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
+
+    replace.id = "replaced".to_owned();
+    replace.files[0].sha256 = sha256(&ours);
+    replace.files[0].upload = request("replaced").files[0].upload.clone();
+    replace.start_timeout_seconds = 20;
+    let replaced = node.apply_request(&replace, Some(&ours));
+    assert_eq!(replaced.outcome, Outcome::Applied, "{replaced:?}");
+    assert!(is_well(&replaced.state, &ours), "{replaced:?}");
+    assert_eq!(replaced.state.foreign, []);
+    // It is ours from now on.
+    let next = node.apply("next", &ours);
+    assert_eq!(next.outcome, Outcome::Unchanged, "{next:?}");
+    assert!(csi_proxy_of(&next.state).failing.is_none());
+}
+
+#[test]
+fn services_that_need_ours_stop_and_start_with_it() {
+    let (old, new) = (standin_for_csi_proxy(Behaviour::Well), csi_proxy("1.3.0"));
+    let node = Node::with(Build::FaultInjection);
+    assert_eq!(node.apply("old", &old).outcome, Outcome::Applied);
+    fs::write(
+        node.local(r"C:\k\monitor.exe"),
+        standin(Behaviour::Well, &[]),
+    )
+    .unwrap();
+    node.bring_tool();
+    node.run(r"sc create monitor binpath= C:\k\monitor.exe");
+    node.run(&format!("{TOOL} need monitor csi-proxy"));
+    node.run("net start monitor");
+    let settings = node.configuration("monitor");
+    let is_running = || node.run("sc query monitor").contains("RUNNING");
+    let steps = |since: usize| -> Vec<bool> {
+        let log = node.log()[since..].to_owned();
+        let positions = [
+            "stop service monitor",
+            "stop service csi-proxy",
+            "start service monitor",
+        ]
+        .map(|step| log.find(step));
+        positions
+            .windows(2)
+            .map(|pair| pair[0].is_some() && pair[0] < pair[1])
+            .collect()
+    };
+    assert!(settings.contains("DependOnService"), "{settings}");
+    assert!(is_running());
+
+    let since = node.log().len();
+    let upgraded = node.apply("new", &new);
+    assert_eq!(upgraded.outcome, Outcome::Applied, "{upgraded:?}");
+    assert!(upgraded.interruption_milliseconds.is_some());
+    assert!(is_running());
+    assert_eq!(steps(since), [true, true], "{}", node.log());
+
+    // The agent dies while it is stopped.
+    let since = node.log().len();
+    node.die_at("replace");
+    node.apply("old", &old);
+    node.points();
+    assert!(!is_running());
+    node.run("net start windows-storage-agent");
+    let state = node.eventually("what was there is back", |state| {
+        state.unfinished_request_id.is_none() && is_well(state, &new)
+    });
+    assert_eq!(state.last_result.unwrap().outcome, Outcome::RolledBack);
+    assert!(is_running());
+    assert!(steps(since)[0], "{}", node.log());
+    assert_eq!(node.configuration("monitor"), settings);
+}

@@ -1,0 +1,280 @@
+//! A Windows host with the agent on it, and what a test does with it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use testbed::parts::part;
+use testbed::windows_host::{Fleet, WindowsHost};
+use windows_storage_agent::document::Service;
+use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
+use windows_storage_agent::protocol::{
+    Answer, ApplyResult, DesiredFile, Failure, NodeState, Request, ServicePipes, ServiceState,
+    ServiceStatus,
+};
+
+/// Of csi-proxy's pipes, those that both versions open.
+pub const PIPES: [&str; 6] = [
+    "csi-proxy-disk-v1",
+    "csi-proxy-filesystem-v1",
+    "csi-proxy-volume-v1",
+    "csi-proxy-smb-v1",
+    "csi-proxy-system-v1alpha1",
+    "csi-proxy-iscsi-v1alpha1",
+];
+pub const COMMAND: &str = r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false -windows-service -v=2";
+/// Where a test says at which point the agent dies, where it was built for that.
+pub const FAULT: &str = r"C:\k\windows-storage\fault";
+
+/// Which agent a test installs.
+#[derive(Clone, Copy, Debug)]
+pub enum Build {
+    /// The one that goes to nodes.
+    Payload,
+    /// The one that dies where a test wants it.
+    FaultInjection,
+}
+
+pub struct Node {
+    pub host: WindowsHost,
+    // Dropped after its hosts.
+    _fleet: Fleet,
+}
+
+impl Node {
+    /// A host on which the agent is installed.
+    pub fn new() -> Self {
+        Self::with(Build::Payload)
+    }
+
+    /// A host on which this build of the agent is installed.
+    pub fn with(build: Build) -> Self {
+        let fleet = Fleet::new().unwrap();
+        let host = fleet.add_host("win-1").unwrap();
+        let node = Self {
+            host,
+            _fleet: fleet,
+        };
+        fs::create_dir_all(node.local(INCOMING_DIR)).unwrap();
+        let agent = agent(build);
+        assert_eq!(node.install(&agent), Ok(sha256(&agent)));
+        node
+    }
+
+    /// Brings an agent and has it install itself.
+    pub fn install(&self, agent: &[u8]) -> Result<String, Failure> {
+        match self.try_install(agent) {
+            Some(Answer::Installed { sha256 }) => Ok(sha256),
+            Some(Answer::Error(failure)) => Err(failure),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Like [`Node::install`], where the command may die before it answers.
+    pub fn try_install(&self, agent: &[u8]) -> Option<Answer> {
+        let uploaded = format!(r"{INCOMING_DIR}\agent.exe");
+        fs::write(self.local(&uploaded), agent).unwrap();
+        self.try_answer(&format!("{uploaded} install --sha256 {}", sha256(agent)))
+    }
+
+    pub fn local(&self, path: &str) -> PathBuf {
+        self.host
+            .drive_c()
+            .join(path.trim_start_matches(r"C:\").replace('\\', "/"))
+    }
+
+    pub fn answer(&self, command: &str) -> Answer {
+        self.try_answer(command)
+            .unwrap_or_else(|| panic!("no answer to {command}"))
+    }
+
+    fn try_answer(&self, command: &str) -> Option<Answer> {
+        let output = self.host.run(command).unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str(text.trim().lines().last()?).ok()
+    }
+
+    pub fn state(&self) -> NodeState {
+        match self.answer(&format!("{AGENT_EXE} status")) {
+            Answer::Status(state) => state,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Hands over a request that is uploaded.
+    pub fn apply_uploaded(&self, id: &str) -> ApplyResult {
+        let command = format!(r"{AGENT_EXE} apply --request {INCOMING_DIR}\{id}.json");
+        match self.answer(&command) {
+            Answer::ApplyResult(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Uploads what `id` asks for: this content for csi-proxy.exe.
+    pub fn upload(&self, id: &str, content: &[u8], announced: &str) {
+        let mut request = request(id);
+        announced.clone_into(&mut request.files[0].sha256);
+        fs::write(self.local(&upload_path(id)), content).unwrap();
+        self.upload_request(&request);
+    }
+
+    pub fn upload_request(&self, request: &Request) {
+        let file = self.local(&format!(r"{INCOMING_DIR}\{}.json", request.id));
+        fs::write(file, serde_json::to_vec(request).unwrap()).unwrap();
+    }
+
+    pub fn apply(&self, id: &str, content: &[u8]) -> ApplyResult {
+        self.upload(id, content, &sha256(content));
+        self.apply_uploaded(id)
+    }
+
+    /// Hands over a request, with what it uploads if that is given.
+    pub fn apply_request(&self, request: &Request, content: Option<&[u8]>) -> ApplyResult {
+        if let Some(content) = content {
+            fs::write(self.local(&upload_path(&request.id)), content).unwrap();
+        }
+        self.upload_request(request);
+        self.apply_uploaded(&request.id)
+    }
+
+    /// Runs a command of Windows that must succeed.
+    pub fn run(&self, command: &str) -> String {
+        let output = self.host.run(command).unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{command}: {text}");
+        text
+    }
+
+    /// How a service is configured: the lines of its registry key that a change of the agent could touch.
+    pub fn configuration(&self, service: &str) -> String {
+        let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{service}");
+        let names = [
+            "ImagePath",
+            "Start",
+            "Description",
+            "DependOn",
+            "Environment",
+        ];
+        self.run(&key)
+            .lines()
+            .map(str::trim)
+            .filter(|line| names.iter().any(|name| line.starts_with(name)))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Has the agent die at a point: the number of one, or the beginning of its name.
+    pub fn die_at(&self, point: &str) {
+        fs::write(self.local(FAULT), point).unwrap();
+    }
+
+    /// The points that the agent has passed since the last call.
+    pub fn points(&self) -> Vec<String> {
+        let trace = self.local(&format!("{FAULT}.trace"));
+        let passed = fs::read_to_string(&trace).unwrap_or_default();
+        let _ = fs::remove_file(trace);
+        let _ = fs::remove_file(self.local(FAULT));
+        passed.lines().map(str::to_owned).collect()
+    }
+
+    pub fn log(&self) -> String {
+        let log = self.local(r"C:\var\log\windows-storage-agent\agent.log");
+        fs::read_to_string(log).unwrap_or_default()
+    }
+
+    pub fn eventually(&self, what: &str, wanted: impl Fn(&NodeState) -> bool) -> NodeState {
+        let begin = Instant::now();
+        loop {
+            let state = self.state();
+            if wanted(&state) {
+                return state;
+            }
+            assert!(
+                begin.elapsed() < Duration::from_secs(40),
+                "{what}: {state:?}\n{}",
+                self.log()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The agent, built for Windows.
+pub fn agent(which: Build) -> Vec<u8> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/build-agent");
+    let mut build_agent = Command::new(script);
+    if matches!(which, Build::FaultInjection) {
+        build_agent.arg("--fault-injection");
+    }
+    let built = build_agent.output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    fs::read(String::from_utf8(built.stdout).unwrap().trim()).unwrap()
+}
+
+pub fn upload_path(id: &str) -> String {
+    format!(r"{INCOMING_DIR}\{id}.exe")
+}
+
+/// What csi-proxy alone needs; the file's hash is to be filled in.
+pub fn request(id: &str) -> Request {
+    Request {
+        id: id.to_owned(),
+        files: vec![DesiredFile {
+            path: CSI_PROXY_EXE.to_owned(),
+            sha256: String::new(),
+            upload: Some(upload_path(id)),
+        }],
+        services: vec![service(CSI_PROXY_SERVICE, COMMAND)],
+        environment: BTreeMap::new(),
+        replace_foreign: false,
+        pipes: vec![ServicePipes {
+            service: CSI_PROXY_SERVICE.to_owned(),
+            pipes: PIPES.map(str::to_owned).to_vec(),
+        }],
+        stop_timeout_seconds: 30,
+        start_timeout_seconds: 20,
+    }
+}
+
+pub fn service(name: &str, command: &str) -> Service {
+    Service {
+        name: name.to_owned(),
+        path: command.to_owned(),
+        node_variables_in_command: vec![],
+        powershell_pre_scripts: vec![],
+        dependencies: vec![],
+        bootstrap: false,
+        priority: 2,
+    }
+}
+
+pub fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content)
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
+}
+
+pub fn csi_proxy(version: &str) -> Vec<u8> {
+    fs::read(part(&format!("csi-proxy-{version}")).unwrap()).unwrap()
+}
+
+pub fn csi_proxy_of(state: &NodeState) -> &ServiceStatus {
+    let found = state
+        .services
+        .iter()
+        .find(|service| service.name == CSI_PROXY_SERVICE);
+    found.unwrap_or_else(|| panic!("{state:?}"))
+}
+
+/// csi-proxy runs, with all its pipes, from this content.
+pub fn is_well(state: &NodeState, content: &[u8]) -> bool {
+    !state.services.is_empty()
+        && csi_proxy_of(state).state == ServiceState::Running
+        && state.pipes.len() == PIPES.len()
+        && state.pipes.iter().all(|pipe| pipe.open)
+        && state.files[0].sha256 == Some(sha256(content))
+}

@@ -1,0 +1,110 @@
+//! What somebody does to csi-proxy's service by hand, and what it does by itself.
+
+use std::fs;
+
+use windows_storage_agent::paths::AGENT_SERVICE;
+use windows_storage_agent::protocol::{NodeState, Outcome, ServiceState};
+
+use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
+use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
+
+fn is_failing(state: &NodeState, message: &str) -> bool {
+    csi_proxy_of(state)
+        .failing
+        .as_ref()
+        .is_some_and(|failing| failing.message.contains(message))
+}
+
+fn assert_starts_with_the_machine(node: &Node, service: &str) {
+    let settings = node.configuration(service);
+    let start = settings.lines().find(|line| line.starts_with("Start "));
+    assert!(
+        start.is_some_and(|line| line.ends_with("0x2")),
+        "{settings}"
+    );
+}
+
+#[test]
+fn a_service_is_brought_back_whatever_becomes_of_it() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    node.bring_tool();
+    let first = node.apply("first", &content);
+    assert_eq!(first.outcome, Outcome::Applied, "{first:?}");
+    let process = csi_proxy_of(&first.state).process_id;
+
+    node.run(&format!("{TOOL} change csi-proxy - C:\\x.exe"));
+    let state = node.eventually("its command is changed back", |state| {
+        csi_proxy_of(state).command.as_deref() == Some(COMMAND)
+    });
+    assert_eq!(
+        csi_proxy_of(&state).process_id,
+        process,
+        "it went on running"
+    );
+
+    node.run(&format!("{TOOL} change csi-proxy 4 -"));
+    node.run("net stop csi-proxy");
+    node.eventually("disabled and stopped, it is back", |state| {
+        is_well(state, &content)
+    });
+    assert_starts_with_the_machine(&node, "csi-proxy");
+
+    node.while_tool("open csi-proxy", || {
+        node.run("sc delete csi-proxy");
+        node.host.run("net stop csi-proxy").unwrap();
+        node.eventually("it says why it is not back", |state| {
+            is_failing(state, "marked for deletion")
+        });
+    });
+    node.eventually("deleted for good, it is made again", |state| {
+        is_well(state, &content)
+    });
+
+    node.host.reboot().unwrap();
+    let state = node.eventually("after a reboot all is up", |state| {
+        is_well(state, &content) && state.agent_service == ServiceState::Running
+    });
+    assert_eq!(state.request_id.as_deref(), Some("first"));
+}
+
+#[test]
+fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
+    let node = Node::new();
+    let mutes = standin_for_csi_proxy(Behaviour::Mutes);
+    let mut first = request("mutes");
+    first.files[0].sha256 = sha256(&mutes);
+    first.start_timeout_seconds = 2;
+    assert_eq!(
+        node.apply_request(&first, Some(&mutes)).outcome,
+        Outcome::Applied
+    );
+    let mute = node.local(r"C:\k\mute");
+    fs::write(&mute, "").unwrap();
+    node.eventually("it runs without pipes, and that is said", |state| {
+        is_failing(state, "pipes are closed")
+    });
+    fs::remove_file(mute).unwrap();
+    let state = node.eventually("it is well again", |state| is_well(state, &mutes));
+    assert!(csi_proxy_of(&state).restarts > 0, "{state:?}");
+
+    let crashes = standin_for_csi_proxy(Behaviour::Crashes);
+    assert_eq!(node.apply("crashes", &crashes).outcome, Outcome::Applied);
+    let crash = node.local(r"C:\k\crash");
+    fs::write(&crash, "").unwrap();
+    let state = node.eventually("a crash loop is said", |state| {
+        csi_proxy_of(state)
+            .failing
+            .as_ref()
+            .is_some_and(|failing| failing.attempts >= 2 && failing.retry_seconds >= 2)
+    });
+    assert_eq!(state.agent_service, ServiceState::Running);
+    // A request that mends it is carried out all the same, and what was said is gone.
+    fs::remove_file(crash).unwrap();
+    let well = standin_for_csi_proxy(Behaviour::Well);
+    assert_eq!(node.apply("well", &well).outcome, Outcome::Applied);
+    node.eventually("nothing fails any more", |state| {
+        is_well(state, &well) && csi_proxy_of(state).failing.is_none()
+    });
+    assert_starts_with_the_machine(&node, AGENT_SERVICE);
+}

@@ -1,0 +1,18 @@
+//! The agent on a real Service Control Manager API (Wine's), with the real csi-proxy.
+
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy knows only test functions, not their helpers"
+)]
+
+mod crash;
+mod faults;
+mod foreign;
+mod host;
+mod keeping;
+mod life;
+mod replace_agent;
+mod scripts;
+mod standin;

@@ -1,0 +1,96 @@
+//! Scripts and environment variables of the services document.
+
+use std::fs;
+
+use windows_storage_agent::document::PreScript;
+use windows_storage_agent::paths::AGENT_SERVICE;
+use windows_storage_agent::protocol::{FailureCategory, Outcome, Request};
+
+use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy};
+
+const SCRIPT: &str = r"C:\scripts\level.ps1";
+
+fn with_script(id: &str, content: &[u8]) -> Request {
+    let mut request = request(id);
+    request.files[0].sha256 = sha256(content);
+    request.services[0].path = format!("{COMMAND} -level=LEVEL");
+    request.services[0].powershell_pre_scripts = vec![PreScript {
+        variable_name: "LEVEL".into(),
+        path: SCRIPT.into(),
+        node_args: vec![],
+        arguments: vec!["-Node".into(), "win 1".into()],
+    }];
+    request
+}
+
+#[test]
+fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    // Wine's PowerShell prints nothing, whatever it is asked.
+    let powershell = node.local(r"C:\windows\system32\WindowsPowerShell\v1.0\powershell.exe");
+    fs::create_dir_all(powershell.parent().unwrap()).unwrap();
+    let _ = fs::remove_file(&powershell);
+    fs::write(&powershell, standin(Behaviour::Well, &[])).unwrap();
+    fs::create_dir_all(node.local(r"C:\scripts")).unwrap();
+    let script = |text: &str| fs::write(node.local(SCRIPT), text).unwrap();
+    let command = || csi_proxy_of(&node.state()).command.clone().unwrap();
+
+    script("args");
+    let first = node.apply_request(&with_script("first", &content), Some(&content));
+    assert_eq!(first.outcome, Outcome::Applied, "{first:?}");
+    assert!(is_well(&first.state, &content), "{first:?}");
+    assert!(command().ends_with(" -level=-Node,win 1"), "{}", command());
+    let process = csi_proxy_of(&first.state).process_id;
+
+    let before = command();
+    for (number, text) in ["exit 3", "", "two\nlines", "a\"b"].iter().enumerate() {
+        script(text);
+        let bad = node.apply_request(&with_script(&format!("bad-{number}"), &content), None);
+        let failure = bad.failure.unwrap();
+        assert_eq!(failure.category, FailureCategory::PreScript, "{text:?}");
+        assert!(failure.message.contains(SCRIPT), "{}", failure.message);
+        assert_eq!(csi_proxy_of(&bad.state).process_id, process, "{text:?}");
+    }
+    assert_eq!(command(), before);
+    assert_eq!(node.state().request_id.as_deref(), Some("first"));
+
+    script("5");
+    node.run(&format!("net stop {AGENT_SERVICE}"));
+    node.run(&format!("net start {AGENT_SERVICE}"));
+    let state = node.eventually("what the script says now is in the command", |state| {
+        let service = csi_proxy_of(state);
+        service.command.as_ref().unwrap().ends_with(" -level=5") && is_well(state, &content)
+    });
+    assert_ne!(csi_proxy_of(&state).process_id, process);
+    assert_eq!(state.request_id.as_deref(), Some("first"));
+
+    // The environment is Windows' affair; Wine keeps the value, and does not pass it on.
+    let mut environment = with_script("environment", &content);
+    environment
+        .environment
+        .insert("NO_PROXY".into(), ".svc".into());
+    let process = csi_proxy_of(&state).process_id;
+    let applied = node.apply_request(&environment, None);
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_ne!(csi_proxy_of(&applied.state).process_id, process);
+    let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\csi-proxy /v Environment";
+    assert!(node.run(key).contains("NO_PROXY=.svc"));
+    let again = node.apply_request(&environment, None);
+    assert_eq!(again.outcome, Outcome::Unchanged, "{again:?}");
+
+    // A change that does not work takes its environment with it.
+    let broken = standin(Behaviour::Exits, &[]);
+    let mut broken_request = with_script("broken", &broken);
+    broken_request
+        .environment
+        .insert("OTHER".into(), "x".into());
+    let rolled_back = node.apply_request(&broken_request, Some(&broken));
+    assert_eq!(rolled_back.outcome, Outcome::RolledBack, "{rolled_back:?}");
+    let variables = node.run(key);
+    assert!(
+        variables.contains("NO_PROXY=.svc") && !variables.contains("OTHER"),
+        "{variables}"
+    );
+}

@@ -1,0 +1,150 @@
+/*
+ * Stands in for csi-proxy, for a service of somebody else's, for PowerShell, and for an administrator with a tool, in
+ * tests of the agent. As a service it opens the pipes PIPES, a list with ';' between them; BEHAVIOUR is what it does wrong.
+ * As a command: "hold FILE" and "open SERVICE" keep that open, "serve PIPE" serves a pipe, each until C:\k\release is
+ * there, with C:\k\holding from when it does; "change SERVICE START COMMAND" changes a service, '-' leaves a setting, and
+ * "need SERVICE OTHER" has it depend on another.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <windows.h>
+
+#define WELL 0
+#define EXITS 1  /* with an error, before it is a service */
+#define HANGS 2  /* does not stop */
+#define CRASHES 3 /* exits while C:\k\crash is there */
+#define MUTES 4  /* closes its pipes while C:\k\mute is there */
+#ifndef BEHAVIOUR
+#define BEHAVIOUR WELL
+#endif
+#ifndef PIPES
+#define PIPES ""
+#endif
+
+static SERVICE_STATUS status = { SERVICE_WIN32_OWN_PROCESS, SERVICE_RUNNING, SERVICE_ACCEPT_STOP, 0, 0, 0, 0 };
+static SERVICE_STATUS_HANDLE handle;
+static HANDLE stopped, pipes[32];
+static int count;
+
+static int there(const char *path)
+{
+    return GetFileAttributesA(path) != INVALID_FILE_ATTRIBUTES;
+}
+
+static void open_pipes(void)
+{
+    char list[2048] = PIPES, path[256], *name;
+
+    count = 0;
+    for (name = strtok(list, ";"); name; name = strtok(NULL, ";")) {
+        snprintf(path, sizeof path, "\\\\.\\pipe\\%s", name);
+        pipes[count++] = CreateNamedPipeA(path, PIPE_ACCESS_DUPLEX, PIPE_TYPE_BYTE | PIPE_WAIT, 8, 512, 512, 0, NULL);
+    }
+}
+
+static DWORD WINAPI control(DWORD code, DWORD type, void *data, void *context)
+{
+    (void)type, (void)data, (void)context;
+    if (code == SERVICE_CONTROL_STOP && BEHAVIOUR != HANGS)
+        SetEvent(stopped);
+    return NO_ERROR;
+}
+
+static void WINAPI service(DWORD argc, LPSTR *argv)
+{
+    (void)argc;
+    stopped = CreateEventA(NULL, TRUE, FALSE, NULL);
+    handle = RegisterServiceCtrlHandlerExA(argv[0], control, NULL);
+    open_pipes();
+    SetServiceStatus(handle, &status);
+    while (WaitForSingleObject(stopped, 20) == WAIT_TIMEOUT) {
+        if (BEHAVIOUR == CRASHES && there("C:\\k\\crash"))
+            ExitProcess(7);
+        if (BEHAVIOUR == MUTES && there("C:\\k\\mute"))
+            while (count)
+                CloseHandle(pipes[--count]);
+    }
+    status.dwCurrentState = SERVICE_STOPPED;
+    SetServiceStatus(handle, &status);
+}
+
+static int keep(HANDLE what)
+{
+    FILE *file;
+
+    if (!what || what == INVALID_HANDLE_VALUE) {
+        printf("error %lu\n", GetLastError());
+        return 1;
+    }
+    file = fopen("C:\\k\\holding", "w");
+    if (file)
+        fclose(file);
+    while (!there("C:\\k\\release"))
+        Sleep(10);
+    return 0;
+}
+
+static int change(const char *name, const char *start, const char *command, const char *other)
+{
+    char needs[256] = "";
+    SC_HANDLE manager = OpenSCManagerA(NULL, NULL, SC_MANAGER_CONNECT);
+    SC_HANDLE opened = OpenServiceA(manager, name, SERVICE_ALL_ACCESS);
+    BOOL done;
+
+    /* A list: it ends with one more nul, which is there already. */
+    if (other)
+        snprintf(needs, sizeof needs - 1, "%s", other);
+    done = ChangeServiceConfigA(opened, SERVICE_NO_CHANGE, *start == '-' ? SERVICE_NO_CHANGE : (DWORD)atoi(start),
+                                     SERVICE_NO_CHANGE, *command == '-' ? NULL : command, NULL, NULL,
+                                     other ? needs : NULL, NULL, NULL, NULL);
+
+    printf("error %lu\n", done ? 0 : GetLastError());
+    return !done;
+}
+
+/* "Runs" a script: prints its text, or its arguments where that is "args"; "exit N" is obeyed. */
+static int script(int argc, char **argv, int at)
+{
+    char text[4096] = "";
+    FILE *file = fopen(argv[at], "r");
+
+    if (!file)
+        return 64;
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    if (strncmp(text, "exit ", 5) == 0)
+        return atoi(text + 5);
+    if (strncmp(text, "args", 4) == 0)
+        for (at++; at < argc; at++)
+            printf("%s%s", argv[at], at + 1 < argc ? "," : "");
+    else
+        printf("%s\n", text);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    SERVICE_TABLE_ENTRYA table[] = { { "standin", service }, { NULL, NULL } };
+    char path[256];
+    int at;
+
+    for (at = 1; at + 1 < argc; at++)
+        if (strcmp(argv[at], "-File") == 0)
+            return script(argc, argv, at + 1);
+    if (argc == 3 && strcmp(argv[1], "hold") == 0)
+        return keep(CreateFileA(argv[2], GENERIC_READ, 0, NULL, OPEN_EXISTING, 0, NULL));
+    if (argc == 3 && strcmp(argv[1], "open") == 0)
+        return keep((HANDLE)OpenServiceA(OpenSCManagerA(NULL, NULL, SC_MANAGER_CONNECT), argv[2], SERVICE_QUERY_STATUS));
+    if (argc == 3 && strcmp(argv[1], "serve") == 0) {
+        snprintf(path, sizeof path, "\\\\.\\pipe\\%s", argv[2]);
+        return keep(CreateNamedPipeA(path, PIPE_ACCESS_DUPLEX, PIPE_TYPE_BYTE | PIPE_WAIT, 8, 512, 512, 0, NULL));
+    }
+    if (argc == 5 && strcmp(argv[1], "change") == 0)
+        return change(argv[2], argv[3], argv[4], NULL);
+    if (argc == 4 && strcmp(argv[1], "need") == 0)
+        return change(argv[2], "-", "-", argv[3]);
+    if (BEHAVIOUR == EXITS || (BEHAVIOUR == CRASHES && there("C:\\k\\crash")))
+        return 7;
+    return !StartServiceCtrlDispatcherA(table);
+}
