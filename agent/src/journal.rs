@@ -166,7 +166,7 @@ pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> En
         .and_then(|end| end.failure.clone())
         .unwrap_or_else(|| {
             failure(
-                FailureCategory::Internal,
+                FailureCategory::Interrupted,
                 "the agent ended in the middle of the request",
             )
         });
@@ -342,6 +342,10 @@ mod tests {
         let mut journal = journal();
         let cut_off = bad_end(&journal, Recovery::Undo, &[]);
         assert_eq!(cut_off.outcome, Outcome::RolledBack);
+        assert_eq!(
+            cut_off.failure.unwrap().category,
+            FailureCategory::Interrupted
+        );
         journal.end = Some(End::bad(
             Outcome::RolledBack,
             failure(FailureCategory::PipesMissing, "no pipes"),

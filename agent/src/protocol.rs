@@ -145,6 +145,8 @@ pub enum FailureCategory {
     PreScript,
     /// A service runs but its pipes do not open.
     PipesMissing,
+    /// The agent ended in the middle: a reboot, a loss of power, a crash.
+    Interrupted,
     /// The agent's service cannot be reached.
     AgentUnavailable,
     /// Something else.
@@ -230,6 +232,22 @@ pub struct LastResult {
     pub interruption_milliseconds: Option<u64>,
     /// When it ended, in RFC 3339.
     pub finished: String,
+    /// How often it has ended in a row without success, this time included; 0 after a success.
+    #[serde(default)]
+    pub failures: u32,
+}
+
+impl LastResult {
+    /// How often a request will have failed in a row when it ends like this after that.
+    #[must_use]
+    pub fn failures_after(last: Option<&Self>, id: &str, outcome: Outcome) -> u32 {
+        match outcome {
+            Outcome::Applied | Outcome::Unchanged => 0,
+            Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => last
+                .filter(|last| last.id == id)
+                .map_or(1, |last| last.failures.saturating_add(1)),
+        }
+    }
 }
 
 /// One service as the Service Control Manager shows it.
@@ -304,4 +322,28 @@ pub struct PipeStatus {
     pub name: String,
     /// Whether somebody serves it.
     pub open: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_counted_for_one_request_and_in_a_row() {
+        let after = |failures, id, outcome| {
+            let last = LastResult {
+                id: "a".into(),
+                outcome: Outcome::RolledBack,
+                failure: None,
+                interruption_milliseconds: None,
+                finished: String::new(),
+                failures,
+            };
+            LastResult::failures_after(Some(&last), id, outcome)
+        };
+        assert_eq!(after(1, "a", Outcome::RolledBack), 2);
+        assert_eq!(after(3, "b", Outcome::Failed), 1);
+        assert_eq!(after(3, "a", Outcome::Applied), 0);
+        assert_eq!(LastResult::failures_after(None, "a", Outcome::Failed), 1);
+    }
 }

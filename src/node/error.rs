@@ -147,6 +147,7 @@ impl NodeError {
             | FailureCategory::ServiceStop
             | FailureCategory::FileInUse
             | FailureCategory::PipesMissing
+            | FailureCategory::Interrupted
             | FailureCategory::Internal
             | FailureCategory::Unknown => (
                 Reason::CSIProxyFailed,

@@ -2,7 +2,8 @@
 
 use windows_storage_agent::paths::CSI_PROXY_SERVICE;
 use windows_storage_agent::protocol::{
-    Failing, ForeignInstance, ForeignKind, NodeState, Outcome, Request, ServiceState,
+    Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
+    Request, ServiceState,
 };
 
 use crate::node::Desired;
@@ -134,7 +135,7 @@ fn keeps(desired: &Desired, state: &NodeState) -> Keeps {
     let undone = state
         .last_result
         .as_ref()
-        .is_some_and(|last| last.id == request.id && last.outcome == Outcome::RolledBack);
+        .is_some_and(|last| last.id == request.id && speaks_against(last));
     let kept = state.request_id.as_deref() == Some(request.id.as_str());
     if !kept && (desired.refused.is_some() || (undone && !desired.retry)) {
         return Keeps::Undone;
@@ -158,6 +159,17 @@ fn keeps(desired: &Desired, state: &NodeState) -> Keeps {
         (true, _) => Keeps::RequestBroken,
         (false, _) => Keeps::NothingWorking,
     }
+}
+
+/// Whether a request is not to be tried again after this end. That the host lost its power in the middle says nothing of
+/// the request, unless it happens time and again.
+fn speaks_against(last: &LastResult) -> bool {
+    const MOST_INTERRUPTIONS: u32 = 1;
+    let interrupted = last
+        .failure
+        .as_ref()
+        .is_some_and(|failure| failure.category == FailureCategory::Interrupted);
+    last.outcome == Outcome::RolledBack && (!interrupted || last.failures > MOST_INTERRUPTIONS)
 }
 
 /// What the agent says of a csi-proxy that does not stay up.

@@ -209,6 +209,7 @@ impl Worker {
             failure: end.failure.clone(),
             interruption_milliseconds: end.interruption_milliseconds,
             finished: rfc3339(SystemTime::now()),
+            failures: LastResult::failures_after(last, id, end.outcome),
         });
         self.save_memory();
     }

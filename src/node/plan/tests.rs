@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use windows_storage_agent::protocol::{
-    DesiredFile, Failing, FileStatus, LastResult, PipeStatus, ServicePipes, ServiceStatus,
+    DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePipes, ServiceStatus,
 };
 
 use super::*;
@@ -131,6 +131,7 @@ fn last(outcome: Outcome) -> LastResult {
         failure: None,
         interruption_milliseconds: None,
         finished: String::new(),
+        failures: 1,
     }
 }
 
@@ -317,4 +318,24 @@ fn a_crash_loop_is_the_agents_affair_unless_something_else_is_wanted() {
         Step::Apply { with_files: false },
         "what is wanted now may be the cure"
     );
+}
+
+#[test]
+fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
+    let after = |failures| {
+        without_turn(|_, state| {
+            state.request_id = Some("before".to_owned());
+            state.pipes[0].open = false;
+            state.last_result = Some(LastResult {
+                failure: Some(Failure {
+                    category: FailureCategory::Interrupted,
+                    message: "words".to_owned(),
+                }),
+                failures,
+                ..last(Outcome::RolledBack)
+            });
+        })
+    };
+    assert_eq!(after(1), Step::Apply { with_files: false });
+    assert_eq!(after(2), Step::LeaveUndone);
 }

@@ -256,6 +256,7 @@ fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
         failure: None,
         interruption_milliseconds: Some(120),
         finished: String::new(),
+        failures: 0,
     });
     replaced.foreign = vec![ForeignInstance {
         kind: ForeignKind::Service,

@@ -38,6 +38,12 @@ fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
             "UpdatePending",
         );
     }
+    // Once is bad luck, twice speaks against the update.
+    first.set_faults(|faults| faults.reboot_in_apply = true);
+    simulation.wait(first.boot()).unwrap();
+    harness.eventually("it has lost its power again", || {
+        std::net::TcpStream::connect((first.address(), first.port())).is_err()
+    });
     simulation.wait(first.boot()).unwrap();
     harness.expect(
         "windowsnodestorage/win-000",

@@ -93,7 +93,7 @@ impl Agent {
             (Outcome::Failed, what)
         };
         let message = format!("the agent ended in the middle of the request; {what}");
-        let why = failure(FailureCategory::Internal, message);
+        let why = failure(FailureCategory::Interrupted, message);
         self.remember(&request, outcome, Some(why));
     }
 
@@ -209,7 +209,9 @@ impl Agent {
     }
 
     fn remember(&mut self, request: &Request, outcome: Outcome, failure: Option<Failure>) {
+        let failures = LastResult::failures_after(self.last_result.as_ref(), &request.id, outcome);
         self.last_result = Some(LastResult {
+            failures,
             id: request.id.clone(),
             outcome,
             failure,
