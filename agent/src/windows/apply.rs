@@ -19,6 +19,8 @@ use super::{observe, pipes, store};
 
 /// How long the service may take to open its pipe.
 const START: Duration = Duration::from_secs(30);
+/// The pause before a service that has ended again is started again.
+const START_AGAIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Hands a request to the service and waits for the result.
@@ -89,7 +91,7 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
     let scm =
         Scm::look().map_err(|error| failed_to("reaching the Service Control Manager", &error))?;
     let failed = |error| unavailable(format!("service {AGENT_SERVICE}: {error}"));
-    let mut start_asked = false;
+    let mut start_asked: Option<Instant> = None;
     loop {
         let Some(service) = scm.open(AGENT_SERVICE).map_err(failed)? else {
             return Err(unavailable(format!(
@@ -100,11 +102,13 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
         let dead = status
             .process_id
             .is_some_and(|id| matches!(Process::open(id), Ok(None)));
-        if (dead || status.state == ServiceState::Stopped) && !start_asked {
+        if (dead || status.state == ServiceState::Stopped)
+            && start_asked.is_none_or(|asked| asked.elapsed() >= START_AGAIN)
+        {
             if let Some(service) = scm.open_to_change(AGENT_SERVICE).map_err(failed)? {
                 service.start().map_err(failed)?;
             }
-            start_asked = true;
+            start_asked = Some(Instant::now());
         }
         if status.state == ServiceState::Running {
             match pipes::connect(AGENT_PIPE, deadline) {
@@ -125,8 +129,9 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
         }
         if Instant::now() >= deadline {
             return Err(unavailable(format!(
-                "service {AGENT_SERVICE} does not come up; it is {:?}",
-                status.state
+                "service {AGENT_SERVICE} does not come up; it is {:?}, and its process {}",
+                status.state,
+                if dead { "has ended" } else { "has not" }
             )));
         }
         sleep(POLL);

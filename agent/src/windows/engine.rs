@@ -135,8 +135,7 @@ impl Engine {
             .iter()
             .any(|service| !service.powershell_pre_scripts.is_empty());
         if scripts && self.worker.again.is_none() {
-            log::line(format!("request {}: its scripts are run again", request.id));
-            self.worker.carry_out(&request);
+            self.worker.follow_scripts(&request);
         }
     }
 

@@ -106,13 +106,18 @@ pub fn node_state(
             sha256: hash(path)?,
         });
     }
+    let agent_service = service_status(&scm, AGENT_SERVICE, &kept.memory)?.state;
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_sha256: hash(AGENT_EXE)?,
-        agent_service: service_status(&scm, AGENT_SERVICE, &kept.memory)?.state,
+        agent_service,
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: unfinished()?,
-        running_agent_sha256: kept.memory.running_agent_sha256.clone(),
+        running_agent_sha256: kept
+            .memory
+            .running_agent_sha256
+            .clone()
+            .filter(|_| agent_service == ServiceState::Running),
         foreign: foreign(
             &machine::services(&scm).map_err(|error| failed_to("listing services", &error))?,
             &machine::processes(&[]).map_err(|error| failed_to("listing processes", &error))?,

@@ -70,6 +70,22 @@ impl Worker {
         Ok(end)
     }
 
+    /// Carries the kept request out again where its scripts say something else than before. A script that does not work
+    /// now leaves what it said then.
+    pub fn follow_scripts(&mut self, request: &Request) {
+        match commands(request, powershell::run) {
+            Ok(commands) if commands == self.kept.memory.commands => {}
+            Ok(_) => {
+                log::line(format!(
+                    "request {}: its scripts say something else now",
+                    request.id
+                ));
+                self.carry_out(request);
+            }
+            Err(failure) => log::line(failure.message),
+        }
+    }
+
     fn change(
         &mut self,
         request: &Request,

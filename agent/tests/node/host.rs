@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,14 +88,12 @@ impl Node {
     }
 
     pub fn answer(&self, command: &str) -> Answer {
-        self.try_answer(command)
-            .unwrap_or_else(|| panic!("no answer to {command}"))
+        let output = self.host.run(command).unwrap();
+        answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))
     }
 
     fn try_answer(&self, command: &str) -> Option<Answer> {
-        let output = self.host.run(command).unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        serde_json::from_str(text.trim().lines().last()?).ok()
+        answer_in(&self.host.run(command).unwrap())
     }
 
     pub fn state(&self) -> NodeState {
@@ -201,6 +199,11 @@ impl Node {
             thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+fn answer_in(output: &Output) -> Option<Answer> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim().lines().last()?).ok()
 }
 
 /// The agent, built for Windows.
