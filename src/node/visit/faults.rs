@@ -280,6 +280,21 @@ async fn the_server_hears_from_us_while_a_long_command_runs() {
 }
 
 #[tokio::test]
+async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    let mut session = shaken(&scene, &host).await;
+    // No sign of life wakes a session that waits for a socket from which all was read.
+    session.greet_every(Duration::from_secs(3600));
+    host.set_faults(|faults| faults.speech = Speech::Noisy);
+    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    let running = tokio::task::spawn_blocking(move || {
+        (0..500).try_for_each(|_| session.run(&command, PATIENCE).map(drop))
+    });
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_command_that_does_not_end_is_given_up_in_time() {
     let scene = Scene::new();
     let host = scene.host_with_old().await;
