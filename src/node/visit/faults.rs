@@ -291,12 +291,20 @@ async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
         // No sign of life wakes a session that waits for a socket from which all was read.
         session.greet_every(Duration::from_secs(3600));
         let command = command.clone();
+        let limit = Duration::from_secs(3600);
         all.spawn_blocking(move || {
-            (0..50).try_for_each(|_| session.run(&command, PATIENCE).map(drop))
+            (0..50).try_for_each(|_| session.run(&command, limit).map(drop))
         });
     }
-    while let Some(answered) = all.join_next().await {
-        answered.unwrap().unwrap();
+    let ended = tokio::time::timeout(PATIENCE, async {
+        while let Some(answered) = all.join_next().await {
+            answered.unwrap().unwrap();
+        }
+    });
+    if ended.await.is_err() {
+        // The threads end with their connections.
+        host.cut_connections();
+        panic!("an answer that is here is waited for");
     }
 }
 
