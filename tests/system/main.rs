@@ -8,6 +8,7 @@ mod bad_input;
 mod check;
 mod external;
 mod harness;
+mod host_keys;
 mod interruption;
 mod main_job;
 mod replacement;

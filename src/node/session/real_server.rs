@@ -136,7 +136,7 @@ fn made(
     passphrase: &str,
 ) -> (Vec<u8>, String) {
     let file = format!("key-{number}");
-    let keygen = [kind, &["-q", "-C", "x", "-f", &file]].concat();
+    let keygen = [kind, &["-q", "-a", "2", "-C", "x", "-f", &file]].concat();
     let new = |more: &[&str]| run("ssh-keygen", folder, &[&keygen, more].concat());
     match format {
         "OpenSSH" => drop(new(&["-N", passphrase])),

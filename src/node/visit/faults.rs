@@ -216,9 +216,8 @@ async fn a_visit_that_nobody_waits_for_any_more_ends() {
         }
     }
     host.release();
-    host.wait_until(|seen| seen.connections_now == 0)
-        .await
-        .unwrap();
+    let ended = host.wait_until(|seen| seen.connections_now == 0).await;
+    assert_eq!(ended.unwrap().requests, 12, "it went on");
     assert_eq!(scene.problem(&host, &scene.old).await, None);
 }
 
@@ -277,6 +276,36 @@ async fn the_server_hears_from_us_while_a_long_command_runs() {
     host.release();
     let output = running.await.unwrap().unwrap();
     assert!(output.stdout.contains("Status"), "{}", output.stdout);
+}
+
+#[tokio::test]
+async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    host.set_faults(|faults| faults.speech = Speech::Noisy);
+    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    // Many at once: what is looked for happens between two reads.
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let mut session = shaken(&scene, &host).await;
+        // No sign of life wakes a session that waits for a socket from which all was read.
+        session.greet_every(Duration::from_secs(3600));
+        let command = command.clone();
+        let limit = Duration::from_secs(3600);
+        all.spawn_blocking(move || {
+            (0..50).try_for_each(|_| session.run(&command, limit).map(drop))
+        });
+    }
+    let ended = tokio::time::timeout(PATIENCE, async {
+        while let Some(answered) = all.join_next().await {
+            answered.unwrap().unwrap();
+        }
+    });
+    if ended.await.is_err() {
+        // The threads end with their connections.
+        host.cut_connections();
+        panic!("an answer that is here is waited for");
+    }
 }
 
 #[tokio::test]

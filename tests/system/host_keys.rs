@@ -1,0 +1,115 @@
+//! Pinned host keys on a real API server: pinned once, removed for nodes that left, and plain words where the ConfigMap
+//! cannot be written.
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use testbed::control_plane::ControlPlane;
+use testbed::objects::NAMESPACE;
+use windows_storage_operator::node::{HostKey, Pins, Reason};
+
+const MAP: &str = "windows-storage-host-keys";
+
+async fn pins(kubeconfig: &std::path::Path) -> Pins {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let client = Client::try_from(config.unwrap()).unwrap();
+    Pins::new(Api::namespaced(client, NAMESPACE), NAMESPACE.to_owned())
+}
+
+fn data(control_plane: &ControlPlane) -> String {
+    let arguments = [
+        "get",
+        "configmap",
+        MAP,
+        "-n",
+        NAMESPACE,
+        "-o",
+        "jsonpath={.data}",
+    ];
+    control_plane.kubectl(&arguments).unwrap()
+}
+
+#[tokio::test]
+async fn pins_are_made_kept_and_removed() {
+    let control_plane = ControlPlane::start().unwrap();
+    control_plane
+        .kubectl(&["create", "namespace", NAMESPACE])
+        .unwrap();
+    let pins = pins(control_plane.kubeconfig()).await;
+    let (one, two) = (
+        HostKey::new("ssh-ed25519", b"one"),
+        HostKey::new("ssh-ed25519", b"two"),
+    );
+
+    pins.remove("win-1").await.unwrap();
+    // All at once: some come to make the ConfigMap, some to change it, and nobody's pin may be lost.
+    let names: Vec<String> = (1..=4).map(|number| format!("win-{number}")).collect();
+    let all = names.iter().map(|name| pins.pin(name, &one));
+    for pinned in futures::future::join_all(all).await {
+        pinned.unwrap();
+    }
+    pins.pin("win-1", &one).await.unwrap();
+    let error = pins.pin("win-1", &two).await.unwrap_err();
+    assert_eq!(error.reason, Reason::HostKeyChanged);
+    let kept = data(&control_plane);
+    assert!(
+        names
+            .iter()
+            .all(|name| kept.contains(&format!(r#""{name}":"{one}""#))),
+        "{kept}"
+    );
+    assert!(!kept.contains(&two.to_string()), "{kept}");
+
+    // Two operators at once may meet another host each: one of them must see that it came second.
+    for number in 10..15 {
+        let node = format!("win-{number}");
+        let both = futures::join!(pins.pin(&node, &one), pins.pin(&node, &two));
+        let results = [both.0, both.1];
+        let pinned = results.iter().filter(|result| result.is_ok()).count();
+        assert_eq!(pinned, 1, "{node}: {results:?}");
+    }
+
+    pins.remove("win-1").await.unwrap();
+    pins.remove("win-1").await.unwrap();
+    let kept = data(&control_plane);
+    assert!(
+        !kept.contains(r#""win-1""#) && kept.contains("win-2"),
+        "{kept}"
+    );
+    pins.pin("win-1", &two).await.unwrap();
+
+    let immutable = [
+        "patch",
+        "configmap",
+        MAP,
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        r#"{"immutable":true}"#,
+    ];
+    control_plane.kubectl(&immutable).unwrap();
+    for refused in [pins.pin("win-9", &one).await, pins.remove("win-2").await] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.reason, Reason::HostKeyNotStored);
+        assert!(error.message.contains("make it anew"), "{error}");
+    }
+    assert!(data(&control_plane).contains("win-2"));
+}
+
+#[tokio::test]
+async fn who_may_not_write_is_told_so() {
+    let control_plane = ControlPlane::start().unwrap();
+    control_plane
+        .kubectl(&["create", "namespace", NAMESPACE])
+        .unwrap();
+    let stranger = control_plane.kubeconfig_for("stranger", &[]).unwrap();
+    let pins = pins(&stranger).await;
+    let key = HostKey::new("ssh-ed25519", b"one");
+    for refused in [pins.pin("win-1", &key).await, pins.remove("win-1").await] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.reason, Reason::HostKeyNotStored);
+        assert!(error.message.contains("Role must let it"), "{error}");
+    }
+}
