@@ -21,6 +21,8 @@ pub enum Reason {
     Unreachable,
     /// Another host key than the pinned one.
     HostKeyChanged,
+    /// A host key that nobody has vouched for, where first use is not trusted.
+    HostKeyUnknown,
     /// A new host key could not be stored.
     HostKeyNotStored,
     /// The server refused the login.
@@ -60,6 +62,7 @@ impl Reason {
             Self::NoAddress => "NoAddress",
             Self::Unreachable => "Unreachable",
             Self::HostKeyChanged => "HostKeyChanged",
+            Self::HostKeyUnknown => "HostKeyUnknown",
             Self::HostKeyNotStored => "HostKeyNotStored",
             Self::LoginRefused => "LoginRefused",
             Self::TransferFailed => "TransferFailed",

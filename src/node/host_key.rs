@@ -172,7 +172,7 @@ impl HostKeyPolicy {
             return Judgement::New;
         }
         Judgement::Refused(NodeError::new(
-            Reason::HostKeyNotStored,
+            Reason::HostKeyUnknown,
             format!(
                 "the SSH host key {shown} is not known and spec.ssh.hostKeys is Strict, so the node was not logged in to. \
                  Compare it with the output of \"ssh-keygen -lf\" for the files C:\\ProgramData\\ssh\\ssh_host_*_key.pub on the node, \
@@ -303,7 +303,7 @@ mod tests {
             assert!(error.message.contains(part), "{error}");
         }
         let strict = refusal(&HostKeyPolicy::default(), &two);
-        assert_eq!(strict.reason, Reason::HostKeyNotStored);
+        assert_eq!(strict.reason, Reason::HostKeyUnknown);
         assert!(
             strict.message.contains(&format!("\"win-1\":\"{two}\"")),
             "{strict}"

@@ -195,8 +195,9 @@ fn remind(target: &mut Target, undone: Option<&Undone>) {
 
 fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -> Duration {
     // Only an administrator can mend these, and a change of what the work rests on wakes the task.
-    const FOR_PEOPLE: [Reason; 4] = [
+    const FOR_PEOPLE: [Reason; 5] = [
         Reason::HostKeyChanged,
+        Reason::HostKeyUnknown,
         Reason::RolledBack,
         Reason::ForeignCSIProxy,
         Reason::VulnerableVersion,

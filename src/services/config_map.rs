@@ -408,9 +408,10 @@ mod tests {
     }
 
     #[test]
-    fn variables_and_environment_are_read() {
+    fn variables_scripts_and_environment_are_read() {
         let service = r#"[{"name":"x","path":"C:\\k\\x.exe -ip=IP","bootstrap":false,"priority":1,
-            "nodeVariablesInCommand":[{"name":"IP","nodeObjectJsonPath":"{.metadata.name}"}]}]"#;
+            "nodeVariablesInCommand":[{"name":"IP","nodeObjectJsonPath":"{.metadata.name}"}],
+            "powershellPreScripts":[{"variableName":"","path":"C:\\k\\x.ps1","NodeArgs":null}]}]"#;
         let mut map = config_map(service);
         let environment = r#"{"HTTP_PROXY":"http://10.0.0.1:3128","NO_PROXY":""}"#;
         map.data

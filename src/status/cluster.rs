@@ -5,7 +5,10 @@ use jiff::Timestamp;
 use crate::api::{Counts, Verdict, WindowsStorageStatus};
 use crate::assess::report::{self, Upgradeable};
 use crate::index::Cluster;
-use crate::node::{INSTANCES_CONFIG_MAP, Rollout, SSH_SECRET, check_private_key, parse_instances};
+use crate::node::{
+    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, KNOWN_HOSTS, KnownHosts, Rollout, SSH_SECRET,
+    check_private_key, parse_instances,
+};
 use crate::services::{ServicesError, Step};
 use crate::status::conditions::{Said, settle};
 use crate::status::rollout::{rollout_condition, rollout_status};
@@ -52,6 +55,7 @@ pub fn cluster_status(
         upgradeable(verdict),
         credentials(cluster, managed),
         instances(cluster),
+        host_keys(cluster),
         services_condition(services, services_problem),
         rollout_condition(previous, rollout, version, managed),
         nodes_ready(windows_nodes, ready_nodes),
@@ -147,6 +151,28 @@ fn instances(cluster: &Cluster) -> Said {
             TYPE,
             "InvalidInstance",
             crate::node::printable(&format!("{first} ({} entries like this)", problems.len())),
+        ),
+    }
+}
+
+fn host_keys(cluster: &Cluster) -> Said {
+    const TYPE: &str = "HostKeysValid";
+    let lines = cluster
+        .config_maps
+        .get(HOST_KEYS_CONFIG_MAP)
+        .and_then(|map| map.data.get(KNOWN_HOSTS));
+    let ignored = lines
+        .map(|lines| KnownHosts::parse(lines).ignored)
+        .unwrap_or_default();
+    match ignored.first() {
+        None => Said::yes(TYPE, "Valid", "every line of known host keys can be used"),
+        Some(first) => Said::no(
+            TYPE,
+            "InvalidKnownHosts",
+            crate::node::printable(&format!(
+                "key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP} has {} line(s) that are not used: {first}; correct or remove them",
+                ignored.len()
+            )),
         ),
     }
 }

@@ -155,6 +155,7 @@ fn failed(
         | Reason::NoAddress
         | Reason::Unreachable
         | Reason::HostKeyChanged
+        | Reason::HostKeyUnknown
         | Reason::HostKeyNotStored
         | Reason::LoginRefused
         | Reason::TransferFailed

@@ -4,6 +4,8 @@
 mod fleet;
 mod life;
 mod rollout;
+mod services;
+mod trust;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,0 +1,103 @@
+//! Services whose commands hold values of their Node, and a document that is edited while nodes are worked on.
+
+use serde_json::json;
+use testbed::objects::NAMESPACE;
+
+use super::Simulation;
+
+#[test]
+fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    harness.kubectl(&[
+        "annotate",
+        "node",
+        "win-000",
+        "example.org/subnet=10.1.0.0/24",
+    ]);
+    let service = json!({
+        "name": "overlay",
+        "path": r"C:\k\overlay.exe --subnet=SUBNET",
+        "nodeVariablesInCommand": [{
+            "name": "SUBNET",
+            "nodeObjectJsonPath": r"{.metadata.annotations.example\.org/subnet}",
+        }],
+        "bootstrap": false,
+        "priority": 3,
+    });
+    let write = |services: &str| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "windows-services", "namespace": NAMESPACE},
+            "data": {
+                "services": services,
+                "files": "[]",
+                "environmentVars": r#"{"HTTP_PROXY":"http://10.0.0.1:3128"}"#,
+            },
+        });
+        harness
+            .sandbox
+            .control_plane
+            .apply(&map.to_string())
+            .unwrap();
+    };
+    write(&json!([service]).to_string());
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.expect(
+        "windowsnodestorage/win-000",
+        "CSIProxyReady",
+        "True",
+        "PipesOpen",
+    );
+    let told = harness.expect(
+        "windowsnodestorage/win-001",
+        "CSIProxyReady",
+        "False",
+        "UnresolvedCommand",
+    );
+    assert!(
+        told.contains("overlay") && told.contains("SUBNET"),
+        "{told}"
+    );
+    harness.kubectl(&[
+        "annotate",
+        "node",
+        "win-001",
+        "example.org/subnet=10.1.1.0/24",
+    ]);
+    harness.expect(
+        "windowsnodestorage/win-001",
+        "CSIProxyReady",
+        "True",
+        "PipesOpen",
+    );
+
+    // Edited to nonsense and back, with what works left alone all the time.
+    let uploads = simulation.host("win-000").counters().uploads;
+    let good = harness.get("configmap/windows-services")["data"]["services"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(good.contains("csi-proxy"), "our own entry is there: {good}");
+    write(&good.replace("{.metadata", "metadata"));
+    let message = harness.expect(
+        "windowsstorage/cluster",
+        "ServicesValid",
+        "False",
+        "InvalidServices",
+    );
+    assert!(message.contains("overlay"), "{message}");
+    assert_eq!(simulation.ready().len(), 2);
+    write(&good);
+    harness.expect("windowsstorage/cluster", "ServicesValid", "True", "Valid");
+    let logins = simulation.host("win-000").counters().logins;
+    harness.eventually("the node was looked at again", || {
+        simulation.host("win-000").counters().logins > logins
+    });
+    assert_eq!(
+        simulation.host("win-000").counters().uploads,
+        uploads,
+        "nothing is handed over anew"
+    );
+    harness.assert_nothing_was_forbidden();
+}

@@ -1,0 +1,120 @@
+//! What makes a host key trustworthy, as the administrator says.
+
+use serde_json::json;
+use testbed::objects::NAMESPACE;
+use testbed::simulated_host::KeyKind;
+
+use super::Simulation;
+
+#[test]
+fn a_strict_operator_logs_in_to_known_hosts_only() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    let ssh = json!({
+        "user": simulation.fleet.user(),
+        "port": simulation.fleet.port(),
+        "hostKeys": "Strict",
+    });
+    simulation.want(&json!({"ssh": ssh}));
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    for node in ["win-000", "win-001"] {
+        let message = harness.expect(
+            &format!("windowsnodestorage/{node}"),
+            "CSIProxyReady",
+            "Unknown",
+            "HostKeyUnknown",
+        );
+        assert!(message.contains("ssh-keygen -lf"), "{message}");
+    }
+    let first = simulation.host("win-000");
+    let list = |lines: &str| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "windows-storage-host-keys", "namespace": NAMESPACE},
+            "data": {"known_hosts": lines},
+        });
+        harness
+            .sandbox
+            .control_plane
+            .apply(&map.to_string())
+            .unwrap();
+    };
+    let known = format!(
+        "# from the image\n[{}]:{} {}\n",
+        first.address(),
+        first.port(),
+        first.host_keys().unwrap()[0]
+    );
+    list(&format!("{known}nonsense\n"));
+    harness.expect(
+        "windowsnodestorage/win-000",
+        "CSIProxyReady",
+        "True",
+        "PipesOpen",
+    );
+    let message = harness.expect(
+        "windowsstorage/cluster",
+        "HostKeysValid",
+        "False",
+        "InvalidKnownHosts",
+    );
+    assert!(message.contains("line 3"), "{message}");
+    list(&known);
+    harness.expect("windowsstorage/cluster", "HostKeysValid", "True", "Valid");
+    assert_eq!(
+        simulation.host("win-001").counters().logins,
+        0,
+        "nobody has vouched for this host"
+    );
+
+    // A reinstalled host is another host until its line says so.
+    let logins = first.counters().logins;
+    first.change_host_keys(&[KeyKind::Ed25519]).unwrap();
+    let message = harness.expect(
+        "windowsnodestorage/win-000",
+        "CSIProxyReady",
+        "Unknown",
+        "HostKeyChanged",
+    );
+    assert!(message.contains("known_hosts"), "{message}");
+    assert!(first.counters().logins <= logins + 1);
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    let annotate = |node: &str, key: &str| {
+        let (kind, key) = key.split_once(' ').unwrap();
+        let prefix = "windowsmachineconfig.openshift.io/ssh-host-key";
+        harness.kubectl(&[
+            "annotate",
+            "node",
+            node,
+            &format!("{prefix}={key}"),
+            &format!("{prefix}-type={kind}"),
+        ]);
+    };
+    let keys: Vec<String> = simulation
+        .hosts
+        .iter()
+        .map(|host| host.host_keys().unwrap().remove(0))
+        .collect();
+    annotate("win-000", &keys[0]);
+    annotate("win-001", &keys[0]);
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.expect(
+        "windowsnodestorage/win-000",
+        "CSIProxyReady",
+        "True",
+        "PipesOpen",
+    );
+    harness.expect(
+        "windowsnodestorage/win-001",
+        "CSIProxyReady",
+        "Unknown",
+        "HostKeyChanged",
+    );
+    assert_eq!(simulation.host("win-001").counters().logins, 0);
+}
