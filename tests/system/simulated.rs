@@ -3,6 +3,7 @@
 
 mod fleet;
 mod life;
+mod middle;
 mod rollout;
 mod services;
 mod trust;

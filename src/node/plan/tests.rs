@@ -339,3 +339,19 @@ fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
     assert_eq!(after(1), Step::Apply { with_files: false });
     assert_eq!(after(2), Step::LeaveUndone);
 }
+
+#[test]
+fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
+    for finished in ["1601-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "noon"] {
+        let step = |outcome| {
+            without_turn(|_, state| {
+                state.last_result = Some(LastResult {
+                    finished: finished.to_owned(),
+                    ..last(outcome)
+                });
+            })
+        };
+        assert_eq!(step(Outcome::Applied), Step::Done);
+        assert_eq!(step(Outcome::Failed), Step::Done);
+    }
+}

@@ -81,6 +81,15 @@ impl Agent {
         }
     }
 
+    /// The command line of a service of the kept request.
+    pub fn command_of(&self, service: &str) -> Option<String> {
+        let services = self.kept.iter().flat_map(|request| &request.services);
+        services
+            .filter(|kept| kept.name == service)
+            .map(|kept| kept.path.clone())
+            .next()
+    }
+
     /// What the service does when the host starts after its power was cut.
     pub fn recover(&mut self) {
         let Some(request) = self.unfinished.take() else {

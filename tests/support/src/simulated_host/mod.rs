@@ -210,6 +210,12 @@ impl SimulatedHost {
         self.host.change(|state| change(&mut state.faults));
     }
 
+    /// The command line of a service that the agent keeps.
+    #[must_use]
+    pub fn command_of(&self, service: &str) -> Option<String> {
+        self.host.change(|state| state.agent.command_of(service))
+    }
+
     /// Looks at the disk, or changes it.
     pub fn with_disk<T>(&self, change: impl FnOnce(&mut Disk) -> T) -> T {
         self.host.change(|state| change(&mut state.disk))
