@@ -92,3 +92,37 @@ fn the_page_of_findings_has_every_code_and_its_meaning() {
         .collect();
     assert_eq!(rows, expected);
 }
+
+#[test]
+fn every_test_that_the_table_of_faults_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = std::fs::read_to_string(root.join("docs/faults.md")).unwrap();
+    let listed = Command::new("git")
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "*.rs",
+        ])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    let mut sources = String::new();
+    for file in String::from_utf8(listed.stdout).unwrap().lines() {
+        sources += &std::fs::read_to_string(root.join(file)).unwrap_or_default();
+    }
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        let shown_by = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        for test in shown_by.split('`').skip(1).step_by(2) {
+            named += 1;
+            let declared = format!("fn {test}(");
+            assert!(
+                sources.contains(&declared),
+                "there is no test {test}: {row}"
+            );
+        }
+    }
+    assert!(named > 40, "only {named} tests were found in the table");
+}
