@@ -3,7 +3,7 @@
 use windows_storage_agent::paths::CSI_PROXY_SERVICE;
 use windows_storage_agent::protocol::{
     Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
-    Request, ServiceState,
+    Request, ServiceState, ServiceStatus,
 };
 
 use crate::node::Desired;
@@ -37,7 +37,7 @@ pub enum Step {
     LeaveUndone,
     /// A csi-proxy that somebody else made runs there: leave it alone.
     LeaveForeign,
-    /// csi-proxy does not stay up; the agent goes on starting it, less and less often.
+    /// What does not work does not stay up; the agent goes on starting it, less and less often.
     LeaveFailing,
     /// The node is as it should be.
     Done,
@@ -71,7 +71,7 @@ enum Keeps {
     Undone,
     /// A csi-proxy of somebody else runs there.
     Foreign,
-    /// The request, but csi-proxy does not stay up.
+    /// The request, but what does not work does not stay up either.
     Failing,
 }
 
@@ -140,25 +140,47 @@ fn keeps(desired: &Desired, state: &NodeState) -> Keeps {
     if !kept && (desired.refused.is_some() || (undone && !desired.retry)) {
         return Keeps::Undone;
     }
-    if kept && has_files(request, state) && has_all(request, state) {
-        return Keeps::Request;
-    }
-    if is_working(state) {
-        return if kept && has_files(request, state) {
-            // csi-proxy works, another service does not: nothing that works is interrupted.
-            Keeps::RequestBroken
+    let works = is_working(state);
+    if kept && has_files(request, state) {
+        return if has_all(request, state) {
+            Keeps::Request
+        } else if !works && in_the_way(request, state).is_some() {
+            Keeps::Foreign
+        } else if is_failing(request, state) {
+            Keeps::Failing
         } else {
-            Keeps::AnotherWorking
+            Keeps::RequestBroken
         };
     }
-    if in_the_way(request, state).is_some() {
-        return Keeps::Foreign;
+    if works {
+        Keeps::AnotherWorking
+    } else if in_the_way(request, state).is_some() {
+        Keeps::Foreign
+    } else {
+        Keeps::NothingWorking
     }
-    match (kept, csi_proxy_failing(state)) {
-        (true, Some(_)) if has_files(request, state) => Keeps::Failing,
-        (true, _) => Keeps::RequestBroken,
-        (false, _) => Keeps::NothingWorking,
-    }
+}
+
+/// Whether the agent is at all that does not work already, and says that it does not stay up.
+fn is_failing(request: &Request, state: &NodeState) -> bool {
+    let failing = |name: &str| {
+        state
+            .services
+            .iter()
+            .any(|service| service.name == name && service.failing.is_some())
+    };
+    let broken = request.services.iter().filter(|service| {
+        let pipes = request
+            .pipes
+            .iter()
+            .filter(|pipes| pipes.service == service.name);
+        !runs(state, &service.name)
+            || !pipes
+                .flat_map(|list| &list.pipes)
+                .all(|pipe| open(state, pipe))
+    });
+    let mut broken = broken.peekable();
+    broken.peek().is_some() && broken.all(|service| failing(&service.name))
 }
 
 /// Whether a request is not to be tried again after this end. That the host lost its power in the middle says nothing of
@@ -172,14 +194,18 @@ fn speaks_against(last: &LastResult) -> bool {
     last.outcome == Outcome::RolledBack && (!interrupted || last.failures > MOST_INTERRUPTIONS)
 }
 
-/// What the agent says of a csi-proxy that does not stay up.
+/// A service that does not stay up, csi-proxy before all others, and what the agent says of it.
 #[must_use]
-pub fn csi_proxy_failing(state: &NodeState) -> Option<&Failing> {
-    state
+pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
+    let failing = |service: &ServiceStatus| service.failing.is_some();
+    let is_csi_proxy =
+        |service: &ServiceStatus| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE);
+    let service = state
         .services
         .iter()
-        .find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE))
-        .and_then(|service| service.failing.as_ref())
+        .filter(|service| failing(service))
+        .max_by_key(|service| is_csi_proxy(service))?;
+    Some((&service.name, service.failing.as_ref()?))
 }
 
 /// A csi-proxy of somebody else that runs, and that the request may not replace.
@@ -221,24 +247,29 @@ fn has_files(request: &Request, state: &NodeState) -> bool {
 
 /// Whether all services run and all pipes are open.
 fn has_all(request: &Request, state: &NodeState) -> bool {
-    let runs = |name: &str| {
-        state
-            .services
-            .iter()
-            .any(|service| service.name == name && service.state == ServiceState::Running)
-    };
-    let open = |name: &str| {
-        state
-            .pipes
-            .iter()
-            .any(|pipe| pipe.name == name && pipe.open)
-    };
-    request.services.iter().all(|service| runs(&service.name))
+    request
+        .services
+        .iter()
+        .all(|service| runs(state, &service.name))
         && request
             .pipes
             .iter()
             .flat_map(|service| &service.pipes)
-            .all(|pipe| open(pipe))
+            .all(|pipe| open(state, pipe))
+}
+
+fn runs(state: &NodeState, name: &str) -> bool {
+    state
+        .services
+        .iter()
+        .any(|service| service.name == name && service.state == ServiceState::Running)
+}
+
+fn open(state: &NodeState, name: &str) -> bool {
+    state
+        .pipes
+        .iter()
+        .any(|pipe| pipe.name == name && pipe.open)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use windows_storage_agent::protocol::{
 use crate::deadline;
 use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
-use crate::node::plan::{Observed, Step, csi_proxy_failing, in_the_way, is_working, next_step};
+use crate::node::plan::{Observed, Step, failing_service, in_the_way, is_working, next_step};
 use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::{Turn, Turns};
@@ -215,13 +215,20 @@ impl Actions {
         let mut turn: Option<Turn> = None;
         for _ in 0..MOST_STEPS {
             visited.standing = Standing::Bare;
+            let desired = desired.as_ref().map_err(Clone::clone);
+            let mut kept = false;
             if let Observed::State(state) = &observed {
-                if is_working(state) {
-                    visited.standing = Standing::Waiting;
-                }
+                kept = desired.as_ref().is_ok_and(|desired| {
+                    state.request_id.as_deref() == Some(desired.request.id.as_str())
+                });
+                visited.standing = match (is_working(state), kept) {
+                    (true, true) => Standing::Current,
+                    (true, false) => Standing::Waiting,
+                    (false, _) => Standing::Bare,
+                };
                 visited.state = Some((**state).clone());
             }
-            let desired = desired.as_ref().map_err(Clone::clone)?;
+            let desired = desired?;
             let mut step = next_step(desired, &observed, turn.is_some());
             if step == Step::AwaitTurn {
                 turn = turns.take(node);
@@ -232,7 +239,10 @@ impl Actions {
                     visited.standing = Standing::Current;
                     return Ok(());
                 }
-                Step::AwaitTurn => return Ok(()),
+                Step::AwaitTurn => {
+                    visited.standing = Standing::Waiting;
+                    return Ok(());
+                }
                 Step::LeaveUndone => {
                     visited.standing = Standing::Failed;
                     return Err(undone(desired, visited.state.as_ref()));
@@ -252,7 +262,7 @@ impl Actions {
                     let result = self.apply(&desired.request, with_files)?;
                     visited.unsure = false;
                     visited.state = Some(result.state.clone());
-                    judge_result(&result, visited)?;
+                    judge_result(&result, kept, visited)?;
                     Observed::State(Box::new(result.state))
                 }
             };
@@ -265,7 +275,8 @@ impl Actions {
     }
 }
 
-fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeError> {
+/// `kept` says that the node was kept to the very request before: then only a repair has failed, not an update.
+fn judge_result(result: &ApplyResult, kept: bool, visited: &mut Visited) -> Result<(), NodeError> {
     let failure = || {
         let unknown = || Failure {
             category: FailureCategory::Unknown,
@@ -282,11 +293,13 @@ fn judge_result(result: &ApplyResult, visited: &mut Visited) -> Result<(), NodeE
             Ok(())
         }
         Outcome::Unchanged => Ok(()),
-        Outcome::RolledBack => {
+        Outcome::RolledBack if !kept => {
             visited.standing = Standing::Failed;
             Err(NodeError::from_agent(&failure(), true))
         }
-        Outcome::Failed | Outcome::Unknown => Err(NodeError::from_agent(&failure(), false)),
+        Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
+            Err(NodeError::from_agent(&failure(), false))
+        }
     }
 }
 
@@ -336,18 +349,18 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 }
 
 fn failing(state: Option<&NodeState>) -> NodeError {
-    let failing = state
-        .and_then(csi_proxy_failing)
-        .map_or_else(String::new, |failing| {
+    let told = state
+        .and_then(failing_service)
+        .map_or_else(String::new, |(name, failing)| {
             format!(
-                ": {}; it was started {} times in vain, and next {} s after the last time",
+                "service {name} does not stay up: {}; it was started {} times in vain, and next {} s after the last time",
                 failing.message, failing.attempts, failing.retry_seconds
             )
         });
     NodeError::new(
         Reason::CrashLoop,
         format!(
-            "csi-proxy does not stay up{failing}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+            "{told}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
         ),
     )
 }
@@ -362,6 +375,27 @@ mod scene;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repair_that_fails_is_no_failed_update() {
+        let result = ApplyResult {
+            id: "request".to_owned(),
+            outcome: Outcome::RolledBack,
+            failure: None,
+            interruption_milliseconds: None,
+            state: NodeState::default(),
+        };
+        let judged = |kept| {
+            let mut visited = Visited {
+                standing: Standing::Current,
+                ..Visited::default()
+            };
+            let error = judge_result(&result, kept, &mut visited).unwrap_err();
+            (visited.standing, error.reason)
+        };
+        assert_eq!(judged(false), (Standing::Failed, Reason::RolledBack));
+        assert_eq!(judged(true), (Standing::Current, Reason::CSIProxyFailed));
+    }
 
     #[tokio::test]
     async fn a_server_that_never_stops_to_send_is_cut_off() {

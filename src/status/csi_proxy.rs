@@ -161,7 +161,11 @@ fn failed(
         | Reason::TransferFailed
         | Reason::TimedOut => Said::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message),
         // The fault is another service's, or the document's: csi-proxy itself is the one that is wanted, and it runs.
-        Reason::InvalidServices | Reason::UnresolvedCommand | Reason::RolledBack
+        Reason::InvalidServices
+        | Reason::UnresolvedCommand
+        | Reason::CrashLoop
+        | Reason::CSIProxyFailed
+        | Reason::RolledBack
             if is_running && is_wanted =>
         {
             Said::yes(

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use windows_storage_agent::protocol::{
-    DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePipes, ServiceStatus,
+    DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePipes,
 };
 
 use super::*;
@@ -354,4 +354,30 @@ fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
         assert_eq!(step(Outcome::Applied), Step::Done);
         assert_eq!(step(Outcome::Failed), Step::Done);
     }
+}
+
+#[test]
+fn another_service_that_does_not_stay_up_is_the_agents_affair_too() {
+    let other = |failing: Option<Failing>| {
+        without_turn(|desired, state| {
+            let mut service = csi_proxy_service(&[]);
+            service.name = "other".to_owned();
+            desired.request.services.push(service);
+            state.services.push(ServiceStatus {
+                name: "other".to_owned(),
+                state: ServiceState::Stopped,
+                process_id: None,
+                command: None,
+                restarts: 3,
+                failing,
+            });
+        })
+    };
+    assert_eq!(other(None), Step::Apply { with_files: false });
+    let failing = Failing {
+        attempts: 3,
+        retry_seconds: 8,
+        message: "words".to_owned(),
+    };
+    assert_eq!(other(Some(failing)), Step::LeaveFailing);
 }
