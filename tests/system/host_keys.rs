@@ -56,7 +56,7 @@ async fn pins_are_made_kept_and_removed() {
     assert!(
         names
             .iter()
-            .all(|name| kept.contains(&format!(r#""{name}":"{one}""#))),
+            .all(|name| kept.contains(&format!(r#""{name}":"{one} stored-at-first-contact""#))),
         "{kept}"
     );
     assert!(!kept.contains(&two.to_string()), "{kept}");
