@@ -1,25 +1,27 @@
 //! A visit to a node: connect, check the host key, log in, and take steps until nothing is left to do.
 
+mod left_alone;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use tokio::sync::Semaphore;
 use windows_storage_agent::paths::AGENT_EXE;
-use windows_storage_agent::protocol::{
-    ApplyResult, Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState, Outcome,
-};
+use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Outcome};
 
 use crate::deadline;
 use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
-use crate::node::plan::{Observed, Step, failing_service, in_the_way, is_working, next_step};
+use crate::node::plan::{Observed, Step, is_working, next_step};
 use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::{Turn, Turns};
 use crate::node::variables::{fill_in, needs_node};
-use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target, printable};
+use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target};
 use crate::payload::Payload;
+
+pub use left_alone::describe_foreign;
 
 /// How long a whole visit may take: a slow link included.
 const VISIT: Duration = Duration::from_secs(20 * 60);
@@ -245,10 +247,12 @@ impl Actions {
                 }
                 Step::LeaveUndone => {
                     visited.standing = Standing::Failed;
-                    return Err(undone(desired, visited.state.as_ref()));
+                    return Err(left_alone::undone(desired, visited.state.as_ref()));
                 }
-                Step::LeaveForeign => return Err(foreign(desired, visited.state.as_ref())),
-                Step::LeaveFailing => return Err(failing(visited.state.as_ref())),
+                Step::LeaveForeign => {
+                    return Err(left_alone::foreign(desired, visited.state.as_ref()));
+                }
+                Step::LeaveFailing => return Err(left_alone::failing(visited.state.as_ref())),
                 Step::BringAgent => {
                     self.bring_agent()?;
                     self.observe()?
@@ -301,68 +305,6 @@ fn judge_result(result: &ApplyResult, kept: bool, visited: &mut Visited) -> Resu
             Err(NodeError::from_agent(&failure(), false))
         }
     }
-}
-
-/// Why a request that was undone is not handed over again: in the node's own words, or in those kept in its status.
-fn undone(desired: &Desired, state: Option<&NodeState>) -> NodeError {
-    let told = state
-        .and_then(|state| state.last_result.as_ref())
-        .filter(|last| last.id == desired.request.id)
-        .and_then(|last| last.failure.as_ref());
-    match (told, &desired.refused) {
-        (Some(failure), _) => NodeError::from_agent(failure, true),
-        (None, Some(message)) => NodeError::new(Reason::RolledBack, message),
-        (None, None) => {
-            NodeError::new(Reason::RolledBack, "the change did not work and was undone")
-        }
-    }
-}
-
-fn foreign(desired: &Desired, state: Option<&NodeState>) -> NodeError {
-    let who = state
-        .and_then(|state| in_the_way(&desired.request, state))
-        .map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
-    let failure = Failure {
-        category: FailureCategory::Foreign,
-        message: format!("a csi-proxy that somebody else made runs on the node: {who}"),
-    };
-    NodeError::from_agent(&failure, false)
-}
-
-/// A foreign csi-proxy in words.
-#[must_use]
-pub fn describe_foreign(instance: &ForeignInstance) -> String {
-    let kind = match instance.kind {
-        ForeignKind::Service => "service",
-        ForeignKind::Process => "process",
-        ForeignKind::Unknown => "instance",
-    };
-    let state = if instance.running {
-        "running"
-    } else {
-        "stopped"
-    };
-    printable(&format!(
-        "{kind} {} ({}), {state}",
-        instance.name, instance.command
-    ))
-}
-
-fn failing(state: Option<&NodeState>) -> NodeError {
-    let told = state
-        .and_then(failing_service)
-        .map_or_else(String::new, |(name, failing)| {
-            format!(
-                "service {name} does not stay up: {}; it was started {} times in vain, and next {} s after the last time",
-                failing.message, failing.attempts, failing.retry_seconds
-            )
-        });
-    NodeError::new(
-        Reason::CrashLoop,
-        format!(
-            "{told}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
-        ),
-    )
 }
 
 #[cfg(test)]

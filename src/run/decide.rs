@@ -1,27 +1,25 @@
 //! What the controller decides, kept up to date in proportion to what is new. No client, no clock.
 
+mod departed;
+mod settings;
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::api::{
-    SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
-    WindowsStorageStatus,
+    WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
 };
 use crate::assess::causes::csi_proxy::daemon_sets;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::{Assessment, only_fresh_data_opens};
 use crate::index::{Cluster, Node};
-use crate::node::{
-    Candidate, Desired, HOST_KEYS_CONFIG_MAP, Limits, NodePlan, Observation, Planner, Rollout,
-    Standing, Turns, is_first_contact, rollout,
-};
+use crate::node::{NodePlan, Observation, Planner, Rollout, Turns};
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
-use crate::status::{
-    ClusterInputs, NodeInputs, cluster_status, is_ready, node_status, with_verdict,
-};
+use crate::status::{NodeInputs, is_ready, node_status};
 
 /// What was decided so far.
 pub struct Decisions {
@@ -254,41 +252,6 @@ impl Decisions {
         }
     }
 
-    /// Decides anew whose turn it is. Before the configuration is known, and what nodes have been through, it is nobody's.
-    fn give_turns(&mut self, cluster: &Cluster, news: &News<'_>) {
-        if !cluster.knows_configuration() {
-            return;
-        }
-        let spec = cluster.wanted();
-        let managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
-        let nodes = self.plans.values().filter(|plan| managed(plan)).count();
-        let limits = Limits {
-            max_unavailable: spec.rollout.max_unavailable_of(nodes),
-            max_failures: usize::try_from(spec.rollout.max_failures).unwrap_or(usize::MAX),
-            paused: spec.rollout.paused,
-            settling: news.settling,
-        };
-        let plans = &self.plans;
-        let rollout = news.turns.decide(|given, at_work| {
-            let candidates = plans
-                .iter()
-                .filter(|(_, plan)| managed(plan))
-                .map(|(name, plan)| {
-                    let candidate = Candidate {
-                        has_turn: given.contains(name),
-                        at_work: at_work.contains(name),
-                        ..candidate(plan, news.observations.get(name))
-                    };
-                    (name.clone(), candidate)
-                })
-                .collect();
-            let rollout = rollout(&candidates, &limits);
-            (rollout.turns.clone(), rollout)
-        });
-        self.unassigned |= rollout.turns != self.rollout.turns;
-        self.rollout = rollout;
-    }
-
     fn plan_all(&mut self, cluster: &Cluster) -> bool {
         let spec = cluster.wanted();
         let entry = csi_proxy_service(&spec.csi_proxy.extra_args);
@@ -329,39 +292,6 @@ impl Decisions {
             }
         }
         changed
-    }
-
-    /// Nodes that have left and of which something is still there. A pin that an administrator has put there may wait for
-    /// its node: it goes only with a node that was seen here. A node that is only ignored keeps its own.
-    fn departed(&mut self, cluster: &Cluster, look: bool) -> Vec<String> {
-        let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
-        if look {
-            // Those that left while no operator ran.
-            let made_here = |(_, key): &(&String, &String)| is_first_contact(key);
-            let pinned = pins.iter().flat_map(|map| &map.data).filter(made_here);
-            self.gone.extend(pinned.map(|(name, _)| name.clone()));
-            let statuses = cluster.node_statuses.iter();
-            self.gone.extend(statuses.map(|(name, _)| name.clone()));
-            self.gone.retain(|name| {
-                cluster
-                    .nodes
-                    .get(name.as_str())
-                    .is_none_or(|node| !node.is_windows())
-            });
-        }
-        let is_left = |name: &str| {
-            pins.is_some_and(|map| map.data.contains_key(name))
-                || cluster.node_statuses.get(name).is_some()
-        };
-        let gone: Vec<String> = self
-            .gone
-            .iter()
-            .filter(|name| cluster.nodes.get(name.as_str()).is_none() && is_left(name))
-            .cloned()
-            .collect();
-        self.gone
-            .retain(|name| is_left(name) || cluster.nodes.get(name.as_str()).is_some());
-        gone
     }
 
     fn decide_nodes(
@@ -448,93 +378,6 @@ impl Decisions {
             .chain(sets.map(|finding| finding.message.clone()))
             .collect();
         told.join("; ")
-    }
-
-    fn settings(
-        &mut self,
-        cluster: &Cluster,
-        news: &News<'_>,
-        verdict: &Verdict,
-        reconfigured: bool,
-    ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
-        let windows_nodes = self.assessment.windows_nodes().len();
-        let said = Said {
-            verdict: verdict.clone(),
-            counts: [windows_nodes, self.ready.len(), self.assessment.blocking()],
-            rollout: self.rollout.clone(),
-            managed: self
-                .plans
-                .values()
-                .any(|plan| !matches!(plan, NodePlan::External)),
-            complete: self.complete,
-            services_problem: news.services_problem.map(str::to_owned),
-        };
-        if self.said.as_ref() == Some(&said) && !reconfigured && !news.settings_unwritten {
-            return None;
-        }
-        let previous = cluster.settings.get(SETTINGS_NAME).cloned();
-        let before = previous
-            .as_ref()
-            .and_then(|object| object.status.clone())
-            .unwrap_or_default();
-        let when = (
-            previous
-                .as_ref()
-                .and_then(|object| object.metadata.generation),
-            news.now,
-        );
-        let [windows_nodes, ready_nodes, blocking] = said.counts;
-        let status = if self.complete {
-            let inputs = ClusterInputs {
-                verdict,
-                blocking,
-                windows_nodes,
-                ready_nodes,
-                managed: said.managed,
-                rollout: (&said.rollout, &self.payload.csi_proxy.version),
-                services: &self.services,
-                services_problem: news.services_problem,
-            };
-            cluster_status(&before, cluster, &inputs, when)
-        } else if cluster.settings.is_complete()
-            && cluster
-                .unread()
-                .iter()
-                .any(|unread| unread.problem.is_some())
-        {
-            // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
-            with_verdict(&before, verdict, when)
-        } else {
-            return None;
-        };
-        self.said = Some(said);
-        Some((previous, status))
-    }
-}
-
-/// How far a node is, from what was seen there for the sake of what is desired now.
-fn candidate(plan: &NodePlan, observation: Option<&Observation>) -> Candidate {
-    let NodePlan::Visit(target) = plan else {
-        return Candidate {
-            standing: Standing::OutOfReach,
-            ..Candidate::default()
-        };
-    };
-    let seen = |desired: &Desired| {
-        let observation = observation.filter(|seen| {
-            seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
-        });
-        match observation {
-            Some(seen) => seen.standing,
-            None if desired.refused.is_some() => Standing::Failed,
-            None => Standing::Unseen,
-        }
-    };
-    Candidate {
-        standing: target.desired.as_ref().map_or(Standing::OutOfReach, seen),
-        down: observation.is_some_and(Observation::is_down),
-        failures: observation.map_or(0, |seen| seen.failures),
-        ..Candidate::default()
     }
 }
 

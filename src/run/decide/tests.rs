@@ -2,9 +2,10 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::*;
+use crate::api::SETTINGS_NAME;
 use crate::assess::report::Reason;
 use crate::index::{ConfigMap, CsiNode, NodeAddress, Secret};
-use crate::node::{HostKey, NodeError, SSH_SECRET};
+use crate::node::{HostKey, NodeError, SSH_SECRET, Standing};
 use crate::objects::{DaemonSetObject, Object, PodObject, decode};
 use crate::services::csi_proxy_service;
 

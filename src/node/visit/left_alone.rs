@@ -1,0 +1,72 @@
+//! Why a node is left alone, in words.
+
+use windows_storage_agent::protocol::{
+    Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState,
+};
+
+use crate::node::plan::{failing_service, in_the_way};
+use crate::node::{Desired, NodeError, Reason, printable};
+
+/// Why a request that was undone is not handed over again: in the node's own words, or in those kept in its status.
+pub fn undone(desired: &Desired, state: Option<&NodeState>) -> NodeError {
+    let told = state
+        .and_then(|state| state.last_result.as_ref())
+        .filter(|last| last.id == desired.request.id)
+        .and_then(|last| last.failure.as_ref());
+    match (told, &desired.refused) {
+        (Some(failure), _) => NodeError::from_agent(failure, true),
+        (None, Some(message)) => NodeError::new(Reason::RolledBack, message),
+        (None, None) => {
+            NodeError::new(Reason::RolledBack, "the change did not work and was undone")
+        }
+    }
+}
+
+/// Why nothing is installed beside a csi-proxy of somebody else.
+pub fn foreign(desired: &Desired, state: Option<&NodeState>) -> NodeError {
+    let who = state
+        .and_then(|state| in_the_way(&desired.request, state))
+        .map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
+    let failure = Failure {
+        category: FailureCategory::Foreign,
+        message: format!("a csi-proxy that somebody else made runs on the node: {who}"),
+    };
+    NodeError::from_agent(&failure, false)
+}
+
+/// A foreign csi-proxy in words.
+#[must_use]
+pub fn describe_foreign(instance: &ForeignInstance) -> String {
+    let kind = match instance.kind {
+        ForeignKind::Service => "service",
+        ForeignKind::Process => "process",
+        ForeignKind::Unknown => "instance",
+    };
+    let state = if instance.running {
+        "running"
+    } else {
+        "stopped"
+    };
+    printable(&format!(
+        "{kind} {} ({}), {state}",
+        instance.name, instance.command
+    ))
+}
+
+/// Why a service that the agent keeps starting is left to it.
+pub fn failing(state: Option<&NodeState>) -> NodeError {
+    let told = state
+        .and_then(failing_service)
+        .map_or_else(String::new, |(name, failing)| {
+            format!(
+                "service {name} does not stay up: {}; it was started {} times in vain, and next {} s after the last time",
+                failing.message, failing.attempts, failing.retry_seconds
+            )
+        });
+    NodeError::new(
+        Reason::CrashLoop,
+        format!(
+            "{told}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+        ),
+    )
+}

@@ -1,0 +1,68 @@
+//! Whose turn it is, from the plans and from what was seen on nodes.
+
+use crate::index::Cluster;
+use crate::node::{Candidate, Desired, Limits, NodePlan, Observation, Standing, rollout};
+use crate::run::decide::{Decisions, News};
+
+impl Decisions {
+    /// Decides anew whose turn it is. Before the configuration is known, and what nodes have been through, it is nobody's.
+    pub(super) fn give_turns(&mut self, cluster: &Cluster, news: &News<'_>) {
+        if !cluster.knows_configuration() {
+            return;
+        }
+        let spec = cluster.wanted();
+        let managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
+        let nodes = self.plans.values().filter(|plan| managed(plan)).count();
+        let limits = Limits {
+            max_unavailable: spec.rollout.max_unavailable_of(nodes),
+            max_failures: usize::try_from(spec.rollout.max_failures).unwrap_or(usize::MAX),
+            paused: spec.rollout.paused,
+            settling: news.settling,
+        };
+        let plans = &self.plans;
+        let rollout = news.turns.decide(|given, at_work| {
+            let candidates = plans
+                .iter()
+                .filter(|(_, plan)| managed(plan))
+                .map(|(name, plan)| {
+                    let candidate = Candidate {
+                        has_turn: given.contains(name),
+                        at_work: at_work.contains(name),
+                        ..candidate(plan, news.observations.get(name))
+                    };
+                    (name.clone(), candidate)
+                })
+                .collect();
+            let rollout = rollout(&candidates, &limits);
+            (rollout.turns.clone(), rollout)
+        });
+        self.unassigned |= rollout.turns != self.rollout.turns;
+        self.rollout = rollout;
+    }
+}
+
+/// How far a node is, from what was seen there for the sake of what is desired now.
+fn candidate(plan: &NodePlan, observation: Option<&Observation>) -> Candidate {
+    let NodePlan::Visit(target) = plan else {
+        return Candidate {
+            standing: Standing::OutOfReach,
+            ..Candidate::default()
+        };
+    };
+    let seen = |desired: &Desired| {
+        let observation = observation.filter(|seen| {
+            seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
+        });
+        match observation {
+            Some(seen) => seen.standing,
+            None if desired.refused.is_some() => Standing::Failed,
+            None => Standing::Unseen,
+        }
+    };
+    Candidate {
+        standing: target.desired.as_ref().map_or(Standing::OutOfReach, seen),
+        down: observation.is_some_and(Observation::is_down),
+        failures: observation.map_or(0, |seen| seen.failures),
+        ..Candidate::default()
+    }
+}
