@@ -74,7 +74,7 @@ pub struct CsiProxySpec {
         length(max = 32),
         inner(
             length(max = 512),
-            regex(pattern = r#"^--?[A-Za-z][A-Za-z0-9_-]*(=[^\s"]*)?$"#)
+            regex(pattern = r"^--?[A-Za-z][A-Za-z0-9_-]*(=[!#-~]*)?$")
         )
     )]
     pub extra_args: Vec<String>,
@@ -102,7 +102,10 @@ pub enum ForeignService {
 pub struct RolloutSpec {
     /// How many nodes may be without csi-proxy at one time for the sake of an update: a number, or a percentage of the
     /// managed nodes, rounded up.
-    #[serde(default = "default_max_unavailable")]
+    #[serde(
+        default = "default_max_unavailable",
+        deserialize_with = "max_unavailable_or_default"
+    )]
     #[schemars(schema_with = "max_unavailable_schema")]
     pub max_unavailable: IntOrString,
     /// After the update was undone on so many nodes no further node is updated.
@@ -228,6 +231,14 @@ fn default_max_unavailable() -> IntOrString {
     IntOrString::Int(1)
 }
 
+/// The API server takes a null, which means the same as nothing.
+fn max_unavailable_or_default<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<IntOrString, D::Error> {
+    let value = Option::<IntOrString>::deserialize(deserializer)?;
+    Ok(value.unwrap_or_else(default_max_unavailable))
+}
+
 fn default_max_failures() -> u32 {
     1
 }
@@ -236,11 +247,10 @@ fn default_max_failures() -> u32 {
 fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "x-kubernetes-int-or-string": true,
-        "anyOf": [{"type": "integer"}, {"type": "string"}],
         "default": 1,
         "x-kubernetes-validations": [{
-            "rule": "type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",
-            "message": "must be a number from 1, or a percentage from 1% to 100%"
+            "rule": "type(self) == int ? self >= 1 && self <= 100000 : self.matches('^([1-9][0-9]?|100)%$')",
+            "message": "must be a number from 1 to 100000, or a percentage from 1% to 100%"
         }]
     })
 }
@@ -332,6 +342,12 @@ mod tests {
         assert_eq!(of(percent("10%"), 41), 5);
         assert_eq!(of(percent("10%"), 0), 1);
         assert_eq!(of(percent("nonsense"), 100), 1);
+    }
+
+    #[test]
+    fn a_null_means_the_default() {
+        let spec: RolloutSpec = serde_json::from_str(r#"{"maxUnavailable":null}"#).unwrap();
+        assert_eq!(spec, RolloutSpec::default());
     }
 
     #[test]

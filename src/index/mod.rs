@@ -204,6 +204,8 @@ impl Cluster {
         self.config_maps.is_complete()
             && self.secrets.is_complete()
             && self.settings.is_complete()
+            // What the administrator wants is there and cannot be read: the defaults would be something else.
+            && !self.settings.is_unreadable(&crate::api::SETTINGS_NAME.to_owned())
             && self.nodes.is_complete()
             && self.node_statuses.is_complete()
     }

@@ -106,6 +106,12 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         std::mem::take(&mut self.changed)
     }
 
+    /// Whether an object is there of which nothing could ever be read.
+    #[must_use]
+    pub fn is_unreadable(&self, key: &K) -> bool {
+        self.rejected.contains_key(key) && !self.rows.contains_key(key)
+    }
+
     /// Whether the table has been read completely at least once.
     #[must_use]
     pub fn is_complete(&self) -> bool {

@@ -17,6 +17,9 @@ const COMMAND: Duration = Duration::from_secs(60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
 
+/// Less than what a whole visit may take.
+const MOST_SECONDS: u32 = 15 * 60;
+
 /// A session with a node, and what can be brought there.
 pub struct Actions {
     /// The session, logged in.
@@ -114,7 +117,14 @@ impl Actions {
         let seconds = request
             .stop_timeout_seconds
             .saturating_add(request.start_timeout_seconds)
-            .saturating_mul(2);
+            .saturating_mul(2)
+            // One service after the other, and back again.
+            .saturating_mul(
+                u32::try_from(request.services.len())
+                    .unwrap_or(u32::MAX)
+                    .max(1),
+            )
+            .min(MOST_SECONDS);
         let limit = Duration::from_secs(u64::from(seconds)) + MARGIN;
         let command = format!(
             "{AGENT_EXE} apply --request {path} --timeout {}",

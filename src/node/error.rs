@@ -167,7 +167,7 @@ impl NodeError {
 /// length that conditions and events can carry.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    const MOST: usize = 900;
+    const MOST: usize = 2500;
     let clean = |c: char| {
         if c.is_control()
             || ('\u{200b}'..='\u{202e}').contains(&c)
@@ -193,7 +193,7 @@ mod tests {
     fn what_a_node_says_cannot_steer_a_terminal() {
         let error = NodeError::new(Reason::AgentFailed, "a\u{1b}[2Jb\r\nc\u{202e}d");
         assert_eq!(error.message, "a [2Jb  c d");
-        assert!(printable(&"x".repeat(5000)).chars().count() <= 901);
+        assert!(printable(&"x".repeat(5000)).chars().count() <= 2501);
     }
 
     #[test]

@@ -26,8 +26,6 @@ pub struct Observation {
     pub failures: u32,
     /// How far the node is on the way to what was desired then.
     pub standing: Standing,
-    /// csi-proxy was being replaced when the node was lost, and it has not been seen since.
-    pub unsure: bool,
     /// What was desired then.
     pub revision: String,
     /// Which attempt at it that was.
@@ -35,14 +33,13 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Whether csi-proxy was kept on the node and does not work now, for all that is known.
+    /// Whether csi-proxy was kept on the node and does not work now, or is in the middle of a change.
     #[must_use]
     pub fn is_down(&self) -> bool {
-        self.unsure
-            || self
-                .state
-                .as_ref()
-                .is_some_and(|state| state.request_id.is_some() && !is_working(state))
+        self.state.as_ref().is_some_and(|state| {
+            state.unfinished_request_id.is_some()
+                || (state.request_id.is_some() && !is_working(state))
+        })
     }
 }
 
@@ -98,7 +95,6 @@ impl Observations {
                     observation.state = visited.state.clone().or_else(|| observation.state.take());
                     observation.problem.clone_from(&visited.problem);
                     observation.standing = visited.standing;
-                    observation.unsure = visited.unsure;
                 }
                 Err(error) => {
                     observation.problem = Some(error.clone());

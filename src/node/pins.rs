@@ -58,7 +58,10 @@ impl Pins {
                 };
             }
             let written = match &existing {
-                None => self.create(node, key).await,
+                None => {
+                    let pins = BTreeMap::from([(node.to_owned(), first_contact(key))]);
+                    self.create(pins).await
+                }
                 Some(existing) => self.write(existing, node, Some(key)).await?,
             };
             match written {
@@ -98,13 +101,24 @@ impl Pins {
             .map_err(|error| self.refused(&error))
     }
 
-    async fn create(&self, node: &str, key: &HostKey) -> Result<ConfigMap, CallError> {
+    /// Makes the ConfigMap, if it is not there.
+    pub async fn make(&self) -> Result<(), NodeError> {
+        if self.read().await?.is_some() {
+            return Ok(());
+        }
+        match self.create(BTreeMap::new()).await {
+            Err(error) if !error.is_conflict() => Err(self.refused(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn create(&self, pins: BTreeMap<String, String>) -> Result<ConfigMap, CallError> {
         let object = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(HOST_KEYS_CONFIG_MAP.to_owned()),
                 ..ObjectMeta::default()
             },
-            data: Some(BTreeMap::from([(node.to_owned(), first_contact(key))])),
+            data: Some(pins),
             ..ConfigMap::default()
         };
         let parameters = PostParams::default();

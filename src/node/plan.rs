@@ -1,5 +1,6 @@
 //! The next step on a node, from what it shall look like and what was seen there.
 
+use windows_storage_agent::document::Service;
 use windows_storage_agent::paths::CSI_PROXY_SERVICE;
 use windows_storage_agent::protocol::{
     Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
@@ -37,8 +38,8 @@ pub enum Step {
     LeaveUndone,
     /// A csi-proxy that somebody else made runs there: leave it alone.
     LeaveForeign,
-    /// What does not work does not stay up; the agent goes on starting it, less and less often.
-    LeaveFailing,
+    /// The node is kept to the request, and something does not work: the agent goes on starting it, less and less often.
+    LeaveToAgent,
     /// The node is as it should be.
     Done,
 }
@@ -71,8 +72,6 @@ enum Keeps {
     Undone,
     /// A csi-proxy of somebody else runs there.
     Foreign,
-    /// The request, but what does not work does not stay up either.
-    Failing,
 }
 
 /// The next step. `turn` says whether the node may be interrupted now.
@@ -91,13 +90,12 @@ pub fn next_step(desired: &Desired, observed: &Observed, turn: bool) -> Step {
     match (keeps(desired, state), turn) {
         (Keeps::Request, _) => Step::Done,
         (Keeps::AnotherWorking, false) => Step::AwaitTurn,
-        (Keeps::AnotherWorking, true)
-        | (Keeps::RequestBroken | Keeps::NothingWorking | Keeps::CutOff, _) => {
+        (Keeps::AnotherWorking, true) | (Keeps::NothingWorking | Keeps::CutOff, _) => {
             Step::Apply { with_files }
         }
+        (Keeps::RequestBroken, _) => Step::LeaveToAgent,
         (Keeps::Undone, _) => Step::LeaveUndone,
         (Keeps::Foreign, _) => Step::LeaveForeign,
-        (Keeps::Failing, _) => Step::LeaveFailing,
     }
 }
 
@@ -137,50 +135,41 @@ fn keeps(desired: &Desired, state: &NodeState) -> Keeps {
         .as_ref()
         .is_some_and(|last| last.id == request.id && speaks_against(last));
     let kept = state.request_id.as_deref() == Some(request.id.as_str());
-    if !kept && (desired.refused.is_some() || (undone && !desired.retry)) {
-        return Keeps::Undone;
-    }
-    let works = is_working(state);
+    let works = interrupts(request, state);
+    let foreign = !is_working(state) && in_the_way(request, state).is_some();
     if kept && has_files(request, state) {
-        return if has_all(request, state) {
-            Keeps::Request
-        } else if !works && in_the_way(request, state).is_some() {
-            Keeps::Foreign
-        } else if is_failing(request, state) {
-            Keeps::Failing
-        } else {
-            Keeps::RequestBroken
+        return match (has_all(request, state), foreign) {
+            (true, _) => Keeps::Request,
+            (false, true) => Keeps::Foreign,
+            (false, false) => Keeps::RequestBroken,
         };
     }
-    if works {
+    // Where nothing works, an update that was undone may as well be tried again: there is nothing to interrupt.
+    if !kept && works && (desired.refused.is_some() || (undone && !desired.retry)) {
+        Keeps::Undone
+    } else if works {
         Keeps::AnotherWorking
-    } else if in_the_way(request, state).is_some() {
+    } else if foreign {
         Keeps::Foreign
     } else {
         Keeps::NothingWorking
     }
 }
 
-/// Whether the agent is at all that does not work already, and says that it does not stay up.
-fn is_failing(request: &Request, state: &NodeState) -> bool {
-    let failing = |name: &str| {
-        state
-            .services
-            .iter()
-            .any(|service| service.name == name && service.failing.is_some())
-    };
-    let broken = request.services.iter().filter(|service| {
-        let pipes = request
-            .pipes
-            .iter()
-            .filter(|pipes| pipes.service == service.name);
-        !runs(state, &service.name)
-            || !pipes
-                .flat_map(|list| &list.pipes)
-                .all(|pipe| open(state, pipe))
-    });
-    let mut broken = broken.peekable();
-    broken.peek().is_some() && broken.all(|service| failing(&service.name))
+/// Whether handing over a request interrupts a csi-proxy that works: the agent's own, or one that the request replaces.
+#[must_use]
+pub fn interrupts(request: &Request, state: &NodeState) -> bool {
+    let replaced = request.replace_foreign && in_the_way(request, state).is_none();
+    is_working(state)
+        || (replaced
+            && state
+                .foreign
+                .iter()
+                .any(|foreign| foreign.running && is_csi_proxy_service(foreign)))
+}
+
+fn is_csi_proxy_service(foreign: &ForeignInstance) -> bool {
+    foreign.kind == ForeignKind::Service && foreign.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE)
 }
 
 /// Whether a request is not to be tried again after this end. That the host lost its power in the middle says nothing of
@@ -212,9 +201,7 @@ pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
 #[must_use]
 pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
     state.foreign.iter().find(|foreign| {
-        let replaceable = request.replace_foreign
-            && foreign.kind == ForeignKind::Service
-            && foreign.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE);
+        let replaceable = request.replace_foreign && is_csi_proxy_service(foreign);
         foreign.running && !replaceable
     })
 }
@@ -256,6 +243,17 @@ fn has_all(request: &Request, state: &NodeState) -> bool {
             .iter()
             .flat_map(|service| &service.pipes)
             .all(|pipe| open(state, pipe))
+}
+
+/// Whether one service of a request runs, with all its pipes.
+#[must_use]
+pub fn has_service(request: &Request, state: &NodeState, service: &Service) -> bool {
+    let mut pipes = request
+        .pipes
+        .iter()
+        .filter(|pipes| pipes.service == service.name)
+        .flat_map(|list| &list.pipes);
+    runs(state, &service.name) && pipes.all(|pipe| open(state, pipe))
 }
 
 fn runs(state: &NodeState, name: &str) -> bool {

@@ -46,8 +46,8 @@ pub struct Limits {
     pub max_failures: usize,
     /// Nobody gets a turn.
     pub paused: bool,
-    /// This process has started only just: a node that it has not seen yet may be in the middle of an update that the
-    /// process before it began.
+    /// This process has started only just: a node that it has not seen yet, or does not reach, may be in the middle of an
+    /// update that the process before it began.
     pub settling: bool,
 }
 
@@ -132,7 +132,8 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Rol
 
 /// Whether a node lacks csi-proxy now, or may lack it for all that is known.
 fn is_unavailable(candidate: Candidate, limits: &Limits) -> bool {
-    candidate.down || (candidate.standing == Standing::Unseen && limits.settling)
+    let unknown = matches!(candidate.standing, Standing::Unseen | Standing::OutOfReach);
+    candidate.down || (unknown && limits.settling)
 }
 
 #[cfg(test)]

@@ -7,35 +7,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Default)]
 pub struct Turns(Arc<Mutex<State>>);
 
-#[derive(Default)]
-struct State {
-    given: BTreeSet<String>,
-    at_work: BTreeSet<String>,
+/// Whose turn it is, by node name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The nodes that have a turn.
+    pub given: BTreeSet<String>,
+    /// Those that are at work in one.
+    pub at_work: BTreeSet<String>,
+    /// Those whose turn ended without a known end: the connection was lost, the time was up, or something else was
+    /// wanted in the middle. They may lack csi-proxy until they have been looked at again.
+    pub unsure: BTreeSet<String>,
 }
 
 /// A turn that was taken; it ends with this.
 pub struct Turn {
     turns: Turns,
     node: String,
+    settled: bool,
+}
+
+impl Turn {
+    /// How the work ended is known.
+    pub fn settle(&mut self) {
+        self.settled = true;
+    }
 }
 
 impl Turns {
     /// Decides anew who has a turn, from who has one and who is at work in one; nobody can take a turn meanwhile.
-    pub fn decide<T>(
-        &self,
-        decide: impl FnOnce(&BTreeSet<String>, &BTreeSet<String>) -> (BTreeSet<String>, T),
-    ) -> T {
+    pub fn decide<T>(&self, decide: impl FnOnce(&State) -> (BTreeSet<String>, T)) -> T {
         let mut state = self.lock();
-        let State { given, at_work } = &mut *state;
-        let (turns, rest) = decide(given, at_work);
-        *given = turns;
+        let (turns, rest) = decide(&state);
+        state.given = turns;
         rest
-    }
-
-    /// Whether a node has a turn.
-    #[must_use]
-    pub fn has(&self, node: &str) -> bool {
-        self.lock().given.contains(node)
     }
 
     /// Begins work in a turn, if the node still has one.
@@ -49,18 +53,35 @@ impl Turns {
         Some(Turn {
             turns: self.clone(),
             node: node.to_owned(),
+            settled: false,
         })
     }
 
+    /// The node has been looked at, and nothing is in the middle there.
+    pub fn is_settled(&self, node: &str) {
+        self.lock().unsure.remove(node);
+    }
+
+    /// The node is gone.
+    pub fn forget(&self, node: &str) {
+        let mut state = self.lock();
+        state.unsure.remove(node);
+        state.given.remove(node);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Two sets whose every change is one call: a panic elsewhere leaves them usable.
+        // Sets whose every change is one call: a panic elsewhere leaves them usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.lock().at_work.remove(&self.node);
+        let mut state = self.turns.lock();
+        state.at_work.remove(&self.node);
+        if !self.settled {
+            state.unsure.insert(self.node.clone());
+        }
     }
 }
 
@@ -68,26 +89,39 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
+    fn names(list: &[&str]) -> BTreeSet<String> {
+        list.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn seen(turns: &Turns) -> State {
+        turns.decide(|state| (state.given.clone(), state.clone()))
+    }
+
     #[test]
-    fn only_a_turn_that_still_stands_is_taken_and_it_ends_by_itself() {
+    fn only_a_turn_that_still_stands_is_taken() {
         let turns = Turns::default();
-        let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect();
         assert!(turns.take("a").is_none());
-        turns.decide(|_, _| (names(&["a", "b"]), ()));
-        let turn = turns.take("a");
-        assert!(turn.is_some());
-        turns.decide(|given, at_work| {
-            assert_eq!(
-                (given.clone(), at_work.clone()),
-                (names(&["a", "b"]), names(&["a"]))
-            );
-            (names(&["a"]), ())
-        });
+        turns.decide(|_| (names(&["a", "b"]), ()));
+        let mut turn = turns.take("a").unwrap();
+        assert_eq!(seen(&turns).at_work, names(&["a"]));
+        turns.decide(|_| (names(&["a"]), ()));
         assert!(turns.take("b").is_none(), "it was taken away");
+        turn.settle();
         drop(turn);
-        turns.decide(|_, at_work| {
-            assert!(at_work.is_empty());
-            (BTreeSet::new(), ())
-        });
+        let after = seen(&turns);
+        assert!(after.at_work.is_empty() && after.unsure.is_empty());
+    }
+
+    #[test]
+    fn a_turn_without_a_known_end_leaves_the_node_unsure_until_it_was_seen() {
+        let turns = Turns::default();
+        turns.decide(|_| (names(&["a", "b"]), ()));
+        drop(turns.take("a"));
+        drop(turns.take("b"));
+        assert_eq!(seen(&turns).unsure, names(&["a", "b"]));
+        turns.is_settled("a");
+        turns.forget("b");
+        assert!(seen(&turns).unsure.is_empty());
+        assert_eq!(seen(&turns).given, names(&["a"]));
     }
 }

@@ -13,7 +13,7 @@ use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, Nod
 use crate::deadline;
 use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
-use crate::node::plan::{Observed, Step, is_working, next_step};
+use crate::node::plan::{Observed, Step, interrupts, is_working, next_step};
 use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::{Turn, Turns};
@@ -46,8 +46,6 @@ pub struct Visited {
     pub problem: Option<NodeError>,
     /// How far the node is on the way to what is desired.
     pub standing: Standing,
-    /// A working csi-proxy was about to be replaced, and how that ended is not known.
-    pub unsure: bool,
 }
 
 /// What visits share.
@@ -97,7 +95,13 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
                 "host key pinned at the first contact"
             );
         }
-        Judgement::Refused(error) => return Err(error),
+        Judgement::Refused(error) => {
+            if error.reason == Reason::HostKeyUnknown {
+                // The command that accepts a key changes the ConfigMap, so it has to be there.
+                tools.pins.make().await?;
+            }
+            return Err(error);
+        }
     }
     let desired = match &target.desired {
         Ok(desired) if needs_node(&desired.request) => filled_in(desired, target, tools).await,
@@ -215,6 +219,7 @@ impl Actions {
     ) -> Result<(), NodeError> {
         let mut observed = self.observe()?;
         let mut turn: Option<Turn> = None;
+        let mut brought = false;
         for _ in 0..MOST_STEPS {
             visited.standing = Standing::Bare;
             let desired = desired.as_ref().map_err(Clone::clone);
@@ -223,12 +228,19 @@ impl Actions {
                 kept = desired.as_ref().is_ok_and(|desired| {
                     state.request_id.as_deref() == Some(desired.request.id.as_str())
                 });
-                visited.standing = match (is_working(state), kept) {
+                let works = desired.as_ref().map_or_else(
+                    |_| is_working(state),
+                    |desired| interrupts(&desired.request, state),
+                );
+                visited.standing = match (works, kept) {
                     (true, true) => Standing::Current,
                     (true, false) => Standing::Waiting,
                     (false, _) => Standing::Bare,
                 };
                 visited.state = Some((**state).clone());
+                if turn.is_none() && state.unfinished_request_id.is_none() {
+                    turns.is_settled(node);
+                }
             }
             let desired = desired?;
             let mut step = next_step(desired, &observed, turn.is_some());
@@ -252,8 +264,21 @@ impl Actions {
                 Step::LeaveForeign => {
                     return Err(left_alone::foreign(desired, visited.state.as_ref()));
                 }
-                Step::LeaveFailing => return Err(left_alone::failing(visited.state.as_ref())),
+                Step::LeaveToAgent => {
+                    return Err(left_alone::to_agent(
+                        &desired.request,
+                        visited.state.as_ref(),
+                    ));
+                }
+                Step::BringAgent if brought => {
+                    return Err(NodeError::new(
+                        Reason::AgentFailed,
+                        "the agent was brought and installed, and still gives no state that makes sense; see \
+                         C:\\var\\log\\windows-storage-agent on the node",
+                    ));
+                }
                 Step::BringAgent => {
+                    brought = true;
                     self.bring_agent()?;
                     self.observe()?
                 }
@@ -262,11 +287,15 @@ impl Actions {
                     self.observe()?
                 }
                 Step::Apply { with_files } => {
-                    visited.unsure = turn.is_some();
-                    let result = self.apply(&desired.request, with_files)?;
-                    visited.unsure = false;
+                    let applied = self.apply(&desired.request, with_files);
+                    if let Some(turn) = &mut turn
+                        && is_end_known(&applied)
+                    {
+                        turn.settle();
+                    }
+                    let result = applied?;
                     visited.state = Some(result.state.clone());
-                    judge_result(&result, kept, visited)?;
+                    judge_result(&result, (kept, turn.is_some()), visited)?;
                     Observed::State(Box::new(result.state))
                 }
             };
@@ -280,7 +309,12 @@ impl Actions {
 }
 
 /// `kept` says that the node was kept to the very request before: then only a repair has failed, not an update.
-fn judge_result(result: &ApplyResult, kept: bool, visited: &mut Visited) -> Result<(), NodeError> {
+/// `interrupting` says that something worked there before.
+fn judge_result(
+    result: &ApplyResult,
+    (kept, interrupting): (bool, bool),
+    visited: &mut Visited,
+) -> Result<(), NodeError> {
     let failure = || {
         let unknown = || Failure {
             category: FailureCategory::Unknown,
@@ -301,9 +335,50 @@ fn judge_result(result: &ApplyResult, kept: bool, visited: &mut Visited) -> Resu
             visited.standing = Standing::Failed;
             Err(NodeError::from_agent(&failure(), true))
         }
+        Outcome::Failed if !kept && interrupting && has_touched(&failure()) => {
+            // Worse than undone: going back was not complete either.
+            visited.standing = Standing::Failed;
+            Err(NodeError::new(
+                Reason::RolledBack,
+                format!(
+                    "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes or there is another version",
+                    NodeError::from_agent(&failure(), false)
+                ),
+            ))
+        }
         Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
             Err(NodeError::from_agent(&failure(), false))
         }
+    }
+}
+
+/// Whether it is known what has become of csi-proxy. What ends before the agent has the request interrupts nothing.
+fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
+    match applied {
+        Ok(result) => result.state.unfinished_request_id.is_none(),
+        Err(error) => matches!(error.reason, Reason::DiskFull | Reason::PayloadUnusable),
+    }
+}
+
+/// Whether the agent had begun to change the node when it failed in that way.
+fn has_touched(failure: &Failure) -> bool {
+    match failure.category {
+        FailureCategory::ServiceStart
+        | FailureCategory::ServiceStop
+        | FailureCategory::PipesMissing
+        | FailureCategory::AccessDenied
+        | FailureCategory::Unknown => true,
+        FailureCategory::InvalidRequest
+        | FailureCategory::Unsupported
+        | FailureCategory::UploadMissing
+        | FailureCategory::HashMismatch
+        | FailureCategory::DiskFull
+        | FailureCategory::FileInUse
+        | FailureCategory::Foreign
+        | FailureCategory::PreScript
+        | FailureCategory::Interrupted
+        | FailureCategory::AgentUnavailable
+        | FailureCategory::Internal => false,
     }
 }
 
@@ -332,7 +407,7 @@ mod tests {
                 standing: Standing::Current,
                 ..Visited::default()
             };
-            let error = judge_result(&result, kept, &mut visited).unwrap_err();
+            let error = judge_result(&result, (kept, true), &mut visited).unwrap_err();
             (visited.standing, error.reason)
         };
         assert_eq!(judged(false), (Standing::Failed, Reason::RolledBack));

@@ -16,6 +16,7 @@ use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target};
 use crate::serve::Metrics;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LEAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The tasks of all nodes.
 pub struct Workers {
@@ -174,6 +175,8 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             let retry_seconds = pause.as_secs();
             tracing::warn!(reason = error.reason.as_str(), retry_seconds, "{error}");
         }
+        // Whatever changes how often: a node is not gone to without a pause.
+        tokio::time::sleep(LEAST_PAUSE).await;
         if !wait(&mut assignments, assignment, failures, pause).await {
             return;
         }

@@ -5,9 +5,12 @@ use windows_storage_agent::protocol::{NodeState, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::node::{NodeError, NodePlan, Observation, Reason, Standing, printable};
+use crate::services::CSI_PROXY_PIPES;
 use crate::status::conditions::{Said, find};
 
 const CSI_PROXY_READY: &str = "CSIProxyReady";
+/// A day in milliseconds: what a node says is not written to the cluster as it is.
+const LONGEST_PAUSE: u64 = 86_400_000;
 const EXTERNAL: &str =
     "somebody else looks after csi-proxy on this node; this operator does not touch it";
 /// Reasons that a node has without being visited: they end when it can be, and do not stand for what was seen there.
@@ -33,10 +36,12 @@ pub fn csi_proxy_status(
         .files
         .iter()
         .find(|file| file.path.eq_ignore_ascii_case(CSI_PROXY_EXE))
-        .and_then(|file| file.sha256.clone());
+        .and_then(|file| file.sha256.clone())
+        .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let service_state = service.map_or(ServiceState::Missing, |service| service.state);
-    let is_ours =
-        |pipe: &&windows_storage_agent::protocol::PipeStatus| pipe.name.starts_with("csi-proxy-");
+    let is_ours = |pipe: &&windows_storage_agent::protocol::PipeStatus| {
+        CSI_PROXY_PIPES.contains(&pipe.name.as_str())
+    };
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
         sha256,
@@ -62,6 +67,7 @@ pub fn csi_proxy_status(
             .last_result
             .as_ref()
             .and_then(|last| last.interruption_milliseconds)
+            .map(|pause| pause.min(LONGEST_PAUSE))
             .or_else(|| previous.and_then(|status| status.last_interruption_milliseconds)),
     }
 }

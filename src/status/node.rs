@@ -11,6 +11,8 @@ use crate::status::csi_proxy::{csi_proxy_condition, csi_proxy_status, is_running
 
 const CSI_NODE_PRESENT: &str = "CSINodePresent";
 const DRIVERS_REGISTERED: &str = "DriversRegistered";
+/// More are no news, and a node must not fill the cluster's memory.
+const MOST_FOREIGN: usize = 10;
 const READY: &str = "Ready";
 /// All that a node's status follows from.
 pub struct NodeInputs<'a> {
@@ -102,7 +104,12 @@ pub fn node_status(
         failed_update: failed_update(previous, plan, *observation),
         foreign_instances: match (plan, state) {
             (NodePlan::External, _) => Vec::new(),
-            (_, Some(state)) => state.foreign.iter().map(describe_foreign).collect(),
+            (_, Some(state)) => state
+                .foreign
+                .iter()
+                .take(MOST_FOREIGN)
+                .map(describe_foreign)
+                .collect(),
             (_, None) => previous.foreign_instances.clone(),
         },
         csi_node: readiness.csi_node,

@@ -86,6 +86,11 @@ pub fn rollout_condition(
             "Updating",
             format!("{done}; {waiting} wait(s) for its turn or is being updated"),
         ),
+        None if rollout.current < rollout.nodes => Said::yes(
+            TYPE,
+            "Updating",
+            format!("{done}; the others are new, out of reach, or without a working csi-proxy"),
+        ),
         None => Said::yes(TYPE, "Complete", done),
     }
 }
@@ -128,7 +133,9 @@ mod tests {
         assert_eq!((status.as_str(), reason.as_str()), ("False", "Blocked"));
         assert!(message.contains("win-0"), "{message}");
         assert_eq!(said(|_| ()).1, "Updating");
-        assert_eq!(said(|rollout| rollout.waiting = 0).1, "Complete");
+        assert_eq!(said(|rollout| rollout.waiting = 0).1, "Updating");
+        let complete = said(|rollout| (rollout.waiting, rollout.current) = (0, 9));
+        assert_eq!(complete.1, "Complete");
         assert_eq!(
             said(|rollout| rollout.halt = Some(Halt::Paused)).1,
             "Paused"

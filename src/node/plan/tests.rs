@@ -109,13 +109,18 @@ fn only_what_differs_is_sent() {
         step(|state| state.unfinished_request_id = Some("request".to_owned())),
         without
     );
-    assert_eq!(
-        step(|state| state.services[0].state = ServiceState::Stopped),
-        without
-    );
-    assert_eq!(step(|state| state.services.clear()), without);
-    assert_eq!(step(|state| state.pipes[0].open = false), without);
-    assert_eq!(step(|state| state.pipes.clear()), without);
+}
+
+#[test]
+fn what_the_agent_keeps_is_left_to_it() {
+    for broken in [
+        (|state| state.services[0].state = ServiceState::Stopped) as fn(&mut NodeState),
+        |state| state.services.clear(),
+        |state| state.pipes[0].open = false,
+        |state| state.pipes.clear(),
+    ] {
+        assert_eq!(step(broken), Step::LeaveToAgent);
+    }
 }
 
 fn without_turn(change: impl FnOnce(&mut Desired, &mut NodeState)) -> Step {
@@ -164,10 +169,6 @@ fn what_works_is_interrupted_in_turn_only() {
 #[test]
 fn what_does_not_work_is_mended_at_once() {
     let apply = |with_files| Step::Apply { with_files };
-    assert_eq!(
-        without_turn(|_, state| state.pipes[0].open = false),
-        apply(false)
-    );
     let fresh = |_: &mut Desired, state: &mut NodeState| {
         state.request_id = None;
         state.services.clear();
@@ -192,16 +193,6 @@ fn what_does_not_work_is_mended_at_once() {
             state.pipes[0].open = false;
         }),
         Step::BringAgent
-    );
-    let other_service = |desired: &mut Desired, _: &mut NodeState| {
-        let mut service = csi_proxy_service(&[]);
-        service.name = "other".to_owned();
-        desired.request.services.push(service);
-    };
-    assert_eq!(
-        without_turn(other_service),
-        apply(false),
-        "the kept request lists a service that does not run; csi-proxy is not interrupted"
     );
 }
 
@@ -281,12 +272,19 @@ fn a_csi_proxy_of_somebody_else_is_let_alone() {
         });
         assert_eq!(step, Step::LeaveForeign, "{name}");
     }
-    let replaced = without_turn(|desired, state| {
-        bare(state);
+    let replaced = |turn| {
+        let (mut desired, mut state) = (desired(), good());
+        bare(&mut state);
         state.foreign = foreign(ForeignKind::Service, "CSI-Proxy");
         desired.request.replace_foreign = true;
-    });
-    assert_eq!(replaced, Step::Apply { with_files: false });
+        next_step(&desired, &Observed::State(Box::new(state)), turn)
+    };
+    assert_eq!(
+        replaced(false),
+        Step::AwaitTurn,
+        "it works, whoever made it"
+    );
+    assert_eq!(replaced(true), Step::Apply { with_files: false });
     let beside = without_turn(|_, state| state.foreign = foreign(ForeignKind::Process, "4711"));
     assert_eq!(beside, Step::Done, "ours works all the same");
     let stopped = without_turn(|_, state| {
@@ -308,7 +306,7 @@ fn a_crash_loop_is_the_agents_affair_unless_something_else_is_wanted() {
             message: "words".to_owned(),
         });
     };
-    assert_eq!(without_turn(|_, state| looping(state)), Step::LeaveFailing);
+    assert_eq!(without_turn(|_, state| looping(state)), Step::LeaveToAgent);
     let update = without_turn(|_, state| {
         looping(state);
         state.request_id = Some("before".to_owned());
@@ -325,7 +323,6 @@ fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
     let after = |failures| {
         without_turn(|_, state| {
             state.request_id = Some("before".to_owned());
-            state.pipes[0].open = false;
             state.last_result = Some(LastResult {
                 failure: Some(Failure {
                     category: FailureCategory::Interrupted,
@@ -336,7 +333,7 @@ fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
             });
         })
     };
-    assert_eq!(after(1), Step::Apply { with_files: false });
+    assert_eq!(after(1), Step::AwaitTurn);
     assert_eq!(after(2), Step::LeaveUndone);
 }
 
@@ -373,11 +370,33 @@ fn another_service_that_does_not_stay_up_is_the_agents_affair_too() {
             });
         })
     };
-    assert_eq!(other(None), Step::Apply { with_files: false });
+    assert_eq!(other(None), Step::LeaveToAgent);
     let failing = Failing {
         attempts: 3,
         retry_seconds: 8,
         message: "words".to_owned(),
     };
-    assert_eq!(other(Some(failing)), Step::LeaveFailing);
+    assert_eq!(other(Some(failing)), Step::LeaveToAgent);
+}
+
+#[test]
+fn a_node_on_which_nothing_works_is_never_left_bare() {
+    let apply = Step::Apply { with_files: true };
+    let reinstalled = without_turn(|desired, state| {
+        *state = NodeState {
+            agent_sha256: state.agent_sha256.clone(),
+            agent_service: ServiceState::Running,
+            ..NodeState::default()
+        };
+        desired.refused = Some("words".to_owned());
+    });
+    assert_eq!(reinstalled, apply);
+    let down_after_going_back = without_turn(|desired, state| {
+        state.request_id = Some("before".to_owned());
+        state.files[0].sha256 = Some("old".to_owned());
+        state.pipes[0].open = false;
+        state.last_result = Some(last(Outcome::RolledBack));
+        desired.refused = Some("words".to_owned());
+    });
+    assert_eq!(down_after_going_back, apply);
 }

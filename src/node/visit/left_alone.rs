@@ -1,10 +1,10 @@
 //! Why a node is left alone, in words.
 
 use windows_storage_agent::protocol::{
-    Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState,
+    Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState, Request,
 };
 
-use crate::node::plan::{failing_service, in_the_way};
+use crate::node::plan::{failing_service, has_service, in_the_way};
 use crate::node::{Desired, NodeError, Reason, printable};
 
 /// Why a request that was undone is not handed over again: in the node's own words, or in those kept in its status.
@@ -53,20 +53,29 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
     ))
 }
 
-/// Why a service that the agent keeps starting is left to it.
-pub fn failing(state: Option<&NodeState>) -> NodeError {
-    let told = state
-        .and_then(failing_service)
-        .map_or_else(String::new, |(name, failing)| {
+/// What does not work on a node that is kept to the request, and is left to the agent.
+pub fn to_agent(request: &Request, state: Option<&NodeState>) -> NodeError {
+    let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
+    if let Some((name, failing)) = state.and_then(failing_service) {
+        return NodeError::new(
+            Reason::CrashLoop,
             format!(
-                "service {name} does not stay up: {}; it was started {} times in vain, and next {} s after the last time",
+                "service {name} does not stay up: {}; it was started {} times in vain, and next {} s after the last time; {logs}",
                 failing.message, failing.attempts, failing.retry_seconds
-            )
-        });
+            ),
+        );
+    }
+    let broken: Vec<&str> = request
+        .services
+        .iter()
+        .filter(|service| !state.is_some_and(|state| has_service(request, state, service)))
+        .map(|service| service.name.as_str())
+        .collect();
     NodeError::new(
-        Reason::CrashLoop,
+        Reason::CSIProxyFailed,
         format!(
-            "{told}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+            "not running, or not all pipes open: {}; the agent on the node starts it again; {logs}",
+            broken.join(", ")
         ),
     )
 }

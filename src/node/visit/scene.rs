@@ -91,7 +91,7 @@ impl Scene {
         let client = kube::Client::try_from(config).unwrap();
         // These tests are about the way there, so it is always the host's turn.
         let turns = Turns::default();
-        turns.decide(|_, _| (["win-1".to_owned()].into(), ()));
+        turns.decide(|_| (["win-1".to_owned()].into(), ()));
         Self {
             turns,
             nodes: kube::Api::all(client.clone()),

@@ -339,9 +339,10 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
     let mut rig = three_that_wait();
     assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
     assert!(rig.pass(&["win-1"]).assign, "the turn is to be handed over");
-    let turn = rig.turns.take("win-1");
-    assert!(turn.is_some() && rig.turns.take("win-2").is_none());
+    let mut turn = rig.turns.take("win-1").unwrap();
+    assert!(rig.turns.take("win-2").is_none());
     assert_eq!(rig.turns(&["win-2"]), ["win-1"]);
+    turn.settle();
     drop(turn);
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
@@ -536,4 +537,62 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_told() {
     DaemonSetObject::table(&mut rig.cluster).apply(key, set.row().unwrap());
     let message = told(&mut rig);
     assert!(message.contains("CVE-2023-3893"), "{message}");
+}
+
+#[test]
+fn a_turn_that_was_cut_short_keeps_its_place_until_the_node_was_looked_at() {
+    let mut rig = three_that_wait();
+    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    // Something else is wanted, so that the visit is cut; nobody knows what the agent is at.
+    drop(rig.turns.take("win-1"));
+    rig.want(&json!({"rollout": {"resume": "again"}}));
+    rig.pass(&[]);
+    rig.observations.remove("win-1");
+    for name in ["win-2", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    assert!(rig.turns(&["win-2", "win-3"]).is_empty());
+    rig.turns.is_settled("win-1");
+    rig.see("win-1", Standing::Waiting);
+    assert_eq!(rig.turns(&["win-1"]).len(), 1);
+}
+
+#[test]
+fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
+    let mut rig = three_that_wait();
+    rig.see("win-1", Standing::Failed);
+    let todo = rig.pass(&["win-1", "win-2", "win-3"]);
+    let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+    rig.write("win-1", failed.status.clone());
+    rig.pass(&[]);
+    rig.see("win-1", Standing::OutOfReach);
+    assert!(rig.turns(&["win-1"]).is_empty());
+    rig.see("win-1", Standing::Current);
+    assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.cluster
+        .settings
+        .reject("cluster".to_owned(), "words".to_owned());
+    rig.read_verdict_kinds();
+    rig.read_configuration();
+    let todo = rig.pass(&[]);
+    assert!(!todo.assign && !todo.knows_configuration && todo.nodes.is_empty());
+    rig.want(&json!({"csiProxy": {"management": "External"}}));
+    let todo = rig.pass(&[]);
+    assert!(todo.knows_configuration);
+    assert_eq!(rig.decisions.plans()["win-1"], NodePlan::External);
+    rig.cluster
+        .settings
+        .reject("cluster".to_owned(), "words".to_owned());
+    rig.pass(&[]);
+    assert_eq!(
+        rig.decisions.plans()["win-1"],
+        NodePlan::External,
+        "what was read before stays"
+    );
 }

@@ -20,15 +20,19 @@ impl Decisions {
             settling: news.settling,
         };
         let plans = &self.plans;
-        let rollout = news.turns.decide(|given, at_work| {
+        let rollout = news.turns.decide(|turns| {
             let candidates = plans
                 .iter()
                 .filter(|(_, plan)| managed(plan))
                 .map(|(name, plan)| {
                     let candidate = Candidate {
-                        has_turn: given.contains(name),
-                        at_work: at_work.contains(name),
-                        ..candidate(plan, news.observations.get(name))
+                        has_turn: turns.given.contains(name),
+                        at_work: turns.at_work.contains(name),
+                        ..candidate(
+                            plan,
+                            news.observations.get(name),
+                            turns.unsure.contains(name),
+                        )
                     };
                     (name.clone(), candidate)
                 })
@@ -41,27 +45,34 @@ impl Decisions {
     }
 }
 
-/// How far a node is, from what was seen there for the sake of what is desired now.
-fn candidate(plan: &NodePlan, observation: Option<&Observation>) -> Candidate {
+/// How far a node is, from what was seen there for the sake of what is desired now. An update that was undone stays a
+/// failure until it has worked, also while the node is out of reach: it may be so because of the update.
+fn candidate(plan: &NodePlan, observation: Option<&Observation>, unsure: bool) -> Candidate {
     let NodePlan::Visit(target) = plan else {
         return Candidate {
             standing: Standing::OutOfReach,
+            down: unsure,
             ..Candidate::default()
         };
     };
-    let seen = |desired: &Desired| {
+    let standing = |desired: &Desired| {
         let observation = observation.filter(|seen| {
             seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
         });
-        match observation {
-            Some(seen) => seen.standing,
-            None if desired.refused.is_some() => Standing::Failed,
+        match observation.map(|seen| seen.standing) {
+            Some(Standing::Current) => Standing::Current,
+            Some(Standing::Failed) => Standing::Failed,
+            _ if desired.refused.is_some() => Standing::Failed,
+            Some(other) => other,
             None => Standing::Unseen,
         }
     };
     Candidate {
-        standing: target.desired.as_ref().map_or(Standing::OutOfReach, seen),
-        down: observation.is_some_and(Observation::is_down),
+        standing: target
+            .desired
+            .as_ref()
+            .map_or(Standing::OutOfReach, standing),
+        down: unsure || observation.is_some_and(Observation::is_down),
         failures: observation.map_or(0, |seen| seen.failures),
         ..Candidate::default()
     }

@@ -8,6 +8,7 @@ use super::*;
 use crate::node::{Desired, NodeError, Reason, Target};
 
 const CSI_PROXY_READY: &str = "CSIProxyReady";
+const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn state(open: bool) -> NodeState {
     NodeState {
@@ -21,7 +22,7 @@ fn state(open: bool) -> NodeState {
         }],
         files: vec![FileStatus {
             path: CSI_PROXY_EXE.to_owned(),
-            sha256: Some("sum".to_owned()),
+            sha256: Some(SUM.to_owned()),
         }],
         pipes: vec![PipeStatus {
             name: "csi-proxy-disk-v1".to_owned(),
@@ -65,7 +66,7 @@ fn status(
         plan,
         observation,
         looked_after: "",
-        csi_proxy: ("sum", "v1"),
+        csi_proxy: (SUM, "v1"),
     };
     node_status(previous, &inputs, Timestamp::from_second(second).unwrap())
 }
@@ -288,4 +289,40 @@ fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
         Some(120)
     );
     assert!(second.foreign_instances.is_empty());
+}
+
+#[test]
+fn what_a_node_says_is_bounded_before_it_is_written() {
+    let mut hostile = state(true);
+    hostile.files[0].sha256 = Some("\u{1b}[2J".to_owned());
+    hostile.pipes.push(PipeStatus {
+        name: format!("csi-proxy-{}", "x".repeat(100_000)),
+        open: false,
+    });
+    hostile.last_result = Some(LastResult {
+        id: "x".to_owned(),
+        outcome: Outcome::Applied,
+        failure: None,
+        interruption_milliseconds: Some(u64::MAX),
+        finished: String::new(),
+        failures: 0,
+    });
+    let instance = ForeignInstance {
+        kind: ForeignKind::Process,
+        name: "1".to_owned(),
+        command: "x".repeat(100_000),
+        running: true,
+    };
+    hostile.foreign = vec![instance; 1000];
+    let after = status(
+        &WindowsNodeStorageStatus::default(),
+        &NodePlan::Waiting,
+        Some(&observed(Some(hostile), None)),
+        10,
+    );
+    let csi_proxy = after.csi_proxy.clone().unwrap();
+    assert_eq!(csi_proxy.sha256, None);
+    assert!(csi_proxy.missing_pipes.is_empty());
+    assert!(i64::try_from(csi_proxy.last_interruption_milliseconds.unwrap()).is_ok());
+    assert!(serde_json::to_string(&after).unwrap().len() < 50_000);
 }
