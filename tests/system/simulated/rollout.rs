@@ -142,10 +142,12 @@ fn only_one_node_is_worked_on_at_a_time_and_a_pause_is_kept() {
                 .count()
                 == 1
         });
-        let updated = (0..3)
-            .filter(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
-            .count();
-        assert_eq!(updated, done);
+        // The node before is told of at about the time when the next one begins.
+        harness.eventually("just the nodes before it are updated", || {
+            let updated =
+                |number: &u32| simulation.version(&format!("win-{number:03}")) == "v1.3.0";
+            (0..3).filter(updated).count() == done
+        });
         for host in simulation
             .hosts
             .iter()
