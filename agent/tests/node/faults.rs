@@ -7,17 +7,10 @@ use windows_storage_agent::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use windows_storage_agent::protocol::{Answer, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, csi_proxy_of, is_well, request, sha256, upload_path};
-use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
 /// What is left on a full disk, in bytes.
 const ROOM: usize = 8000;
-
-/// Another program of the same behaviour.
-fn variant(mark: u8) -> Vec<u8> {
-    let mut content = standin_for_csi_proxy(Behaviour::Well);
-    content.extend([mark; 16]);
-    content
-}
 
 #[test]
 fn bad_programs_files_and_requests() {
@@ -165,7 +158,7 @@ fn a_lost_old_file() {
     node.apply_uploaded("better");
     node.points();
     fs::remove_file(node.local(&format!("{CSI_PROXY_EXE}.previous"))).unwrap();
-    node.run("net start windows-storage-agent");
+    node.start_agent();
     let state = node.eventually("it goes on with what is there", |state| {
         state.unfinished_request_id.is_none() && is_well(state, &better)
     });
