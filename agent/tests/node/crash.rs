@@ -101,8 +101,9 @@ fn at_every_point_of_going_back() {
     });
     for (number, point) in (1..).zip(&points) {
         // So that it shows whether this time's end is noted.
-        assert_eq!(node.apply("good", &good).outcome, Outcome::Unchanged);
-        assert!(!noted(&node.state(), "broken"));
+        let before = node.apply("good", &good);
+        assert_eq!(before.outcome, Outcome::Unchanged, "{before:?}");
+        assert!(!noted(&before.state, "broken"));
         node.cut_off(number, || {
             node.apply("broken", &broken);
         });
