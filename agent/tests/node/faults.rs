@@ -82,10 +82,27 @@ fn bad_programs_files_and_requests() {
     });
     assert_eq!(waited.outcome, Outcome::Applied, "{waited:?}");
 
-    // Files that somebody has made read-only.
+    // Wine replaces a file that somebody has made read-only, Windows does not: while it is held, it shows that the
+    // attribute is taken away first.
+    let previous = format!("{CSI_PROXY_EXE}.previous");
+    let is_read_only = || {
+        let there = fs::metadata(node.local(&previous)).unwrap();
+        there.permissions().readonly()
+    };
     node.run(&format!("attrib +r {CSI_PROXY_EXE}"));
-    node.run(&format!("attrib +r {CSI_PROXY_EXE}.previous"));
-    let applied = node.apply("good", &good);
+    node.run(&format!("attrib +r {previous}"));
+    assert!(is_read_only());
+    let applied = thread::scope(|scope| {
+        let apply = node.while_tool(&format!("hold {previous}"), || {
+            let apply = scope.spawn(|| node.apply("good", &good));
+            until("it can be replaced", || {
+                assert!(!apply.is_finished(), "{}", node.log());
+                !is_read_only()
+            });
+            apply
+        });
+        apply.join().unwrap()
+    });
     assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
 
