@@ -182,6 +182,7 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
                         settings: service.settings()?,
                         state: status.state,
                         process_id: status.process_id,
+                        failure_actions: service.failure_actions().ok(),
                     })
                 })
                 .transpose()
