@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::failure;
+use crate::failure_actions::FailureActions;
 use crate::protocol::{Failure, FailureCategory, Outcome, Request};
 
 /// A change in hand.
@@ -111,6 +112,9 @@ pub struct ServiceChange {
     pub before: Option<ServiceSettings>,
     /// Whether it was running.
     pub was_running: bool,
+    /// What Windows did when it crashed, for a service of somebody else's; absent for ours, and where Windows did not say.
+    #[serde(default)]
+    pub failure_actions: Option<FailureActions>,
 }
 
 /// How a service is configured, as far as the agent sets it.

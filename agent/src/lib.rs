@@ -7,6 +7,7 @@ pub mod cli;
 pub mod command;
 pub mod document;
 pub mod errors;
+pub mod failure_actions;
 pub mod interruption;
 pub mod journal;
 pub mod keep;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::command::{program, same_path};
 use crate::document::Service;
 use crate::errors::failure;
+use crate::failure_actions::FailureActions;
 use crate::journal::{AUTO_START, FileChange, ServiceChange, ServiceSettings};
 use crate::order::{key, start_order};
 use crate::protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
@@ -41,6 +42,8 @@ pub struct ObservedService {
     pub state: ServiceState,
     /// Its process, while it has one.
     pub process_id: Option<u32>,
+    /// What Windows does when it crashes, where Windows tells.
+    pub failure_actions: Option<FailureActions>,
 }
 
 /// One step.
@@ -140,7 +143,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
             plan.steps.push(Step::Start(service.name.clone()));
         }
         if configure || start {
-            plan.services.push(change(&service.name, before));
+            plan.services.push(change(&service.name, before, observed));
         }
         for pipes in request
             .pipes
@@ -193,11 +196,15 @@ pub fn is_up(state: ServiceState) -> bool {
     )
 }
 
-fn change(name: &str, before: Option<&ObservedService>) -> ServiceChange {
+fn change(name: &str, before: Option<&ObservedService>, observed: &Observed) -> ServiceChange {
     ServiceChange {
         name: name.to_owned(),
         before: before.map(|before| before.settings.clone()),
         was_running: before.is_some_and(|before| is_up(before.state)),
+        // Ours have always the same: what is read may be what a change that was cut off has left.
+        failure_actions: before
+            .filter(|before| !is_ours(name, before, observed))
+            .and_then(|before| before.failure_actions.clone()),
     }
 }
 
@@ -312,7 +319,7 @@ fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>,
             observed
                 .services
                 .get(&key(name))
-                .map(|service| change(name, Some(service)))
+                .map(|service| change(name, Some(service), observed))
         })
         .collect();
     if wanted.is_empty() && !leaving.is_empty() {

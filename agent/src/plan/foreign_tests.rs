@@ -1,6 +1,7 @@
 //! What others have on the node.
 
 use super::*;
+use crate::failure_actions::{FailureAction, FailureActions};
 
 /// The node with a service of somebody else's, which runs this.
 fn foreign(command: &str) -> Observed {
@@ -46,6 +47,35 @@ fn a_foreign_service_is_replaced_with_leave_and_can_come_back() {
         Some(&observed.services["csi-proxy"].settings)
     );
     assert!(plan.services[0].was_running);
+}
+
+#[test]
+fn what_windows_does_at_a_crash_comes_back_with_a_foreign_service_only() {
+    let theirs = FailureActions {
+        reset_seconds: None,
+        actions: vec![FailureAction {
+            kind: 3,
+            delay_milliseconds: 500,
+        }],
+        on_errors: Some(false),
+    };
+    let mut request = request();
+    request.replace_foreign = true;
+    let mut observed = foreign(r"C:\x\csi-proxy.exe -v=4");
+    for known in [None, Some(theirs)] {
+        let there = observed.services.get_mut("csi-proxy").unwrap();
+        there.failure_actions.clone_from(&known);
+        let journalled = plan(&request, &observed).unwrap().services.remove(0);
+        assert_eq!(journalled.failure_actions, known);
+        let text = serde_json::to_string(&journalled).unwrap();
+        assert_eq!(
+            serde_json::from_str::<ServiceChange>(&text).unwrap(),
+            journalled
+        );
+    }
+    observed.ours.push("csi-proxy".into());
+    let ours = plan(&request, &observed).unwrap().services.remove(0);
+    assert_eq!(ours.failure_actions, None);
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn done(request: &Request) -> Observed {
                         settings: settings(request, service),
                         state: ServiceState::Running,
                         process_id: Some(100),
+                        failure_actions: None,
                     },
                 )
             })

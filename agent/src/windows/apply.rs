@@ -99,9 +99,7 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
             )));
         };
         let status = service.status().map_err(failed)?;
-        let dead = status
-            .process_id
-            .is_some_and(|id| matches!(Process::open(id), Ok(None)));
+        let dead = status.process_id.is_some_and(Process::is_gone);
         if (dead || status.state == ServiceState::Stopped)
             && start_asked.is_none_or(|asked| asked.elapsed() >= START_AGAIN)
         {

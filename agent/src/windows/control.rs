@@ -267,9 +267,14 @@ pub fn start(
     service.start().map_err(failed)?;
     loop {
         let status = service.status().map_err(failed)?;
-        processes.hold(name, status.process_id);
+        let gone = processes.hold(name, status.process_id) == Held::Gone;
         match status.state {
             ServiceState::Running => return Ok(()),
+            // Wine goes on calling such a service starting.
+            ServiceState::StartPending if gone => {
+                let message = format!("service {name} ended while it started");
+                return Err(failure(FailureCategory::ServiceStart, message));
+            }
             ServiceState::Stopped => {
                 let message = format!(
                     "service {name} ended right after its start, with exit code {}",

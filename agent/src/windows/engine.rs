@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use windows_storage_agent::errors::{failed_to, failure};
 use windows_storage_agent::journal::End;
+use windows_storage_agent::keep::delay;
 use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, STATE_FILE};
 use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::state::Memory;
@@ -25,8 +26,6 @@ const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// What was left in the incoming folder is removed after this.
 const LITTER: Duration = Duration::from_secs(86_400);
-/// The pause before what could not be written, on a full disk, is written again.
-const UNSAVED: Duration = Duration::from_secs(10);
 
 /// Something to do.
 pub enum Job {
@@ -68,7 +67,9 @@ pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>, this: Option<String>) -> Res
 pub struct Engine {
     pub(super) worker: Worker,
     pub(super) watched: BTreeMap<String, Watched>,
+    /// When what could not be written, on a full disk, is written again, and how often that was tried.
     save_again: Instant,
+    saves_in_vain: u32,
 }
 
 impl Engine {
@@ -98,6 +99,7 @@ impl Engine {
             },
             watched: BTreeMap::new(),
             save_again: Instant::now(),
+            saves_in_vain: 0,
         };
         if changed {
             engine.worker.save_memory();
@@ -119,8 +121,11 @@ impl Engine {
             }
             self.watched.clear();
         }
-        if self.worker.kept.unsaved && now >= self.save_again {
-            self.save_again = now + UNSAVED;
+        if !self.worker.kept.unsaved {
+            self.saves_in_vain = 0;
+        } else if now >= self.save_again {
+            self.save_again = now + delay(self.saves_in_vain);
+            self.saves_in_vain = self.saves_in_vain.saturating_add(1);
             self.worker.save_memory();
         }
     }

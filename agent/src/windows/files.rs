@@ -15,10 +15,21 @@ use super::acl::{self, wide};
 
 /// How long a file may be held by somebody else, such as a virus scanner.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for whoever only looks, and can look again.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A file's SHA-256; `None` where there is no such file.
 pub fn sha256(path: &str) -> io::Result<Option<String>> {
-    retry(|| match File::open(path) {
+    sha256_within(path, PATIENCE)
+}
+
+/// Like [`sha256`], for a report: it does not wait long for a file that somebody holds.
+pub fn sha256_to_look(path: &str) -> io::Result<Option<String>> {
+    sha256_within(path, LOOK)
+}
+
+fn sha256_within(path: &str, patience: Duration) -> io::Result<Option<String>> {
+    retry_for(patience, || match File::open(path) {
         Ok(file) => digest(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -118,12 +129,16 @@ pub fn remove(path: &str) -> io::Result<()> {
     }
 }
 
-fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    retry_for(PATIENCE, attempt)
+}
+
+fn retry_for<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let begin = Instant::now();
     let mut pause = Duration::from_millis(20);
     loop {
         match attempt() {
-            Err(error) if may_pass(&error) && begin.elapsed() < PATIENCE => sleep(pause),
+            Err(error) if may_pass(&error) && begin.elapsed() < patience => sleep(pause),
             result => return result,
         }
         pause = (pause * 2).min(Duration::from_millis(500));

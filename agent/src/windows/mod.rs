@@ -4,6 +4,7 @@ mod acl;
 mod apply;
 mod control;
 mod engine;
+mod failure_actions;
 mod fault;
 mod files;
 mod finish;

@@ -103,13 +103,13 @@ pub fn node_state(
     for path in paths {
         files.push(FileStatus {
             path: path.clone(),
-            sha256: hash(path)?,
+            sha256: look(path)?,
         });
     }
     let agent_service = service_status(&scm, AGENT_SERVICE, &kept.memory)?.state;
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-        agent_sha256: hash(AGENT_EXE)?,
+        agent_sha256: look(AGENT_EXE)?,
         agent_service,
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: unfinished()?,
@@ -182,6 +182,7 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
                         settings: service.settings()?,
                         state: status.state,
                         process_id: status.process_id,
+                        failure_actions: service.failure_actions().ok(),
                     })
                 })
                 .transpose()
@@ -254,6 +255,10 @@ fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatu
 
 fn hash(path: &str) -> Result<Option<String>, Failure> {
     files::sha256(path).map_err(|error| failed_to(&format!("reading {path}"), &error))
+}
+
+fn look(path: &str) -> Result<Option<String>, Failure> {
+    files::sha256_to_look(path).map_err(|error| failed_to(&format!("reading {path}"), &error))
 }
 
 fn without_doubles(names: &mut Vec<&String>) {

@@ -42,6 +42,12 @@ impl Process {
         Ok(Some(Self { handle, id }))
     }
 
+    /// Whether a process is gone, as far as that can be known. One that has ended can be opened for as long as somebody,
+    /// such as the Service Control Manager, holds it.
+    pub fn is_gone(id: u32) -> bool {
+        Self::open(id).is_ok_and(|process| process.is_none_or(|process| process.ended()))
+    }
+
     /// The process's number.
     pub fn id(&self) -> u32 {
         self.id

@@ -4,11 +4,9 @@
 
 use std::io;
 use std::ptr::{null, null_mut};
-use std::time::Duration;
 
 use windows_service::service::{
-    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl,
-    ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo, ServiceStartType, ServiceType,
+    Service, ServiceAccess, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType,
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_storage_agent::command::program;
@@ -30,7 +28,6 @@ use super::registry;
 
 /// More than Windows lets a description have.
 const DESCRIPTION_SPACE: usize = 8192;
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// A connection to the Service Control Manager.
 pub struct Scm(ServiceManager);
@@ -144,7 +141,7 @@ impl Scm {
 
 /// A service.
 pub struct OpenService {
-    service: Service,
+    pub(super) service: Service,
     name: String,
 }
 
@@ -262,32 +259,6 @@ impl OpenService {
         )
     }
 
-    /// Whether Windows itself starts the service again after a crash.
-    ///
-    /// It must not while a change is in hand: it would start what is about to be replaced.
-    pub fn set_recovery(&self, on: bool) -> io::Result<()> {
-        let restart = |seconds| ServiceAction {
-            action_type: ServiceActionType::Restart,
-            delay: Duration::from_secs(seconds),
-        };
-        let actions = ServiceFailureActions {
-            reset_period: ServiceFailureResetPeriod::After(DAY),
-            reboot_msg: None,
-            command: None,
-            actions: Some(if on {
-                vec![restart(1), restart(5), restart(30)]
-            } else {
-                Vec::new()
-            }),
-        };
-        self.service
-            .update_failure_actions(actions)
-            .map_err(plain)?;
-        // A service that ends itself with an error counts as crashed too; Wine does not know this setting.
-        let _ = self.service.set_failure_actions_on_non_crash_failures(on);
-        Ok(())
-    }
-
     /// Starts it; one that runs already is fine.
     pub fn start(&self) -> io::Result<()> {
         match self.service.start::<&str>(&[]).map_err(plain) {
@@ -363,7 +334,8 @@ fn is(error: &io::Error, number: u32) -> bool {
     error.raw_os_error() == Some(number.cast_signed())
 }
 
-fn plain(error: windows_service::Error) -> io::Error {
+/// The system error in one of the crate.
+pub(super) fn plain(error: windows_service::Error) -> io::Error {
     match error {
         windows_service::Error::Winapi(error) => error,
         other => io::Error::new(io::ErrorKind::InvalidInput, other),

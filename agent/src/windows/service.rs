@@ -83,6 +83,7 @@ fn service_main(_arguments: Vec<OsString>) {
         }
     };
     report(handle, ServiceState::Running, 0);
+    log::line("agent is up");
     let mut exit = 0;
     match heard.recv() {
         Ok(News::Retire) => {

@@ -47,7 +47,7 @@ impl Worker {
             .iter()
             .filter(|change| change.before.is_some())
         {
-            self.set_recovery(&change.name, true);
+            self.put_back_recovery(change);
             if change.was_running
                 && let Err(failure) = self.start_again(change, stop_timeout, start_timeout)
             {
@@ -65,6 +65,22 @@ impl Worker {
                 Ok(problems)
             }
             Some(failure) => Err(failure),
+        }
+    }
+
+    /// What Windows does when the service crashes; where somebody else's is not known, it is started again like ours.
+    fn put_back_recovery(&self, change: &ServiceChange) {
+        let name = &change.name;
+        let Some(before) = &change.failure_actions else {
+            return self.set_recovery(name, true);
+        };
+        let put_back = self.scm.open_to_change(name).and_then(|service| {
+            service.map_or(Ok(()), |service| service.put_back_failure_actions(before))
+        });
+        if let Err(error) = put_back {
+            log::line(format!(
+                "putting back what Windows does when {name} crashes, {before:?}: {error}"
+            ));
         }
     }
 

@@ -7,17 +7,10 @@ use windows_storage_agent::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use windows_storage_agent::protocol::{Answer, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, csi_proxy_of, is_well, request, sha256, upload_path};
-use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
 /// What is left on a full disk, in bytes.
 const ROOM: usize = 8000;
-
-/// Another program of the same behaviour.
-fn variant(mark: u8) -> Vec<u8> {
-    let mut content = standin_for_csi_proxy(Behaviour::Well);
-    content.extend([mark; 16]);
-    content
-}
 
 #[test]
 fn bad_programs_files_and_requests() {
@@ -89,10 +82,27 @@ fn bad_programs_files_and_requests() {
     });
     assert_eq!(waited.outcome, Outcome::Applied, "{waited:?}");
 
-    // Files that somebody has made read-only.
+    // Wine replaces a file that somebody has made read-only, Windows does not: while it is held, it shows that the
+    // attribute is taken away first.
+    let previous = format!("{CSI_PROXY_EXE}.previous");
+    let is_read_only = || {
+        let there = fs::metadata(node.local(&previous)).unwrap();
+        there.permissions().readonly()
+    };
     node.run(&format!("attrib +r {CSI_PROXY_EXE}"));
-    node.run(&format!("attrib +r {CSI_PROXY_EXE}.previous"));
-    let applied = node.apply("good", &good);
+    node.run(&format!("attrib +r {previous}"));
+    assert!(is_read_only());
+    let applied = thread::scope(|scope| {
+        let apply = node.while_tool(&format!("hold {previous}"), || {
+            let apply = scope.spawn(|| node.apply("good", &good));
+            until("it can be replaced", || {
+                assert!(!apply.is_finished(), "{}", node.log());
+                !is_read_only()
+            });
+            apply
+        });
+        apply.join().unwrap()
+    });
     assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
 
@@ -165,7 +175,7 @@ fn a_lost_old_file() {
     node.apply_uploaded("better");
     node.points();
     fs::remove_file(node.local(&format!("{CSI_PROXY_EXE}.previous"))).unwrap();
-    node.run("net start windows-storage-agent");
+    node.start_agent();
     let state = node.eventually("it goes on with what is there", |state| {
         state.unfinished_request_id.is_none() && is_well(state, &better)
     });

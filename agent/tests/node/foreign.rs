@@ -125,7 +125,7 @@ fn services_that_need_ours_stop_and_start_with_it() {
     node.apply("old", &old);
     node.points();
     assert!(!is_running());
-    node.run("net start windows-storage-agent");
+    node.start_agent();
     let state = node.eventually("what was there is back", |state| {
         state.unfinished_request_id.is_none() && is_well(state, &new)
     });

@@ -11,11 +11,15 @@ use sha2::{Digest, Sha256};
 use testbed::parts::part;
 use testbed::windows_host::{Fleet, WindowsHost};
 use windows_storage_agent::document::Service;
-use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
+use windows_storage_agent::paths::{
+    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR,
+};
 use windows_storage_agent::protocol::{
     Answer, ApplyResult, DesiredFile, Failure, NodeState, Request, ServicePipes, ServiceState,
     ServiceStatus,
 };
+
+use crate::standin::until;
 
 /// Of csi-proxy's pipes, those that both versions open.
 pub const PIPES: [&str; 6] = [
@@ -145,6 +149,33 @@ impl Node {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{command}: {text}");
         text
+    }
+
+    /// Starts the agent's service, as Windows does by itself after a crash, and waits until it takes calls: `net start`
+    /// ends as soon as the service says that it is starting.
+    pub fn start_agent(&self) {
+        self.await_in_log("agent is up", || {
+            // Refused for as long as the process before it has not quite gone.
+            until("the agent's service can be started", || {
+                let started = self.host.run(&format!("net start {AGENT_SERVICE}"));
+                started.unwrap().status.success()
+            });
+        });
+    }
+
+    /// Stops the agent's service, and waits until it has done its last work: `net stop` ends before that.
+    pub fn stop_agent(&self) {
+        self.await_in_log("agent stops", || {
+            self.run(&format!("net stop {AGENT_SERVICE}"));
+        });
+    }
+
+    /// Does something, and waits until the agent has logged this once more.
+    fn await_in_log(&self, line: &str, work: impl FnOnce()) {
+        let lines = || self.log().matches(line).count();
+        let before = lines();
+        work();
+        until(line, || lines() > before);
     }
 
     /// How a service is configured: the lines of its registry key that a change of the agent could touch.

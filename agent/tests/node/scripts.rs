@@ -3,7 +3,6 @@
 use std::fs;
 
 use windows_storage_agent::document::PreScript;
-use windows_storage_agent::paths::AGENT_SERVICE;
 use windows_storage_agent::protocol::{FailureCategory, Outcome, Request};
 
 use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
@@ -57,8 +56,8 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
     assert_eq!(node.state().request_id.as_deref(), Some("first"));
 
     script("5");
-    node.run(&format!("net stop {AGENT_SERVICE}"));
-    node.run(&format!("net start {AGENT_SERVICE}"));
+    node.stop_agent();
+    node.start_agent();
     let state = node.eventually("what the script says now is in the command", |state| {
         let service = csi_proxy_of(state);
         service.command.as_ref().unwrap().ends_with(" -level=5") && is_well(state, &content)

@@ -57,6 +57,13 @@ pub fn standin_for_csi_proxy(behaviour: Behaviour) -> Vec<u8> {
     standin(behaviour, &PIPES)
 }
 
+/// One that works: the same behaviour under each mark, and another hash.
+pub fn variant(mark: u8) -> Vec<u8> {
+    let mut content = standin_for_csi_proxy(Behaviour::Well);
+    content.extend([mark; 16]);
+    content
+}
+
 pub const TOOL: &str = r"C:\tool\csi-proxy.exe";
 
 impl Node {

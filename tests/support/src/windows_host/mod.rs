@@ -25,6 +25,8 @@ use crate::relay::Relay;
 use fleet::Shared;
 use wine::Layout;
 
+/// With its path: for a bare name Wine first starts a program that looks for it, which takes as long again.
+const CMD: &str = r"C:\windows\system32\cmd.exe";
 /// How long a command of [`WindowsHost::run`] may take.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// How long Windows may take to boot or to shut down on a busy machine.
@@ -124,7 +126,7 @@ impl WindowsHost {
         let (out, err) = (file("out"), file("err"));
         let mut child = self
             .layout
-            .command(&self.guardian, "wine", &["cmd", "/c", command])
+            .command(&self.guardian, "wine", &[CMD, "/c", command])
             .stdout(File::create(&out)?)
             .stderr(File::create(&err)?)
             .spawn()?;
