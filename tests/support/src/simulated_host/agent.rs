@@ -19,6 +19,8 @@ use super::disk::{Disk, File};
 pub struct Agent {
     /// Its service.
     pub service: ServiceState,
+    /// The hash of the program that it runs.
+    pub running: Option<String>,
     /// The request that the node is kept to.
     pub kept: Option<Request>,
     /// A request that a reboot has cut off.
@@ -124,6 +126,7 @@ impl Agent {
         disk.make_folders(AGENT_LOG_DIR);
         disk.put(AGENT_EXE, file);
         self.service = ServiceState::Running;
+        self.running = Some(sha256.clone());
         Ok(Answer::Installed { sha256 })
     }
 
@@ -253,6 +256,7 @@ impl Agent {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             agent_sha256: hash(AGENT_EXE),
             agent_service: self.service,
+            running_agent_sha256: self.running.clone(),
             request_id: kept.map(|request| request.id.clone()),
             unfinished_request_id: self.unfinished.as_ref().map(|request| request.id.clone()),
             services: services
