@@ -27,6 +27,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// From here on csi-proxy may be interrupted: until the turn is settled nobody knows what has become of it.
+    pub fn begin(&mut self) {
+        self.settled = false;
+    }
+
     /// How the work ended is known.
     pub fn settle(&mut self) {
         self.settled = true;
@@ -53,7 +58,7 @@ impl Turns {
         Some(Turn {
             turns: self.clone(),
             node: node.to_owned(),
-            settled: false,
+            settled: true,
         })
     }
 
@@ -106,6 +111,7 @@ mod tests {
         assert_eq!(seen(&turns).at_work, names(&["a"]));
         turns.decide(|_| (names(&["a"]), ()));
         assert!(turns.take("b").is_none(), "it was taken away");
+        turn.begin();
         turn.settle();
         drop(turn);
         let after = seen(&turns);
@@ -117,7 +123,10 @@ mod tests {
         let turns = Turns::default();
         turns.decide(|_| (names(&["a", "b"]), ()));
         drop(turns.take("a"));
-        drop(turns.take("b"));
+        assert!(seen(&turns).unsure.is_empty(), "nothing was interrupted");
+        for node in ["a", "b"] {
+            turns.take(node).unwrap().begin();
+        }
         assert_eq!(seen(&turns).unsure, names(&["a", "b"]));
         turns.is_settled("a");
         turns.forget("b");

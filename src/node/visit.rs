@@ -287,6 +287,9 @@ impl Actions {
                     self.observe()?
                 }
                 Step::Apply { with_files } => {
+                    if let Some(turn) = &mut turn {
+                        turn.begin();
+                    }
                     let applied = self.apply(&desired.request, with_files);
                     if let Some(turn) = &mut turn
                         && is_end_known(&applied)

@@ -117,12 +117,18 @@ impl Simulation {
 
     /// A payload of a few bytes: nothing of it is ever run.
     fn payload(&self, version: &str) -> PathBuf {
-        let folder = self.harness.sandbox.control_plane.dir().join(version);
+        self.payload_of(version, "0.1.0")
+    }
+
+    /// The same, with that agent.
+    fn payload_of(&self, version: &str, agent: &str) -> PathBuf {
+        let name = format!("{version}-{agent}");
+        let folder = self.harness.sandbox.control_plane.dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         let mut manifest = json!({});
         for (program, file, version) in [
             ("csiProxy", "csi-proxy.exe", version),
-            ("agent", "agent.exe", "0.1.0"),
+            ("agent", "agent.exe", agent),
         ] {
             let content = format!("MZ {program} {version}");
             fs::write(folder.join(file), &content).unwrap();

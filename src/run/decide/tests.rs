@@ -339,10 +339,9 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
     let mut rig = three_that_wait();
     assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
     assert!(rig.pass(&["win-1"]).assign, "the turn is to be handed over");
-    let mut turn = rig.turns.take("win-1").unwrap();
+    let turn = rig.turns.take("win-1").unwrap();
     assert!(rig.turns.take("win-2").is_none());
     assert_eq!(rig.turns(&["win-2"]), ["win-1"]);
-    turn.settle();
     drop(turn);
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
@@ -544,7 +543,7 @@ fn a_turn_that_was_cut_short_keeps_its_place_until_the_node_was_looked_at() {
     let mut rig = three_that_wait();
     assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
     // Something else is wanted, so that the visit is cut; nobody knows what the agent is at.
-    drop(rig.turns.take("win-1"));
+    rig.turns.take("win-1").unwrap().begin();
     rig.want(&json!({"rollout": {"resume": "again"}}));
     rig.pass(&[]);
     rig.observations.remove("win-1");
