@@ -397,6 +397,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_could_not_be_undone_is_a_failed_update_and_what_touched_nothing_is_none() {
+        let judged = |category, interrupting| {
+            let result = ApplyResult {
+                id: "request".to_owned(),
+                outcome: Outcome::Failed,
+                failure: Some(Failure {
+                    category,
+                    message: "words".to_owned(),
+                }),
+                interruption_milliseconds: None,
+                state: NodeState::default(),
+            };
+            let mut visited = Visited {
+                standing: Standing::Waiting,
+                ..Visited::default()
+            };
+            let error = judge_result(&result, (false, interrupting), &mut visited).unwrap_err();
+            (visited.standing, error.reason)
+        };
+        assert_eq!(
+            judged(FailureCategory::ServiceStart, true),
+            (Standing::Failed, Reason::RolledBack)
+        );
+        assert_eq!(
+            judged(FailureCategory::ServiceStart, false),
+            (Standing::Waiting, Reason::CSIProxyFailed),
+            "nothing worked there before"
+        );
+        assert_eq!(
+            judged(FailureCategory::FileInUse, true),
+            (Standing::Waiting, Reason::CSIProxyFailed)
+        );
+    }
+
+    #[test]
     fn a_repair_that_fails_is_no_failed_update() {
         let result = ApplyResult {
             id: "request".to_owned(),
