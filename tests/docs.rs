@@ -7,14 +7,15 @@ use std::process::Command;
 
 use pulldown_cmark::{Event, Parser, Tag};
 
-fn markdown_files(root: &Path) -> Vec<PathBuf> {
+/// The files of the tree of that kind, new ones included.
+fn files(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let listed = Command::new("git")
         .args([
             "ls-files",
             "--cached",
             "--others",
             "--exclude-standard",
-            "*.md",
+            pattern,
         ])
         .current_dir(root)
         .output()
@@ -29,7 +30,7 @@ fn markdown_files(root: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_local_link_leads_to_a_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = markdown_files(root);
+    let files = files(root, "*.md");
     assert!(
         files.iter().any(|file| file.ends_with("README.md")),
         "README.md is not among {files:?}"
@@ -97,21 +98,10 @@ fn the_page_of_findings_has_every_code_and_its_meaning() {
 fn every_test_that_the_table_of_faults_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let table = std::fs::read_to_string(root.join("docs/faults.md")).unwrap();
-    let listed = Command::new("git")
-        .args([
-            "ls-files",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "*.rs",
-        ])
-        .current_dir(root)
-        .output()
-        .unwrap();
-    let mut sources = String::new();
-    for file in String::from_utf8(listed.stdout).unwrap().lines() {
-        sources += &std::fs::read_to_string(root.join(file)).unwrap_or_default();
-    }
+    let sources: String = files(root, "*.rs")
+        .into_iter()
+        .map(|file| std::fs::read_to_string(file).unwrap_or_default())
+        .collect();
     let mut named = 0;
     for row in table.lines().filter(|line| line.starts_with("| ")) {
         let shown_by = row.trim_end_matches('|').rsplit('|').next().unwrap();

@@ -28,8 +28,7 @@ impl Pins {
     }
 
     /// Compares a presented key with the pinned one, where nothing else is known of the node.
-    #[must_use]
-    pub fn judge(&self, node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judgement {
+    fn judge(&self, node: &str, pinned: Option<&HostKey>, presented: &HostKey) -> Judgement {
         let policy = HostKeyPolicy {
             pin: pinned.cloned(),
             trust_on_first_use: true,

@@ -172,6 +172,20 @@ impl Simulation {
         version.as_str().unwrap_or_default().to_owned()
     }
 
+    /// Writes a ConfigMap of the operator's namespace.
+    fn write_config_map(&self, name: &str, data: &serde_json::Value) {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": objects::NAMESPACE},
+            "data": data,
+        });
+        self.harness
+            .sandbox
+            .control_plane
+            .apply(&map.to_string())
+            .unwrap();
+    }
+
     /// Waits for something that a host does.
     fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)

@@ -1,7 +1,6 @@
 //! Services whose commands hold values of their Node, and a document that is edited while nodes are worked on.
 
 use serde_json::json;
-use testbed::objects::NAMESPACE;
 
 use super::Simulation;
 
@@ -26,20 +25,14 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
         "priority": 3,
     });
     let write = |services: &str| {
-        let map = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "windows-services", "namespace": NAMESPACE},
-            "data": {
+        simulation.write_config_map(
+            "windows-services",
+            &json!({
                 "services": services,
                 "files": "[]",
                 "environmentVars": r#"{"HTTP_PROXY":"http://10.0.0.1:3128"}"#,
-            },
-        });
-        harness
-            .sandbox
-            .control_plane
-            .apply(&map.to_string())
-            .unwrap();
+            }),
+        );
     };
     write(&json!([service]).to_string());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));

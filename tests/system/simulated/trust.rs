@@ -1,7 +1,6 @@
 //! What makes a host key trustworthy, as the administrator says.
 
 use serde_json::json;
-use testbed::objects::NAMESPACE;
 use testbed::simulated_host::KeyKind;
 
 use super::Simulation;
@@ -28,16 +27,7 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
     }
     let first = simulation.host("win-000");
     let list = |lines: &str| {
-        let map = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "windows-storage-host-keys", "namespace": NAMESPACE},
-            "data": {"known_hosts": lines},
-        });
-        harness
-            .sandbox
-            .control_plane
-            .apply(&map.to_string())
-            .unwrap();
+        simulation.write_config_map("windows-storage-host-keys", &json!({"known_hosts": lines}));
     };
     let known = format!(
         "# from the image\n[{}]:{} {}\n",

@@ -1,0 +1,139 @@
+//! Whose turn it is.
+
+use super::*;
+
+/// Three nodes that were visited, on which csi-proxy works and is not the one that is wanted.
+fn three_that_wait() -> Rig {
+    let mut rig = Rig::settled();
+    for name in ["win-2", "win-3"] {
+        rig.add_node(name, "windows");
+    }
+    rig.pass(&[]);
+    for name in ["win-1", "win-2", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    rig
+}
+
+#[test]
+fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
+    let mut rig = three_that_wait();
+    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    assert!(rig.pass(&["win-1"]).assign, "the turn is to be handed over");
+    let turn = rig.turns.take("win-1").unwrap();
+    assert!(rig.turns.take("win-2").is_none());
+    assert_eq!(rig.turns(&["win-2"]), ["win-1"]);
+    drop(turn);
+    rig.see("win-1", Standing::Current);
+    assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
+    rig.decisions.are_assigned();
+    rig.want(&json!({"rollout": {"maxUnavailable": "60%"}}));
+    assert_eq!(rig.turns(&[]), ["win-2", "win-3"]);
+}
+
+#[test]
+fn a_failure_stops_the_rollout_until_the_administrator_resumes_it() {
+    let mut rig = three_that_wait();
+    rig.see("win-1", Standing::Failed);
+    assert!(rig.turns(&["win-1", "win-2", "win-3"]).is_empty());
+    let (_, status) = rig.pass(&["win-1"]).settings.unwrap_or_else(|| {
+        rig.want(&json!({"probeIntervalSeconds": 60}));
+        rig.pass(&[]).settings.unwrap()
+    });
+    let stopped = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "RolloutProgressing")
+        .unwrap();
+    assert_eq!(
+        (stopped.status.as_str(), stopped.reason.as_str()),
+        ("False", "Stopped")
+    );
+    assert!(
+        stopped.message.contains("win-1") && stopped.message.contains("resume"),
+        "{}",
+        stopped.message
+    );
+    assert_eq!(status.rollout.unwrap().failed_nodes, 1);
+
+    // A new process knows it from the node's status.
+    let failed = rig.pass(&["win-1"]);
+    let decision = failed
+        .nodes
+        .iter()
+        .find(|node| node.name == "win-1")
+        .unwrap();
+    let record = decision.status.failed_update.clone();
+    assert!(record.is_some());
+    rig.write("win-1", decision.status.clone());
+    rig.observations.remove("win-1");
+    assert!(rig.turns(&["win-1"]).is_empty());
+
+    rig.want(&json!({"rollout": {"resume": "again"}}));
+    assert!(
+        rig.turns(&[]).is_empty(),
+        "no node has been seen for the new attempt"
+    );
+    for name in ["win-1", "win-2", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    let NodePlan::Visit(target) = &rig.decisions.plans()["win-1"] else {
+        panic!("win-1 is to be visited")
+    };
+    let desired = target.desired.as_ref().unwrap();
+    assert!(desired.retry && desired.refused.is_none());
+}
+
+#[test]
+fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
+    let mut rig = three_that_wait();
+    rig.observations.remove("win-3");
+    let pass = |rig: &mut Rig, settling| {
+        let news = News {
+            observations: &rig.observations,
+            observed: ["win-1".to_owned()].into(),
+            services_problem: None,
+            settings_unwritten: false,
+            turns: &rig.turns,
+            settling,
+            now: Timestamp::from_second(1_000).unwrap(),
+        };
+        rig.decisions.update(&mut rig.cluster, &news);
+        rig.decisions.turns().len()
+    };
+    assert_eq!(pass(&mut rig, true), 0);
+    assert_eq!(pass(&mut rig, false), 1, "it is not waited for for ever");
+}
+
+#[test]
+fn a_turn_that_was_cut_short_keeps_its_place_until_the_node_was_looked_at() {
+    let mut rig = three_that_wait();
+    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    // Something else is wanted, so that the visit is cut; nobody knows what the agent is at.
+    rig.turns.take("win-1").unwrap().begin();
+    rig.want(&json!({"rollout": {"resume": "again"}}));
+    rig.pass(&[]);
+    rig.observations.remove("win-1");
+    for name in ["win-2", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    assert!(rig.turns(&["win-2", "win-3"]).is_empty());
+    rig.turns.is_settled("win-1");
+    rig.see("win-1", Standing::Waiting);
+    assert_eq!(rig.turns(&["win-1"]).len(), 1);
+}
+
+#[test]
+fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
+    let mut rig = three_that_wait();
+    rig.see("win-1", Standing::Failed);
+    let todo = rig.pass(&["win-1", "win-2", "win-3"]);
+    let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+    rig.write("win-1", failed.status.clone());
+    rig.pass(&[]);
+    rig.see("win-1", Standing::OutOfReach);
+    assert!(rig.turns(&["win-1"]).is_empty());
+    rig.see("win-1", Standing::Current);
+    assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
+}
