@@ -25,6 +25,10 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
         );
         assert!(message.contains("ssh-keygen -lf"), "{message}");
     }
+    assert!(
+        !harness.get("configmap/windows-storage-host-keys").is_null(),
+        "the command that accepts a key changes this ConfigMap"
+    );
     let first = simulation.host("win-000");
     let list = |lines: &str| {
         simulation.write_config_map("windows-storage-host-keys", &json!({"known_hosts": lines}));
