@@ -69,6 +69,21 @@ impl CallError {
         self.status() == Some(410)
     }
 
+    /// Whether the answer is about an object by name: then its kind is there.
+    #[must_use]
+    pub fn names_an_object(&self) -> bool {
+        match self {
+            Self::Refused { cause, .. } => match cause.as_ref() {
+                kube::Error::Api(status) => status
+                    .details
+                    .as_ref()
+                    .is_some_and(|details| !details.name.is_empty()),
+                _ => false,
+            },
+            Self::TimedOut { .. } => false,
+        }
+    }
+
     /// Whether the object, its namespace or its kind is not there.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

@@ -7,7 +7,7 @@ mod windows_storage;
 use kube::CustomResourceExt;
 
 pub use operator_condition::{
-    Condition as GateCondition, OperatorCondition, Overrides, UPGRADEABLE,
+    Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
 pub use windows_node_storage::{
     CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,

@@ -8,33 +8,31 @@ use serde::{Deserialize, Serialize};
 /// The condition type that holds upgrades.
 pub const UPGRADEABLE: &str = "Upgradeable";
 
-/// What operators write. The conditions of others are kept as they are, so this holds plain JSON.
+/// What operators write, and administrators. The conditions of others are kept as they are, so this holds plain JSON.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "operators.coreos.com",
     version = "v2",
     kind = "OperatorCondition",
     namespaced,
+    status = "OperatorConditionStatus",
     schema = "disabled"
 )]
 pub struct OperatorConditionSpec {
     /// All operators' conditions; an atomic list for the API server.
     #[serde(default)]
     pub conditions: Vec<serde_json::Value>,
-    /// What an administrator has overridden.
+    /// Conditions that an administrator makes OLM take instead.
     #[serde(default)]
-    pub overrides: Vec<Overrides>,
+    pub overrides: Vec<serde_json::Value>,
 }
 
-/// An administrator's override of a condition.
+/// What OLM has taken over of it, by which it judges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Overrides {
-    /// The condition's type.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// The status that OLM takes instead.
+pub struct OperatorConditionStatus {
+    /// A copy of each condition, with the generation of the object from which it was taken.
     #[serde(default)]
-    pub status: String,
+    pub conditions: Vec<serde_json::Value>,
 }
 
 /// One condition as OLM requires it.

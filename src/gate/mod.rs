@@ -1,21 +1,35 @@
 //! The gate: our `Upgradeable` condition in the `OperatorCondition` that OLM asks before it upgrades the operator.
+//!
+//! `wanted` says what it shall say, `condition` what is to be written for that, `track` how it stands; all three are pure.
+//! OLM's role grants `get`, `update` and `patch` on the one object, so it is read again and again rather than watched.
 
+mod condition;
+mod operations;
+mod track;
+mod wanted;
+
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::api::{GateCondition, OperatorCondition, UPGRADEABLE};
+use crate::api::OperatorCondition;
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
+use condition::{is_confirmed, merged, overridden};
+use track::{Look, Track};
+use wanted::{Decider, Wanted};
 
-/// How often the condition is looked at though the verdict has not changed: a client of an old API version can wipe
-/// it without a trace.
-pub const REASSERT: Duration = Duration::from_secs(60);
+pub use condition::Change;
+pub use track::{GateReport, REASSERT};
+
 /// How often a write is tried again when others write at the same time.
 const ATTEMPTS: u32 = 5;
+/// How long the attempts may take together: all else waits for the gate.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Why the gate could not be set. It keeps its last state, which is never `True` by mistake.
 #[derive(Debug, thiserror::Error)]
@@ -25,30 +39,56 @@ pub enum GateError {
         "there is no OperatorCondition {0}: OLM makes it together with the CSV; check OPERATOR_CONDITION_NAME or --operator-condition and the namespace"
     )]
     NotFound(String),
+    /// The cluster does not know the kind.
+    #[error(
+        "the cluster does not serve OperatorCondition in operators.coreos.com/v2: OLM is not installed, or too old for it. Without OLM run the operator without OPERATOR_CONDITION_NAME and --operator-condition: the verdict is in WindowsStorage as well"
+    )]
+    NotServed,
+    /// The right is missing.
+    #[error(
+        "OperatorCondition {name} may not be read or written ({answer}): OLM gives get, update and patch on it to the ServiceAccount of the CSV; is the operator running as that?"
+    )]
+    Forbidden {
+        /// The object's name.
+        name: String,
+        /// What the API server said.
+        answer: String,
+    },
     /// Others keep changing it.
     #[error("OperatorCondition {0} was changed by others at every attempt; it is tried again")]
     Contended(String),
+    /// It took too long.
+    #[error("OperatorCondition {name} could not be written within {} s; it is tried again", LIMIT.as_secs())]
+    TimedOut {
+        /// The object's name.
+        name: String,
+    },
     /// A call failed.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(CallError),
 }
 
-/// Whether something was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The condition said so already.
-    Unchanged,
-    /// Reason or message are new.
-    Updated,
-    /// The status is new.
-    Transitioned,
+impl GateError {
+    /// A word for machines.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "NotFound",
+            Self::NotServed => "NotServed",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::Contended(_) => "Contended",
+            Self::TimedOut { .. } => "TimedOut",
+            Self::Call(_) => "WriteFailed",
+        }
+    }
 }
 
 /// The gate of this operator.
 pub struct Gate {
     api: Api<OperatorCondition>,
     name: String,
-    confirmed: Option<(Verdict, Instant)>,
+    decider: Decider,
+    track: Track,
 }
 
 impl Gate {
@@ -57,42 +97,93 @@ impl Gate {
     pub fn new(api: Api<OperatorCondition>, name: String) -> Self {
         Self {
             api,
+            decider: Decider::new(Instant::now()),
+            track: Track::new(name.clone()),
             name,
-            confirmed: None,
         }
     }
 
-    /// Whether a verdict has been written since the start of this process.
+    /// Whether the condition says what it shall, as of the last look.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        self.confirmed.is_some()
+        self.track.is_set()
     }
 
-    /// How long until the condition is to be looked at again though nothing has changed.
+    /// Whether a verdict that would open the gate has not stood long enough yet.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.decider.is_waiting()
+    }
+
+    /// What the condition was made to say last, in short.
+    #[must_use]
+    pub fn told(&self) -> String {
+        self.track.told()
+    }
+
+    /// How the gate stands, for people.
+    #[must_use]
+    pub fn report(&self) -> GateReport {
+        self.track.report(Instant::now())
+    }
+
+    /// How long until there may be something to do though nothing has changed.
     #[must_use]
     pub fn due_in(&self) -> Duration {
-        let confirmed = self.confirmed.as_ref();
-        confirmed.map_or(REASSERT, |(_, at)| REASSERT.saturating_sub(at.elapsed()))
+        let now = Instant::now();
+        if !self.track.is_set() {
+            // What failed is tried again at its own pace.
+            return REASSERT;
+        }
+        let due = [self.decider.next(now), self.track.next_look()];
+        let next = due.into_iter().flatten().min();
+        next.map_or(REASSERT, |next| next.saturating_duration_since(now))
     }
 
-    /// Makes the condition say the verdict. Reads first, writes only a difference, keeps what others wrote.
-    pub async fn ensure(&mut self, verdict: &Verdict) -> Result<Change, GateError> {
-        if self
-            .confirmed
-            .as_ref()
-            .is_some_and(|(known, at)| known == verdict && at.elapsed() < REASSERT)
-        {
+    /// Makes the condition say the verdict, or what else holds upgrades: the nodes that are in the middle of an update.
+    /// Reads first, writes only a difference, keeps what others wrote.
+    pub async fn ensure(
+        &mut self,
+        verdict: &Verdict,
+        in_progress: &BTreeSet<String>,
+    ) -> Result<Change, GateError> {
+        let now = Instant::now();
+        let wanted = self.decider.decide(verdict, in_progress, now);
+        let due = self.track.next_look().is_none_or(|next| next <= now);
+        if self.track.stands(&wanted) && !due {
             return Ok(Change::Unchanged);
         }
+        let written = tokio::time::timeout(LIMIT, self.write(&wanted)).await;
+        match written.unwrap_or_else(|_| {
+            Err(GateError::TimedOut {
+                name: self.name.clone(),
+            })
+        }) {
+            Ok(look) => {
+                let change = look.change;
+                if self.track.saw(wanted, look, Instant::now()) {
+                    tracing::warn!(
+                        "somebody else had changed the condition Upgradeable of OperatorCondition {}; it is written anew",
+                        self.name
+                    );
+                }
+                Ok(change)
+            }
+            Err(error) => {
+                self.track.failed(error.reason(), error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    async fn write(&self, wanted: &Wanted) -> Result<Look, GateError> {
         for _ in 0..ATTEMPTS {
-            let existing = deadline::call("read OperatorCondition", self.api.get_opt(&self.name))
-                .await?
-                .ok_or_else(|| GateError::NotFound(self.name.clone()))?;
+            let read = deadline::call("read OperatorCondition", self.api.get(&self.name)).await;
+            let existing = read.map_err(|error| self.explain(error))?;
             let Some((conditions, change)) =
-                merged(&existing.spec.conditions, verdict, Timestamp::now())
+                merged(&existing.spec.conditions, wanted, Timestamp::now())
             else {
-                self.confirmed = Some((verdict.clone(), Instant::now()));
-                return Ok(Change::Unchanged);
+                return Ok(look(&existing, Change::Unchanged));
             };
             let patch = json!({
                 "metadata": {"resourceVersion": existing.metadata.resource_version},
@@ -105,124 +196,34 @@ impl Gate {
             )
             .await;
             match written {
-                Ok(_) => {
-                    self.confirmed = Some((verdict.clone(), Instant::now()));
-                    return Ok(change);
-                }
+                Ok(written) => return Ok(look(&written, change)),
                 Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.explain(error)),
             }
         }
         Err(GateError::Contended(self.name.clone()))
     }
-}
 
-/// All conditions with ours as the verdict says; `None` where nothing is to be written. The list is atomic for the
-/// API server, so it is merged by type here.
-fn merged(existing: &[Value], verdict: &Verdict, now: Timestamp) -> Option<(Vec<Value>, Change)> {
-    let is_ours =
-        |condition: &&Value| condition.get("type").and_then(Value::as_str) == Some(UPGRADEABLE);
-    let mut ours = existing.iter().filter(is_ours);
-    let previous = ours
-        .next()
-        .and_then(|value| serde_json::from_value::<GateCondition>(value.clone()).ok());
-    let status = verdict.upgradeable.as_str();
-    let same_status = previous
-        .as_ref()
-        .is_some_and(|condition| condition.status == status);
-    let condition = GateCondition {
-        type_: UPGRADEABLE.to_owned(),
-        status: status.to_owned(),
-        reason: verdict.reason.as_str().to_owned(),
-        message: verdict.message.clone(),
-        last_transition_time: match &previous {
-            Some(previous) if same_status => previous.last_transition_time.clone(),
-            _ => format!("{now:.0}"),
-        },
-    };
-    if previous.as_ref() == Some(&condition) && ours.next().is_none() {
-        return None;
-    }
-    let mut conditions: Vec<Value> = existing
-        .iter()
-        .filter(|condition| !is_ours(condition))
-        .cloned()
-        .collect();
-    conditions.push(json!(condition));
-    Some((
-        conditions,
-        if same_status {
-            Change::Updated
+    fn explain(&self, error: CallError) -> GateError {
+        if error.is_forbidden() {
+            let (name, answer) = (self.name.clone(), error.answer());
+            return GateError::Forbidden { name, answer };
+        }
+        if !error.is_not_found() {
+            return GateError::Call(error);
+        }
+        if error.names_an_object() {
+            GateError::NotFound(self.name.clone())
         } else {
-            Change::Transitioned
-        },
-    ))
+            GateError::NotServed
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::assess::report::{Reason, Upgradeable};
-
-    fn verdict(upgradeable: Upgradeable, message: &str) -> Verdict {
-        Verdict {
-            upgradeable,
-            reason: Reason::DriversMissing,
-            message: message.to_owned(),
-        }
-    }
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    #[test]
-    fn others_conditions_are_kept_as_they_are() {
-        let other = json!({"type": "Other", "status": "True", "unknownField": [1, 2]});
-        let (conditions, change) = merged(
-            std::slice::from_ref(&other),
-            &verdict(Upgradeable::False, "m"),
-            at(0),
-        )
-        .unwrap();
-        assert_eq!(conditions[0], other);
-        assert_eq!(conditions[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        assert_eq!(change, Change::Transitioned);
-    }
-
-    #[test]
-    fn nothing_is_written_without_a_difference() {
-        let held = verdict(Upgradeable::False, "m");
-        let (conditions, _) = merged(&[], &held, at(0)).unwrap();
-        assert_eq!(merged(&conditions, &held, at(99)), None);
-    }
-
-    #[test]
-    fn the_transition_time_moves_with_the_status_alone() {
-        let (first, _) = merged(&[], &verdict(Upgradeable::False, "m"), at(0)).unwrap();
-        let (second, change) = merged(&first, &verdict(Upgradeable::False, "n"), at(60)).unwrap();
-        assert_eq!(change, Change::Updated);
-        assert_eq!(
-            second[0]["lastTransitionTime"],
-            first[0]["lastTransitionTime"]
-        );
-        let (third, change) = merged(&second, &verdict(Upgradeable::True, "n"), at(60)).unwrap();
-        assert_eq!(change, Change::Transitioned);
-        assert_eq!(third[0]["lastTransitionTime"], "1970-01-01T00:01:00Z");
-    }
-
-    #[test]
-    fn a_broken_or_doubled_condition_of_ours_is_replaced_by_one() {
-        let held = verdict(Upgradeable::False, "m");
-        for broken in [
-            json!({"type": "Upgradeable"}),
-            json!({"type": "Upgradeable", "status": 5}),
-        ] {
-            let (conditions, _) = merged(&[broken], &held, at(0)).unwrap();
-            assert_eq!(conditions.len(), 1);
-        }
-        let (one, _) = merged(&[], &held, at(0)).unwrap();
-        let doubled = [one[0].clone(), one[0].clone()];
-        assert_eq!(merged(&doubled, &held, at(0)).unwrap().0, one);
+fn look(object: &OperatorCondition, change: Change) -> Look {
+    Look {
+        change,
+        confirmed: is_confirmed(object),
+        overridden: overridden(object),
     }
 }

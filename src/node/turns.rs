@@ -47,6 +47,15 @@ impl Turns {
         rest
     }
 
+    /// The nodes on which csi-proxy is, or is about to be, interrupted, and those of which nobody knows yet what has
+    /// become of it.
+    #[must_use]
+    pub fn in_progress(&self) -> BTreeSet<String> {
+        let state = self.lock();
+        let sets = [&state.given, &state.at_work, &state.unsure];
+        sets.into_iter().flatten().cloned().collect()
+    }
+
     /// Begins work in a turn, if the node still has one.
     #[must_use]
     pub fn take(&self, node: &str) -> Option<Turn> {
@@ -128,6 +137,11 @@ mod tests {
             turns.take(node).unwrap().begin();
         }
         assert_eq!(seen(&turns).unsure, names(&["a", "b"]));
+        turns.decide(|_| (names(&["c"]), ()));
+        let _turn = turns.take("c");
+        turns.decide(|_| (names(&["d"]), ()));
+        assert_eq!(turns.in_progress(), names(&["a", "b", "c", "d"]));
+        turns.decide(|_| (names(&["a"]), ()));
         turns.is_settled("a");
         turns.forget("b");
         assert!(seen(&turns).unsure.is_empty());

@@ -15,6 +15,7 @@ use crate::api::{
 use crate::assess::causes::csi_proxy::daemon_sets;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::{Assessment, only_fresh_data_opens};
+use crate::gate::GateReport;
 use crate::index::{Cluster, Node};
 use crate::node::{NodePlan, Observation, Planner, Rollout, Turns};
 use crate::payload::Payload;
@@ -54,6 +55,7 @@ struct Said {
     managed: bool,
     complete: bool,
     services_problem: Option<String>,
+    gate: Option<GateReport>,
 }
 
 /// What a pass has to do.
@@ -100,6 +102,8 @@ pub struct News<'a> {
     pub observed: BTreeSet<String>,
     /// Why the services entry could not be written the last time.
     pub services_problem: Option<&'a str>,
+    /// How the gate stood after the last pass, where there is one.
+    pub gate: Option<GateReport>,
     /// The status of `WindowsStorage` could not be written the last time.
     pub settings_unwritten: bool,
     /// Whose turn it is on which node.

@@ -7,7 +7,6 @@ mod services;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -18,7 +17,7 @@ use crate::assess::report::Upgradeable;
 use crate::gate::{Gate, REASSERT};
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
 use crate::payload::{Payload, PayloadError};
-use crate::serve::{Shown, serve};
+use crate::serve::{Health, Shown, serve};
 use crate::status::{EventSink, StatusWriter};
 use crate::watch::{self, OwnNamespace, SharedCluster};
 use attempts::Attempts;
@@ -120,7 +119,12 @@ pub async fn run(
     let listener = match options.serve_address {
         Some(address) => {
             let bound = tokio::net::TcpListener::bind(address).await;
-            Some(bound.map_err(|cause| RunError::Serve { address, cause })?)
+            let unusable = |cause| RunError::Serve { address, cause };
+            let bound = bound.map_err(unusable)?;
+            // The port may have been left to the machine.
+            let address = bound.local_addr().map_err(unusable)?;
+            tracing::info!("health and metrics are served on http://{address}");
+            Some(bound)
         }
         None => None,
     };
@@ -204,14 +208,12 @@ impl Controller {
             observed.mark_unchanged();
             self.pass().await;
             let clean = self.attempts.is_clean();
-            let ready = clean
-                && self.gate.as_ref().is_none_or(Gate::is_set)
-                && self.decisions.is_complete();
-            self.shown.ready.store(ready, Ordering::Relaxed);
+            self.shown.readiness.tell(self.health());
             if once {
                 // What came in after the pass has not been judged yet.
                 let seen = !observed.has_changed().unwrap_or(false);
-                if clean && seen && !self.unfinished && self.is_settled() {
+                let decided = self.gate.as_ref().is_none_or(|gate| !gate.is_waiting());
+                if clean && seen && decided && !self.unfinished && self.is_settled() {
                     let verdict = self.decisions.verdict();
                     return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }
@@ -222,7 +224,8 @@ impl Controller {
                 .next()
                 .map(|next| next.saturating_duration_since(Instant::now()));
             let look = self.gate.as_ref().map_or(REASSERT, Gate::due_in);
-            let mut pause = retry.unwrap_or(if once { ONCE_PAUSE } else { look });
+            let usual = if once { ONCE_PAUSE } else { REASSERT };
+            let mut pause = retry.unwrap_or(usual).min(look);
             if self.settles_in() > Duration::ZERO {
                 pause = pause.min(self.settles_in());
             }
@@ -272,6 +275,23 @@ impl Controller {
                     .get(node)
                     .is_some_and(|observation| observation.visits > 0),
             })
+    }
+
+    fn health(&self) -> Health {
+        let unread = || match self.unread() {
+            // It has been read since.
+            unread if unread.is_empty() => "not all of it has been judged yet".to_owned(),
+            unread => format!("missing {unread}"),
+        };
+        let unwritten = self.attempts.last_problem().map(str::to_owned);
+        Health {
+            unread: (!self.decisions.is_complete()).then(unread),
+            gate: self
+                .gate
+                .as_ref()
+                .map(|gate| (gate.report(), gate.is_set())),
+            unwritten: unwritten.filter(|_| !self.attempts.is_clean()),
+        }
     }
 
     fn unread(&self) -> String {

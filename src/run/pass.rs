@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
-use crate::gate::Change;
+use crate::gate::{Change, Gate};
 use crate::run::Controller;
 use crate::run::decide::News;
 
@@ -29,6 +29,7 @@ impl Controller {
                 observations: &observations,
                 observed,
                 services_problem: self.services_problem.as_deref(),
+                gate: self.gate.as_ref().map(Gate::report),
                 settings_unwritten: self.attempts.is_failing(SETTINGS_TARGET),
                 turns: &self.turns,
                 settling: self.settles_in() > Duration::ZERO,
@@ -156,14 +157,15 @@ impl Controller {
         let Some(gate) = &mut self.gate else {
             return;
         };
-        match gate.ensure(verdict).await {
+        let before = gate.report();
+        let ensured = gate.ensure(verdict, &self.turns.in_progress()).await;
+        // What is told of the gate is told by the next pass.
+        self.unfinished |= gate.report() != before;
+        match ensured {
             Ok(change) => {
                 self.attempts.succeeded(GATE_TARGET);
                 if change != Change::Unchanged {
-                    tracing::info!(
-                        upgradeable = verdict.upgradeable.as_str(),
-                        "the OperatorCondition says so now"
-                    );
+                    tracing::info!("the OperatorCondition {} now", gate.told());
                 }
             }
             Err(error) => self.note_failure(GATE_TARGET, error.to_string()),

@@ -1,23 +1,22 @@
 //! Health and metrics over HTTP.
 
 mod metrics;
+mod readiness;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
 pub use metrics::Metrics;
+pub use readiness::{Health, Readiness};
 
 /// What the endpoints show.
 #[derive(Clone, Default)]
 pub struct Shown {
     /// Whether the cluster has been read and the gate has been set.
-    pub ready: Arc<AtomicBool>,
+    pub readiness: Readiness,
     /// The metrics.
     pub metrics: Metrics,
 }
@@ -26,20 +25,21 @@ pub struct Shown {
 pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
     let router = axum::Router::new()
         .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(readiness))
+        .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
         .with_state(shown);
     axum::serve(listener, router).await
 }
 
-async fn readiness(State(shown): State<Shown>) -> impl IntoResponse {
-    if shown.ready.load(Ordering::Relaxed) {
-        (StatusCode::OK, "ok")
-    } else {
-        (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the cluster has not been read yet, or the gate could not be set",
-        )
+/// `?verbose` shows each check also where all is well, as it does of Kubernetes' own servers.
+async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl IntoResponse {
+    let (ready, text) = shown.readiness.answer();
+    let verbose =
+        query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
+    match (ready, verbose) {
+        (true, false) => (StatusCode::OK, "ok".to_owned()),
+        (true, true) => (StatusCode::OK, text),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, text),
     }
 }
 
@@ -75,9 +75,19 @@ mod tests {
             answer
         };
         assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
-        assert!(get("/readyz").await.starts_with("HTTP/1.1 503"));
-        shown.ready.store(true, Ordering::Relaxed);
-        assert!(get("/readyz").await.starts_with("HTTP/1.1 200"));
+        let before = get("/readyz").await;
+        assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]cluster-read failed"));
+        shown.readiness.tell(Health {
+            unread: None,
+            gate: None,
+            unwritten: None,
+        });
+        let ready = get("/readyz").await;
+        assert!(
+            ready.starts_with("HTTP/1.1 200") && ready.ends_with("\r\n\r\nok"),
+            "{ready}"
+        );
+        assert!(get("/readyz?verbose").await.contains("[+]cluster-read ok"));
         assert!(
             get("/metrics")
                 .await

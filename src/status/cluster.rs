@@ -4,14 +4,18 @@ use jiff::Timestamp;
 
 use crate::api::{Counts, Verdict, WindowsStorageStatus};
 use crate::assess::report::{self, Upgradeable};
+use crate::gate::GateReport;
 use crate::index::Cluster;
 use crate::node::{
     HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, KNOWN_HOSTS, KnownHosts, Rollout, SSH_SECRET,
     check_private_key, parse_instances,
 };
 use crate::services::{ServicesError, Step};
-use crate::status::conditions::{Said, settle};
+use crate::status::conditions::{Said, find, settle};
 use crate::status::rollout::{rollout_condition, rollout_status};
+
+/// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
+const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
 /// What the status follows from, beside the index.
 pub struct ClusterInputs<'a> {
@@ -31,6 +35,8 @@ pub struct ClusterInputs<'a> {
     pub services: &'a Result<Step, ServicesError>,
     /// Why that could not be done the last time.
     pub services_problem: Option<&'a str>,
+    /// How the gate stands, where there is one.
+    pub gate: Option<&'a GateReport>,
 }
 
 /// The status that follows from all that is known.
@@ -50,15 +56,17 @@ pub fn cluster_status(
         rollout: (rollout, version),
         services,
         services_problem,
+        gate,
     } = *inputs;
     let said = [
-        upgradeable(verdict),
-        credentials(cluster, managed),
-        instances(cluster),
-        host_keys(cluster),
-        services_condition(services, services_problem),
-        rollout_condition(previous, rollout, version, managed),
-        nodes_ready(windows_nodes, ready_nodes),
+        Some(upgradeable(verdict)),
+        gate.map(|gate| operator_condition(previous, gate)),
+        Some(credentials(cluster, managed)),
+        Some(instances(cluster)),
+        Some(host_keys(cluster)),
+        Some(services_condition(services, services_problem)),
+        Some(rollout_condition(previous, rollout, version, managed)),
+        Some(nodes_ready(windows_nodes, ready_nodes)),
     ];
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     WindowsStorageStatus {
@@ -71,26 +79,55 @@ pub fn cluster_status(
         rollout: rollout_status(previous, rollout, version, managed),
         conditions: said
             .into_iter()
+            .flatten()
             .map(|said| settle(&previous.conditions, said, generation, now))
             .collect(),
     }
 }
 
-/// The last status with another verdict: all that can be said while not all of the cluster can be read.
+/// The last status with another verdict, and how the gate stands: all that can be said while not all of the cluster can
+/// be read.
 #[must_use]
 pub fn with_verdict(
     previous: &WindowsStorageStatus,
     verdict: &report::Verdict,
+    gate: Option<&GateReport>,
     (generation, now): (Option<i64>, Timestamp),
 ) -> WindowsStorageStatus {
     let mut status = previous.clone();
     status.verdict = Some(written(verdict));
-    let condition = settle(&previous.conditions, upgradeable(verdict), generation, now);
+    let said = [
+        Some(upgradeable(verdict)),
+        gate.map(|gate| operator_condition(previous, gate)),
+    ];
+    let mut conditions: Vec<_> = said
+        .into_iter()
+        .flatten()
+        .map(|said| settle(&previous.conditions, said, generation, now))
+        .collect();
+    let others = status.conditions.into_iter().filter(|other| {
+        other.type_ != OPERATOR_CONDITION_WRITTEN
+            && conditions.iter().all(|said| said.type_ != other.type_)
+    });
+    let others: Vec<_> = others.collect();
+    conditions.extend(others);
+    status.conditions = conditions;
     status
-        .conditions
-        .retain(|other| other.type_ != condition.type_);
-    status.conditions.insert(0, condition);
-    status
+}
+
+/// What a process before this one has said stands until this one knows better, which it does soon.
+fn operator_condition(previous: &WindowsStorageStatus, gate: &GateReport) -> Said {
+    if gate.is_pending()
+        && let Some(before) = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN)
+    {
+        return Said::again(OPERATOR_CONDITION_WRITTEN, before);
+    }
+    Said {
+        type_: OPERATOR_CONDITION_WRITTEN,
+        status: gate.status,
+        reason: gate.reason.to_owned(),
+        message: gate.message.clone(),
+    }
 }
 
 fn upgradeable(verdict: &report::Verdict) -> Said {

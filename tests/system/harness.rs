@@ -42,6 +42,13 @@ impl Harness {
         self.command.start(Some(&self.log), &[], true).unwrap()
     }
 
+    /// Starts it as OLM would, with further arguments.
+    pub fn start_with_arguments(&self, arguments: &[&str]) -> Operator {
+        self.command
+            .start(Some(&self.log), arguments, true)
+            .unwrap()
+    }
+
     /// Starts it with another payload.
     pub fn start_with(&self, payload: &Path) -> Operator {
         self.command

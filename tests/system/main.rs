@@ -7,6 +7,7 @@
 mod bad_input;
 mod check;
 mod external;
+mod gate;
 mod harness;
 mod host_keys;
 mod interruption;

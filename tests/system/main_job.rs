@@ -71,6 +71,14 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     harness.expect_gate("True", "DriversRegistered", &[]);
     harness.expect("windowsstorage/cluster", "NodesReady", "True", "AllReady");
 
+    // Nobody plays OLM here, which is told some time.
+    harness.expect(
+        "windowsstorage/cluster",
+        "OperatorConditionWritten",
+        "False",
+        "NotConfirmed",
+    );
+
     // The steady state: nodes are looked at, and nothing is written.
     let before = versions(&harness);
     let seen = logins(&win_1);

@@ -26,6 +26,7 @@ impl Decisions {
                 .any(|plan| !matches!(plan, NodePlan::External)),
             complete: self.complete,
             services_problem: news.services_problem.map(str::to_owned),
+            gate: news.gate.clone(),
         };
         if self.said.as_ref() == Some(&said) && !reconfigured && !news.settings_unwritten {
             return None;
@@ -52,6 +53,7 @@ impl Decisions {
                 rollout: (&said.rollout, &self.payload.csi_proxy.version),
                 services: &self.services,
                 services_problem: news.services_problem,
+                gate: news.gate.as_ref(),
             };
             cluster_status(&before, cluster, &inputs, when)
         } else if cluster.settings.is_complete()
@@ -61,7 +63,7 @@ impl Decisions {
                 .any(|unread| unread.problem.is_some())
         {
             // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
-            with_verdict(&before, verdict, when)
+            with_verdict(&before, verdict, news.gate.as_ref(), when)
         } else {
             return None;
         };

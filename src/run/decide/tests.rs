@@ -1,4 +1,5 @@
 mod departed;
+mod gate;
 mod turns;
 
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ struct Rig {
     decisions: Decisions,
     observations: BTreeMap<String, Observation>,
     turns: Turns,
+    gate: Option<GateReport>,
 }
 
 impl Rig {
@@ -26,6 +28,7 @@ impl Rig {
             decisions: Decisions::new(Payload::of_test()),
             observations: BTreeMap::new(),
             turns: Turns::default(),
+            gate: None,
         }
     }
 
@@ -108,6 +111,7 @@ impl Rig {
             observations: &self.observations,
             observed: observed.iter().map(|&name| name.to_owned()).collect(),
             services_problem: None,
+            gate: self.gate.clone(),
             settings_unwritten: false,
             turns: &self.turns,
             settling: false,

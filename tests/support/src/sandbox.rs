@@ -179,7 +179,8 @@ impl OperatorCommand {
         }
     }
 
-    /// Starts it. `log` takes its output; without one it goes to this process's standard error.
+    /// Starts it. `log` takes its output; without one it goes to this process's standard error. Health is served where
+    /// the arguments say so.
     pub fn start(
         &self,
         log: Option<&Path>,
@@ -192,12 +193,17 @@ impl OperatorCommand {
             .arg("run")
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
             .arg(format!("--payload-dir={}", self.payload.display()))
-            .arg("--serve-address=none")
             .args(arguments)
             .env_remove("KUBECONFIG")
             .env_remove("POD_NAMESPACE")
             .env_remove("OPERATOR_CONDITION_NAME")
             .stdin(Stdio::null());
+        if !arguments
+            .iter()
+            .any(|argument| argument.starts_with("--serve-address"))
+        {
+            command.arg("--serve-address=none");
+        }
         if with_olm {
             command.env("OPERATOR_CONDITION_NAME", objects::OPERATOR_CONDITION);
         }

@@ -38,6 +38,7 @@ fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
             "UpdatePending",
         );
     }
+    harness.expect_gate("False", "NodeOperationInProgress", &["win-000"]);
     // Once is bad luck, twice speaks against the update.
     first.set_faults(|faults| faults.reboot_in_apply = true);
     simulation.wait(first.boot()).unwrap();
@@ -105,6 +106,7 @@ fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
         "Complete",
     );
     assert!(harness.get("windowsnodestorage/win-000")["status"]["failedUpdate"].is_null());
+    harness.expect_gate("True", "NoInTreeVolumes", &[]);
     harness.assert_nothing_was_forbidden();
 }
 

@@ -94,6 +94,7 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
             observations: &rig.observations,
             observed: ["win-1".to_owned()].into(),
             services_problem: None,
+            gate: None,
             settings_unwritten: false,
             turns: &rig.turns,
             settling,

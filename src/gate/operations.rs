@@ -1,0 +1,90 @@
+//! Nodes that are in the middle of an update of csi-proxy: while there are any, the operator had better not be replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How long one node holds upgrades. The agent's own limits end every update well before; a node that was lost in the
+/// middle, or that fails again and again, must not hold them for ever.
+pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// Since when nodes are being worked on.
+#[derive(Debug, Default)]
+pub struct Operations {
+    nodes: BTreeMap<String, Operation>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    since: Instant,
+    seen: Instant,
+}
+
+impl Operations {
+    /// The nodes that hold upgrades, out of those that are worked on now. A node that comes back soon after it ended
+    /// goes on with the time that it had: trying again and again makes no more of it.
+    pub fn holding(&mut self, in_progress: &BTreeSet<String>, now: Instant) -> Vec<&str> {
+        for node in in_progress {
+            let operation = self.nodes.entry(node.clone()).or_insert(Operation {
+                since: now,
+                seen: now,
+            });
+            operation.seen = now;
+        }
+        self.nodes
+            .retain(|_, operation| now.duration_since(operation.seen) < LIMIT);
+        self.nodes
+            .iter()
+            .filter(|(_, operation)| operation.seen == now)
+            .filter(|(_, operation)| now.duration_since(operation.since) < LIMIT)
+            .map(|(node, _)| node.as_str())
+            .collect()
+    }
+
+    /// When the next of them stops to hold upgrades.
+    pub fn next_end(&self, now: Instant) -> Option<Instant> {
+        let ends = self.nodes.values().map(|operation| operation.since + LIMIT);
+        ends.filter(|end| *end > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> BTreeSet<String> {
+        list.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_node_holds_upgrades_while_it_is_worked_on_and_no_longer_than_the_limit() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut operations = Operations::default();
+        assert!(operations.holding(&names(&[]), start).is_empty());
+        assert_eq!(operations.holding(&names(&["a"]), start), ["a"]);
+        assert_eq!(operations.next_end(start), Some(start + LIMIT));
+        assert!(operations.holding(&names(&[]), after(10)).is_empty());
+        assert_eq!(
+            operations.holding(&names(&["a", "b"]), after(20)),
+            ["a", "b"]
+        );
+        // It came back within the limit, so its time runs from its first beginning.
+        assert_eq!(operations.holding(&names(&["a", "b"]), after(310)), ["b"]);
+        assert!(
+            operations
+                .holding(&names(&["a", "b"]), after(330))
+                .is_empty()
+        );
+        assert_eq!(operations.next_end(after(330)), None);
+    }
+
+    #[test]
+    fn after_a_rest_a_node_may_hold_upgrades_again() {
+        let start = Instant::now();
+        let mut operations = Operations::default();
+        operations.holding(&names(&["a"]), start);
+        let later = start + LIMIT * 2;
+        operations.holding(&names(&[]), later);
+        assert_eq!(operations.holding(&names(&["a"]), later), ["a"]);
+    }
+}

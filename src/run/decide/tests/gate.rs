@@ -1,0 +1,61 @@
+//! What is told of the gate.
+
+use super::*;
+
+const TYPE: &str = "OperatorConditionWritten";
+
+/// Writes what is decided for `WindowsStorage` now, and returns what it says of the gate.
+fn told(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
+    rig.gate = reason.map(|reason| GateReport {
+        status: "False",
+        reason,
+        message: String::new(),
+    });
+    let (object, status) = rig.pass(&[]).settings.unwrap();
+    let conditions = status.conditions.clone();
+    let mut object =
+        object.unwrap_or_else(|| WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default()));
+    object.status = Some(status);
+    rig.cluster.settings.apply(SETTINGS_NAME.to_owned(), object);
+    let mut found = conditions.iter().filter(|other| other.type_ == TYPE);
+    let first = found.next().map(|condition| condition.reason.clone());
+    assert!(found.next().is_none(), "{conditions:?}");
+    first
+}
+
+#[test]
+fn how_the_gate_stands_is_told_and_nothing_without_one() {
+    let mut rig = Rig::settled();
+    assert_eq!(
+        told(&mut rig, Some("NotFound")).as_deref(),
+        Some("NotFound")
+    );
+    assert_eq!(
+        told(&mut rig, Some("Pending")).as_deref(),
+        Some("NotFound"),
+        "what was said before stands until more is known"
+    );
+    assert_eq!(told(&mut rig, None), None);
+    assert_eq!(told(&mut rig, Some("Pending")).as_deref(), Some("Pending"));
+}
+
+#[test]
+fn it_is_told_while_the_cluster_cannot_be_read() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.read_verdict_kinds();
+    rig.cluster.node_statuses.finish();
+    rig.cluster.config_maps.finish();
+    rig.cluster.secrets.finish();
+    rig.cluster.pods = crate::index::Table::default();
+    rig.cluster.pods.fail("reading it is forbidden".to_owned());
+    assert_eq!(
+        told(&mut rig, Some("Forbidden")).as_deref(),
+        Some("Forbidden")
+    );
+    assert_eq!(
+        told(&mut rig, Some("NotFound")).as_deref(),
+        Some("NotFound")
+    );
+    assert_eq!(told(&mut rig, None), None);
+}

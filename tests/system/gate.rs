@@ -1,0 +1,223 @@
+//! What may go wrong with the `OperatorCondition`: everything else goes on, it is said where people look, and the gate
+//! comes back by itself.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
+
+use crate::harness::Harness;
+
+const WRITTEN: &str = "OperatorConditionWritten";
+const CRD: &str = "operatorconditions.operators.coreos.com";
+
+/// A cluster with a Windows node that lacks the driver of its workload.
+fn held() -> Harness {
+    let harness = Harness::new();
+    harness.sandbox.add_node("win-1", None).unwrap();
+    harness.sandbox.register("win-1", &[]).unwrap();
+    harness
+        .sandbox
+        .control_plane
+        .apply(&objects::azure_disk_workload("win-1"))
+        .unwrap();
+    harness
+}
+
+impl Harness {
+    fn expect_written(&self, status: &str, reason: &str) -> String {
+        self.expect("windowsstorage/cluster", WRITTEN, status, reason)
+    }
+
+    /// The answer to `/readyz` of the operator that was started last.
+    fn readyz(&self) -> String {
+        let log = self.log();
+        let marker = "health and metrics are served on http://";
+        let Some((_, rest)) = log.rsplit_once(marker) else {
+            return String::new();
+        };
+        let address = rest.split_whitespace().next().unwrap();
+        let Ok(mut stream) = TcpStream::connect(address) else {
+            return String::new();
+        };
+        let request =
+            format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        if stream.write_all(request.as_bytes()).is_ok() {
+            // One that ends in the middle is asked again.
+            let _ = stream.read_to_string(&mut answer);
+        }
+        answer
+    }
+
+    fn expect_readyz(&self, code: &str, part: &str) {
+        let mut last = String::new();
+        self.eventually(&format!("/readyz says {code} with {part:?}"), || {
+            last = self.readyz();
+            last.starts_with(&format!("HTTP/1.1 {code}")) && last.contains(part)
+        });
+    }
+
+    fn write_gate_as_somebody_else(&self, conditions: &str) {
+        let patch = format!(r#"{{"spec":{{"conditions":{conditions}}}}}"#);
+        self.patch_operator_condition(&patch);
+    }
+
+    fn patch_operator_condition(&self, patch: &str) {
+        self.kubectl(&[
+            "patch",
+            "operatorcondition",
+            OPERATOR_CONDITION,
+            "--namespace",
+            NAMESPACE,
+            "--type=merge",
+            "-p",
+            patch,
+        ]);
+    }
+}
+
+const SERVED: &[&str] = &["--serve-address=127.0.0.1:0"];
+
+#[test]
+fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_on() {
+    let harness = held();
+    let control_plane = &harness.sandbox.control_plane;
+    let object = format!("operatorcondition/{OPERATOR_CONDITION}");
+    harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);
+    let _operator = harness.start_with_arguments(SERVED);
+    let message = harness.expect_written("False", "NotFound");
+    assert!(message.contains(OPERATOR_CONDITION) && message.contains("--operator-condition"));
+    harness.expect_event("WindowsStorage/cluster", "NotFound");
+    harness.expect_readyz(
+        "503",
+        "[-]operatorcondition failed: there is no OperatorCondition",
+    );
+    // The rest of the work goes on.
+    harness.expect(
+        "windowsnodestorage/win-1",
+        "DriversRegistered",
+        "False",
+        "DriversMissing",
+    );
+    harness.expect(
+        "windowsstorage/cluster",
+        "Upgradeable",
+        "False",
+        "DriversMissing",
+    );
+
+    control_plane.apply(&objects::operator_condition()).unwrap();
+    harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+    harness.expect_readyz("200", "ok");
+
+    // Deleted while the operator runs: seen at the next look, which the next verdict brings.
+    harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);
+    harness
+        .sandbox
+        .register("win-1", &["disk.csi.azure.com"])
+        .unwrap();
+    harness.expect_written("False", "NotFound");
+    harness.expect_readyz("503", "operatorcondition failed");
+    control_plane.apply(&objects::operator_condition()).unwrap();
+    harness.expect_gate("True", "DriversRegistered", &[]);
+
+    // The right is taken away and given back.
+    let binding = format!("rolebinding/{OPERATOR_CONDITION}");
+    harness.kubectl(&["delete", &binding, "--namespace", NAMESPACE]);
+    harness.sandbox.register("win-1", &[]).unwrap();
+    let message = harness.expect_written("False", "Forbidden");
+    assert!(message.contains("get, update and patch"), "{message}");
+    control_plane.apply(&objects::operator_condition()).unwrap();
+    harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+}
+
+#[test]
+fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
+    let harness = held();
+    let served = |served: &str| {
+        harness.kubectl(&[
+            "patch",
+            "crd",
+            CRD,
+            "--type=json",
+            "-p",
+            &format!(r#"[{{"op":"replace","path":"/spec/versions/1/served","value":{served}}}]"#),
+        ]);
+    };
+    let versions = harness.kubectl(&["get", "crd", CRD, "-o", "jsonpath={.spec.versions[1].name}"]);
+    assert_eq!(versions, "v2");
+    served("false");
+    let _operator = harness.start_with_arguments(SERVED);
+    let message = harness.expect_written("False", "NotServed");
+    assert!(message.contains("operators.coreos.com/v2"), "{message}");
+    harness.expect_readyz("503", "[-]operatorcondition failed");
+    harness.expect(
+        "windowsstorage/cluster",
+        "Upgradeable",
+        "False",
+        "DriversMissing",
+    );
+    served("true");
+    harness.expect_gate("False", "DriversMissing", &[]);
+
+    harness.kubectl(&["delete", "crd", CRD]);
+    harness
+        .sandbox
+        .register("win-1", &["disk.csi.azure.com"])
+        .unwrap();
+    harness.expect_written("False", "NotServed");
+    harness.expect(
+        "windowsstorage/cluster",
+        "Upgradeable",
+        "True",
+        "DriversRegistered",
+    );
+}
+
+#[test]
+fn what_others_do_to_the_condition_is_undone_and_told() {
+    let harness = held();
+    let operator = harness.start_with_arguments(SERVED);
+    harness.expect_gate("False", "DriversMissing", &[]);
+    let theirs = r#"{"type":"Theirs","status":"Unknown","reason":"Kept","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
+    let open = r#"{"type":"Upgradeable","status":"True","reason":"Hurry","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
+    for _ in 0..3 {
+        harness.write_gate_as_somebody_else(&format!("[{theirs},{open}]"));
+        harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+    }
+    let message = harness.expect_written("False", "Contested");
+    assert!(
+        message.contains("Only this operator may write it"),
+        "{message}"
+    );
+    harness.expect_readyz("200", "ok");
+    let conditions =
+        &harness.get(&format!("operatorcondition/{OPERATOR_CONDITION}"))["spec"]["conditions"];
+    assert_eq!(
+        conditions[0]["type"], "Theirs",
+        "others' conditions are kept"
+    );
+    assert_eq!(conditions.as_array().unwrap().len(), 2);
+    assert!(operator.terminate().unwrap().success());
+
+    // Written while no operator ran: the next one corrects it before anything else.
+    harness.write_gate_as_somebody_else(&format!("[{open}]"));
+    harness.patch_operator_condition(
+        r#"{"spec":{"overrides":[{"type":"Upgradeable","status":"True","reason":"Accepted","message":"we know"}]}}"#,
+    );
+    let _operator = harness.start_with_arguments(SERVED);
+    harness.expect_gate("False", "DriversMissing", &[]);
+    let message = harness.expect_written("True", "Overridden");
+    assert!(message.contains("spec.overrides"), "{message}");
+    harness.expect_event("WindowsStorage/cluster", "Overridden");
+    harness.patch_operator_condition(r#"{"spec":{"overrides":[]}}"#);
+    harness
+        .sandbox
+        .register("win-1", &["disk.csi.azure.com"])
+        .unwrap();
+    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.eventually("the override is no longer told", || {
+        harness.condition("windowsstorage/cluster", WRITTEN).1 != "Overridden"
+    });
+}
