@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testbed::control_plane::Request;
 use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
@@ -171,12 +172,21 @@ impl Harness {
 
     /// The operator's rights must be enough for all that it did.
     pub fn assert_nothing_was_forbidden(&self) {
-        let log = self.log();
-        let forbidden: Vec<&str> = log
-            .lines()
-            .filter(|line| line.to_lowercase().contains("forbidden"))
+        let requests = self.requests();
+        assert!(!requests.is_empty(), "the API server has noted no request");
+        let forbidden: Vec<&Request> = requests
+            .iter()
+            .filter(|request| request.code == 403)
             .collect();
-        assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+        assert!(forbidden.is_empty(), "{forbidden:#?}");
+    }
+
+    /// All that the operator has asked the API server for.
+    pub fn requests(&self) -> Vec<Request> {
+        self.sandbox
+            .control_plane
+            .requests_of(NAMESPACE, "windows-storage-operator")
+            .unwrap()
     }
 }
 

@@ -13,6 +13,7 @@ mod host_keys;
 mod interruption;
 mod main_job;
 mod replacement;
+mod rights;
 mod simulated;
 mod unread;
 mod without_olm;

@@ -19,8 +19,8 @@ use windows_storage_operator::payload::sha256_hex;
 use crate::harness::Harness;
 
 /// A cluster whose Windows nodes are simulated.
-struct Simulation {
-    harness: Harness,
+pub struct Simulation {
+    pub harness: Harness,
     fleet: SimulatedFleet,
     hosts: Vec<SimulatedHost>,
     runtime: tokio::runtime::Runtime,
@@ -28,7 +28,7 @@ struct Simulation {
 
 impl Simulation {
     /// So many nodes, `win-000` and on, and the way to log in to them.
-    fn new(nodes: usize) -> Self {
+    pub fn new(nodes: usize) -> Self {
         let harness = Harness::new();
         let fleet = SimulatedFleet::new().unwrap();
         let hosts: Vec<SimulatedHost> = (0..nodes)
@@ -95,7 +95,7 @@ impl Simulation {
     }
 
     /// Sets `WindowsStorage` to the way to the hosts and these wishes.
-    fn want(&self, spec: &serde_json::Value) {
+    pub fn want(&self, spec: &serde_json::Value) {
         let mut object = json!({
             "apiVersion": "windowsstorage.dev/v1alpha1",
             "kind": "WindowsStorage",
@@ -116,7 +116,7 @@ impl Simulation {
     }
 
     /// A payload of a few bytes: nothing of it is ever run.
-    fn payload(&self, version: &str) -> PathBuf {
+    pub fn payload(&self, version: &str) -> PathBuf {
         self.payload_of(version, "0.1.0")
     }
 
@@ -140,7 +140,7 @@ impl Simulation {
     }
 
     /// The nodes whose condition `CSIProxyReady` is True.
-    fn ready(&self) -> Vec<String> {
+    pub fn ready(&self) -> Vec<String> {
         let list: serde_json::Value = serde_json::from_str(&self.harness.kubectl(&[
             "get",
             "windowsnodestorages",

@@ -1,5 +1,6 @@
 //! A Kubernetes control plane of real etcd and real kube-apiserver, without a kubelet.
 
+mod audit;
 mod clients;
 mod pki;
 
@@ -14,6 +15,7 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use self::audit::Request;
 use self::pki::{Authority, Identity};
 use crate::cleanup::Guardian;
 use crate::parts::part;
@@ -143,6 +145,9 @@ impl ControlPlane {
             // Without a controller there is no account `default`, and pods would be refused.
             "--disable-admission-plugins=ServiceAccount",
         ]);
+        let policy = self.write_audit_policy()?;
+        option(&mut command, "audit-policy-file", policy.display());
+        option(&mut command, "audit-log-path", self.audit_log().display());
         let mut children = self.children();
         ensure!(children.api_server.is_none(), "kube-apiserver runs already");
         let mut child = self.spawn("kube-apiserver", command)?;

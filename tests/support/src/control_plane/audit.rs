@@ -1,0 +1,85 @@
+//! What the API server was asked for by ServiceAccounts, as its audit log tells.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::ControlPlane;
+
+/// Every request of a ServiceAccount once: watches when they begin, all else when it has ended.
+const POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  userGroups: ['system:serviceaccounts']
+- level: None
+";
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// As RBAC calls it.
+    pub verb: String,
+    /// The API group; empty for the core.
+    pub group: String,
+    /// The resource, with `/subresource` where there is one; the path where it is none.
+    pub resource: String,
+    /// The namespace, where there is one.
+    pub namespace: Option<String>,
+    /// The object's name, where there is one.
+    pub name: Option<String>,
+    /// The HTTP status of the answer.
+    pub code: u64,
+}
+
+impl ControlPlane {
+    /// What a ServiceAccount has asked for so far, each kind of request as often as it came.
+    pub fn requests_of(&self, namespace: &str, service_account: &str) -> Result<Vec<Request>> {
+        let user = format!("system:serviceaccount:{namespace}:{service_account}");
+        let path = self.audit_log();
+        let log =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let mut requests = Vec::new();
+        // The last line may be in the middle of being written.
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        for line in whole.lines() {
+            let entry: Value = serde_json::from_str(line).context("a line of the audit log")?;
+            if entry["user"]["username"] == user.as_str() {
+                requests.push(request(&entry));
+            }
+        }
+        Ok(requests)
+    }
+
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.dir.join("audit.log")
+    }
+
+    pub(super) fn write_audit_policy(&self) -> Result<PathBuf> {
+        let path = self.dir.join("audit-policy.yaml");
+        fs::write(&path, POLICY)?;
+        Ok(path)
+    }
+}
+
+fn request(entry: &Value) -> Request {
+    let object = &entry["objectRef"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut resource = text(&object["resource"])
+        .or_else(|| text(&entry["requestURI"]))
+        .unwrap_or_default();
+    if let Some(subresource) = object["subresource"].as_str() {
+        resource = format!("{resource}/{subresource}");
+    }
+    Request {
+        verb: text(&entry["verb"]).unwrap_or_default(),
+        group: text(&object["apiGroup"]).unwrap_or_default(),
+        resource,
+        namespace: text(&object["namespace"]),
+        name: text(&object["name"]),
+        code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
+    }
+}

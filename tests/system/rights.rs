@@ -1,0 +1,159 @@
+//! The operator's rights are enough for all that it does, and no more than that.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use testbed::control_plane::Request;
+use testbed::objects::{self, NAMESPACE};
+
+use crate::simulated::Simulation;
+
+const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
+const DRIVER: &str = "disk.csi.azure.com";
+
+/// One verb on one resource, as a rule grants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Grant {
+    /// Absent for the whole cluster.
+    namespace: Option<String>,
+    group: String,
+    resource: String,
+    verb: String,
+    /// Absent for any object.
+    name: Option<String>,
+}
+
+impl Grant {
+    fn allows(&self, request: &Request) -> bool {
+        let Self {
+            namespace,
+            group,
+            resource,
+            verb,
+            name,
+        } = self;
+        *group == request.group
+            && *resource == request.resource
+            && *verb == request.verb
+            && (namespace.is_none() || *namespace == request.namespace)
+            && (name.is_none() || *name == request.name)
+    }
+}
+
+/// All that the manifest grants.
+fn grants() -> Vec<Grant> {
+    let mut grants = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(MANIFEST) {
+        let object = Value::deserialize(document).unwrap();
+        let namespace = match object["kind"].as_str().unwrap() {
+            "ClusterRole" => None,
+            "Role" => object["metadata"]["namespace"].as_str().map(str::to_owned),
+            _ => continue,
+        };
+        for rule in object["rules"].as_array().unwrap() {
+            let list = |key: &str| -> Vec<String> {
+                let words = rule[key].as_array().into_iter().flatten();
+                words
+                    .map(|word| word.as_str().unwrap().to_owned())
+                    .collect()
+            };
+            let names: Vec<Option<String>> = match list("resourceNames") {
+                names if names.is_empty() => vec![None],
+                names => names.into_iter().map(Some).collect(),
+            };
+            for group in list("apiGroups") {
+                for resource in list("resources") {
+                    for verb in list("verbs") {
+                        assert!(
+                            ![&group, &resource, &verb]
+                                .iter()
+                                .any(|word| word.contains('*'))
+                        );
+                        grants.extend(names.iter().map(|name| Grant {
+                            namespace: namespace.clone(),
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            verb: verb.clone(),
+                            name: name.clone(),
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    grants
+}
+
+#[test]
+fn every_right_is_needed_and_no_other_is() {
+    let grants = grants();
+    assert!(grants.len() > 50, "only {} rights were found", grants.len());
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    // The settings are made by the operator itself.
+    harness.kubectl(&["delete", "windowsstorage", "cluster"]);
+    harness
+        .sandbox
+        .control_plane
+        .apply(&objects::azure_disk_workload("win-000"))
+        .unwrap();
+    let _operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.expect_gate("False", "DriversMissing", &["win-000, win-001"]);
+    simulation.want(&json!({}));
+    harness.eventually("both nodes have csi-proxy", || {
+        simulation.ready().len() == 2
+    });
+
+    // The entry is written anew, with a flag.
+    simulation.want(&json!({"csiProxy": {"extraArgs": ["-v=5"]}}));
+    harness.eventually("the flag is in the entry", || {
+        let map = harness.get("configmap/windows-services");
+        map["data"]["services"]
+            .as_str()
+            .is_some_and(|services| services.contains("-v=5"))
+    });
+    // What comes and goes again is told by one event that counts.
+    let node = "windowsnodestorage/win-000";
+    for _ in 0..2 {
+        harness.sandbox.register("win-000", &[DRIVER]).unwrap();
+        harness.expect(node, "DriversRegistered", "True", "DriversRegistered");
+        harness.sandbox.register("win-000", &[]).unwrap();
+        harness.expect(node, "DriversRegistered", "False", "DriversMissing");
+    }
+    // One node is handed to nobody, the other leaves.
+    harness.kubectl(&["label", "node", "win-000", "windowsstorage.dev/ignore=true"]);
+    harness.eventually("the ignored node has no status", || {
+        harness.get(node).is_null()
+    });
+    harness.kubectl(&["delete", "node", "win-001"]);
+    harness.eventually("the host key of the node that left is forgotten", || {
+        harness.get("configmap/windows-storage-host-keys")["data"]["win-001"].is_null()
+    });
+    harness.expect_gate("True", "NoWindowsNodes", &[]);
+
+    harness.assert_nothing_was_forbidden();
+    let requests = harness.requests();
+    let unused: Vec<&Grant> = grants
+        .iter()
+        .filter(|grant| !requests.iter().any(|request| grant.allows(request)))
+        .collect();
+    assert!(unused.is_empty(), "never used: {unused:#?}");
+    // What OLM grants on the one OperatorCondition is all that was used beside it.
+    let others: Vec<&Request> = requests
+        .iter()
+        .filter(|request| !grants.iter().any(|grant| grant.allows(request)))
+        .filter(|request| {
+            request.group != "operators.coreos.com" && !request.resource.starts_with('/')
+        })
+        .collect();
+    assert!(others.is_empty(), "used beside the manifest: {others:#?}");
+    let of_olm = requests
+        .iter()
+        .filter(|request| request.group == "operators.coreos.com");
+    for request in of_olm {
+        assert!(
+            ["get", "update", "patch"].contains(&request.verb.as_str()),
+            "{request:?}"
+        );
+        assert_eq!(request.namespace.as_deref(), Some(NAMESPACE));
+    }
+}
