@@ -209,6 +209,8 @@ impl Controller {
             self.pass().await;
             let clean = self.attempts.is_clean();
             self.shown.readiness.tell(self.health());
+            let written = self.gate.as_ref().is_some_and(Gate::is_set);
+            self.shown.metrics.show_gate(written);
             if once {
                 // What came in after the pass has not been judged yet.
                 let seen = !observed.has_changed().unwrap_or(false);

@@ -16,6 +16,7 @@ use crate::assess::report::{Upgradeable, Verdict};
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     upgradeable: Gauge,
+    gate_written: Gauge,
     nodes: Family<ReadyLabel, Gauge>,
     blocking_volumes: Gauge,
     visits: Family<ResultLabel, Counter>,
@@ -43,6 +44,7 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Arc::default(),
             upgradeable: Gauge::default(),
+            gate_written: Gauge::default(),
             nodes: Family::default(),
             blocking_volumes: Gauge::default(),
             visits: Family::default(),
@@ -52,6 +54,11 @@ impl Default for Metrics {
             "upgradeable",
             "1 while upgrades may go on, 0 while they are held",
             metrics.upgradeable.clone(),
+        );
+        registry.register(
+            "operator_condition_written",
+            "1 while the OperatorCondition says what it shall, 0 while it does not or there is none to write",
+            metrics.gate_written.clone(),
         );
         registry.register(
             "nodes",
@@ -99,6 +106,11 @@ impl Metrics {
         self.nodes
             .get_or_create(&ReadyLabel { ready: "false" })
             .set(as_gauge(unready));
+    }
+
+    /// Whether the `OperatorCondition` says what it shall.
+    pub fn show_gate(&self, is_written: bool) {
+        self.gate_written.set(i64::from(is_written));
     }
 
     /// A visit ended: `Success`, or the reason of its failure.

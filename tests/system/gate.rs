@@ -31,6 +31,10 @@ impl Harness {
 
     /// The answer to `/readyz` of the operator that was started last.
     fn readyz(&self) -> String {
+        self.get_http("readyz")
+    }
+
+    fn get_http(&self, path: &str) -> String {
         let log = self.log();
         let marker = "health and metrics are served on http://";
         let Some((_, rest)) = log.rsplit_once(marker) else {
@@ -41,7 +45,7 @@ impl Harness {
             return String::new();
         };
         let request =
-            format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+            format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         let mut answer = String::new();
         if stream.write_all(request.as_bytes()).is_ok() {
             // One that ends in the middle is asked again.
@@ -93,6 +97,11 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         "503",
         "[-]operatorcondition failed: there is no OperatorCondition",
     );
+    let metrics = harness.get_http("metrics");
+    assert!(
+        metrics.contains("windows_storage_operator_condition_written 0"),
+        "{metrics}"
+    );
     // The rest of the work goes on.
     harness.expect(
         "windowsnodestorage/win-1",
@@ -110,6 +119,11 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     harness.expect_readyz("200", "ok");
+    let metrics = harness.get_http("metrics");
+    assert!(
+        metrics.contains("windows_storage_operator_condition_written 1"),
+        "{metrics}"
+    );
 
     // Deleted while the operator runs: seen at the next look, which the next verdict brings.
     harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);

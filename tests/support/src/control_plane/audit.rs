@@ -1,4 +1,4 @@
-//! What the API server was asked for by ServiceAccounts, as its audit log tells.
+//! What the API server was asked for by service accounts, as its audit log tells.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::ControlPlane;
 
-/// Every request of a ServiceAccount once: watches when they begin, all else when it has ended.
+/// Every request of a service account once: watches when they begin, all else when it has ended.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -36,7 +36,7 @@ pub struct Request {
 }
 
 impl ControlPlane {
-    /// What a ServiceAccount has asked for so far, each kind of request as often as it came.
+    /// What a service account has asked for so far, each kind of request as often as it came.
     pub fn requests_of(&self, namespace: &str, service_account: &str) -> Result<Vec<Request>> {
         let user = format!("system:serviceaccount:{namespace}:{service_account}");
         let path = self.audit_log();
