@@ -17,7 +17,7 @@ REPOSITORY ?=
 MAX_OPENSHIFT_VERSION ?=
 
 # The longest first; what waits for its build, or profits from it, last.
-PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl
+PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl bundle-check olm-crds
 
 .PHONY: help
 help: ## List the targets
@@ -77,6 +77,14 @@ crds: setup-build ## Write the CRDs from the code to crds/
 .PHONY: bundle
 bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MAX_OPENSHIFT_VERSION and REPOSITORY
 	@cargo run -q -p bundler -- bundle --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
+
+.PHONY: bundle-check
+bundle-check: setup-build ## Run the validators of operator-framework over bundle/; any finding is a failure
+	@check="$$(tools/part bundle-check)" && "$$check" bundle
+
+.PHONY: catalog-check
+catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its newest bundle; builds opm, about 2 min
+	@tools/catalog-check target/catalog
 
 # A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane.
 .PHONY: run

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use semver::Version;
 
+pub use catalog::{newest_bundle_image, without_newest_bundle};
 pub use releases::{Published, Releases};
 pub use sources::BundleError;
 pub use write::{differences, write};
@@ -85,7 +86,7 @@ pub fn render_published(
     metadata::render(root, release, &mut files)?;
     files.insert(
         PathBuf::from("catalog/template.yaml"),
-        catalog::render(root, release)?,
+        catalog::template(root, release)?,
     );
     files.insert(
         PathBuf::from("manifests/kustomization.yaml"),

@@ -20,6 +20,10 @@ struct Cli {
 enum Command {
     /// Write the bundle of the newest release
     Bundle(PublishedArgs),
+    /// Print the catalog without the newest bundle, which opm adds
+    Catalog,
+    /// Print the image of the newest bundle
+    BundleImage,
 }
 
 /// An empty value counts as none, so that a Makefile can hand on a variable that is not set.
@@ -62,6 +66,8 @@ fn main() -> Result<()> {
                 println!("{}", path.display());
             }
         }
+        Command::Catalog => print!("{}", bundler::without_newest_bundle(&root)?),
+        Command::BundleImage => println!("{}", bundler::newest_bundle_image(&root)?),
     }
     Ok(())
 }

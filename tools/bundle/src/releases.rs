@@ -7,7 +7,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::image::default_image;
-use crate::sources::{BundleError, yaml};
+use crate::sources::{BundleError, yaml, yaml_text};
 use crate::{Release, render_published};
 
 pub(crate) const PATH: &str = "manifests/olm/releases.yaml";
@@ -114,10 +114,7 @@ impl Releases {
     pub fn render(&self, root: &Path) -> Result<BTreeMap<PathBuf, String>, BundleError> {
         let (release, repository) = self.newest();
         let mut files = render_published(root, &release, repository)?;
-        let list = serde_yaml::to_string(self).map_err(|source| BundleError::Yaml {
-            path: PATH.into(),
-            source,
-        })?;
+        let list = yaml_text(self, PATH)?;
         files.insert(PATH.into(), format!("{ABOUT}{list}"));
         Ok(files)
     }

@@ -174,8 +174,12 @@ fn yaml_error(path: &str, source: serde_yaml::Error) -> BundleError {
 
 /// YAML under a line that says where it comes from.
 pub(crate) fn generated(value: &impl serde::Serialize, path: &str) -> Result<String, BundleError> {
-    let yaml = serde_yaml::to_string(value).map_err(|source| yaml_error(path, source))?;
-    Ok(format!("{GENERATED}{yaml}"))
+    Ok(format!("{GENERATED}{}", yaml_text(value, path)?))
+}
+
+/// YAML; `path` is where it is going.
+pub(crate) fn yaml_text(value: &impl serde::Serialize, path: &str) -> Result<String, BundleError> {
+    serde_yaml::to_string(value).map_err(|source| yaml_error(path, source))
 }
 
 /// The first line of what can carry a comment.

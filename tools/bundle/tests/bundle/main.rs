@@ -1,0 +1,10 @@
+//! The bundle: that of its sources, without a finding, and one that a cluster takes.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod drift;
+mod edges;
+mod project;
+mod refusals;
+mod relations;
+mod validators;
