@@ -6,6 +6,7 @@ mod csv;
 mod image;
 mod metadata;
 mod permissions;
+mod release;
 mod releases;
 mod sources;
 mod write;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use semver::Version;
 
 pub use catalog::{newest_bundle_image, without_newest_bundle};
+pub use release::{NewRelease, Skip, cut_release};
 pub use releases::{Published, Releases};
 pub use sources::BundleError;
 pub use write::{differences, write};

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use bundler::{Published, Releases};
+use anyhow::{Context, Result};
+use bundler::{NewRelease, Published, Releases, Skip};
 use clap::{Args, Parser, Subcommand};
+use jiff::{Timestamp, Unit};
+use semver::Version;
 
 /// Renders the OLM bundle and its catalog from the manifests.
 #[derive(Parser)]
@@ -20,6 +22,17 @@ struct Cli {
 enum Command {
     /// Write the bundle of the newest release
     Bundle(PublishedArgs),
+    /// Take the step to a new release, and print the files that it changed
+    Release {
+        /// The new version
+        version: Version,
+        /// From which versions OLM may go straight to this one: a range such as ">=0.1.0 <0.3.0", or "none". Default: from
+        /// every earlier release of the same major version
+        #[arg(long, value_name = "RANGE")]
+        skip_range: Option<String>,
+        #[command(flatten)]
+        published: PublishedArgs,
+    },
     /// Print the catalog without the newest bundle, which opm adds
     Catalog,
     /// Print the image of the newest bundle
@@ -63,6 +76,31 @@ fn main() -> Result<()> {
             let mut releases = Releases::read(&root)?;
             releases.publish(args.into());
             for path in bundler::write(&root, &releases.render(&root)?)? {
+                println!("{}", path.display());
+            }
+        }
+        Command::Release {
+            version,
+            skip_range,
+            published,
+        } => {
+            let changed = bundler::cut_release(
+                &root,
+                NewRelease {
+                    version,
+                    created_at: Timestamp::now()
+                        .round(Unit::Second)
+                        .context("rounding the time")?
+                        .to_string(),
+                    skip: match skip_range.as_deref() {
+                        None | Some("") => Skip::SameMajor,
+                        Some("none") => Skip::Nothing,
+                        Some(range) => Skip::Range(range.to_owned()),
+                    },
+                    published: published.into(),
+                },
+            )?;
+            for path in changed {
                 println!("{}", path.display());
             }
         }

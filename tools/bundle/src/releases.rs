@@ -94,6 +94,35 @@ impl Releases {
         (newest.release(), newest.repository.as_deref())
     }
 
+    /// The first release of that major version.
+    pub(crate) fn oldest_of_major(&self, major: u64) -> Option<&Version> {
+        self.releases
+            .iter()
+            .map(|release| &release.version)
+            .filter(|version| version.major == major)
+            .min()
+    }
+
+    /// Adds a release, which is the newest from now on.
+    pub(crate) fn add(
+        &mut self,
+        version: Version,
+        created_at: String,
+        replaces: Version,
+        skip_range: Option<String>,
+    ) {
+        let entry = Entry {
+            image: default_image(&version),
+            version,
+            created_at,
+            replaces: Some(replaces),
+            skip_range,
+            max_openshift_version: None,
+            repository: None,
+        };
+        self.releases.insert(0, entry);
+    }
+
     /// Says where the newest release is to be had.
     pub fn publish(&mut self, published: Published) {
         let Published {

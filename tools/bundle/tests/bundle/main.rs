@@ -7,4 +7,5 @@ mod edges;
 mod project;
 mod refusals;
 mod relations;
+mod release;
 mod validators;

@@ -8,7 +8,7 @@ use testbed::parts::part;
 use crate::project::{CSV, copy, newest, replace, root};
 
 /// What `bundle-check` prints, and whether it is content.
-fn check(bundle: &Path) -> (String, bool) {
+pub fn check(bundle: &Path) -> (String, bool) {
     let output = Command::new(part("bundle-check").unwrap())
         .arg(bundle)
         .output()
