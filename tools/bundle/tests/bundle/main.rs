@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cluster;
 mod drift;
 mod edges;
+mod guide;
 mod project;
 mod refusals;
 mod relations;
