@@ -4,6 +4,7 @@ pub mod cleanup;
 pub mod control_plane;
 pub mod node_agent;
 pub mod objects;
+pub mod olm;
 pub mod parts;
 pub mod relay;
 pub mod sandbox;

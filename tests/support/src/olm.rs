@@ -1,0 +1,132 @@
+//! The real Operator Lifecycle Manager (v0) on a control plane: `olm-operator`, which installs and upgrades CSVs.
+//!
+//! There is no catalog and no catalog operator: what an `InstallPlan` makes, its user makes.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::{io, thread};
+
+use anyhow::{Context, Result};
+
+use crate::cleanup::Guardian;
+use crate::control_plane::ControlPlane;
+use crate::parts::part;
+
+/// How many lines of its log are kept. While it holds an upgrade it writes hundreds a second.
+const LAST_LINES: usize = 60;
+
+/// A running OLM. It ends when this is dropped, or when this process ends in whatever way.
+///
+/// It serves its health and metrics on port 8080 of the machine, which no flag changes. Where somebody else has the
+/// port it says so in its log and goes on, so that several can run.
+#[derive(Debug)]
+pub struct Olm {
+    child: Child,
+    last_lines: Arc<Mutex<VecDeque<String>>>,
+    reader: Option<JoinHandle<()>>,
+    /// Taken in `drop` only.
+    guardian: Option<Guardian>,
+}
+
+impl Olm {
+    /// Installs OLM's definitions, which must be there before it starts.
+    pub fn install_definitions(control_plane: &ControlPlane) -> Result<()> {
+        let folder = part("olm-crds")?;
+        let folder = folder
+            .to_str()
+            .context("the path of OLM's CRDs is not UTF-8")?;
+        control_plane.kubectl(&["apply", "--server-side", "-f", folder])?;
+        control_plane.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "-f",
+            folder,
+        ])?;
+        Ok(())
+    }
+
+    /// Starts it. It works as soon as it has read the cluster; an `OperatorGroup` whose status names its namespaces
+    /// shows that it does.
+    pub fn start(control_plane: &ControlPlane) -> Result<Self> {
+        let guardian = Guardian::temp("olm")?;
+        let mut command = guardian.command(part("olm")?);
+        command
+            // Sooner than by default does it look again at what no event told it.
+            .arg("--interval=30s")
+            .env("KUBECONFIG", control_plane.kubeconfig())
+            // It arms a check meant for OLM's own tests, which ends the process.
+            .env_remove("CI")
+            .stdin(Stdio::null());
+        let (output, writer) = io::pipe()?;
+        command.stdout(writer.try_clone()?).stderr(writer);
+        let child = command.spawn().context("starting OLM")?;
+        // The command holds the pipe's other end, and the log would never end.
+        drop(command);
+        let last_lines = Arc::default();
+        let kept = Arc::clone(&last_lines);
+        let reader = thread::spawn(move || keep_last_lines(output, &kept));
+        Ok(Self {
+            child,
+            last_lines,
+            reader: Some(reader),
+            guardian: Some(guardian),
+        })
+    }
+
+    /// The end of its log.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let lines = self
+            .last_lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect()
+    }
+}
+
+impl Drop for Olm {
+    fn drop(&mut self) {
+        drop(self.guardian.take());
+        // The guardian has killed it; waiting takes the zombie away, and the log has come to its end.
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+/// Reads to the end, so that the writer never waits, and keeps the last lines.
+fn keep_last_lines(output: impl Read, kept: &Mutex<VecDeque<String>>) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    while output
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|bytes| bytes > 0)
+    {
+        let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LAST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(String::from_utf8_lossy(&line).into_owned());
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_flood_is_kept() {
+        let flood = "another line\n".repeat(1000) + "the last\n";
+        let kept = Mutex::default();
+        keep_last_lines(flood.as_bytes(), &kept);
+        let lines = kept.into_inner().unwrap();
+        assert_eq!(lines.len(), LAST_LINES);
+        assert_eq!(lines.back().unwrap(), "the last\n");
+    }
+}
