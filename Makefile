@@ -20,7 +20,7 @@ SKIP_RANGE ?=
 PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
 # The longest first; what waits for its build, or profits from it, last.
-PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl bundle-check olm-crds
+PARTS := kube-apiserver etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl bundle-check olm-crds
 
 .PHONY: help
 help: ## List the targets
@@ -35,7 +35,7 @@ setup-build: ## Install what is missing to build, without what only tests need
 	@tools/setup build
 
 .PHONY: parts
-parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, csi-proxy (about 8 min)
+parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 10 min)
 	@printf '%s\n' $(PARTS) | xargs -n 1 -P 2 tools/part >/dev/null
 
 .PHONY: build
@@ -49,6 +49,10 @@ payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agen
 .PHONY: test
 test: setup parts payload ## Run all tests, on the real parts
 	@cargo test --workspace
+
+.PHONY: e2e-olm
+e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test
+	@cargo test -p windows-storage-operator --test olm
 
 .PHONY: lint
 lint: setup-build ## Check format, clippy, documentation, dependencies

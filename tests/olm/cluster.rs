@@ -1,0 +1,284 @@
+//! A control plane with OLM, and how to look at its objects.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+use testbed::objects;
+use testbed::olm::Olm;
+
+/// Longer than anything takes on a loaded machine; only failures wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// The driver that takes over Azure Disk volumes.
+pub const DRIVER: &str = "disk.csi.azure.com";
+/// The node on which the operator's Pods run.
+pub const LINUX_NODE: &str = "linux-1";
+/// The ending of the names of Pods' logs.
+const POD_LOG: &str = "podlog";
+/// Pods of Deployments, and the end of objects whose owner is gone.
+const CONTROLLERS: &str =
+    "deployment-controller,replicaset-controller,garbage-collector-controller,namespace-controller";
+
+/// A cluster with OLM.
+pub struct Cluster {
+    /// Dropped before the control plane. `None` while it is stopped.
+    olm: Mutex<Option<Olm>>,
+    pub control_plane: ControlPlane,
+    pub client: Client,
+}
+
+impl Cluster {
+    pub async fn start() -> Arc<Self> {
+        let control_plane = ControlPlane::start().unwrap();
+        Olm::install_definitions(&control_plane).unwrap();
+        control_plane.start_controller_manager(CONTROLLERS).unwrap();
+        let kubeconfig = Kubeconfig::read_from(control_plane.kubeconfig()).unwrap();
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .unwrap();
+        let olm = Olm::start(&control_plane).unwrap();
+        let cluster = Self {
+            olm: Mutex::new(Some(olm)),
+            control_plane,
+            client: Client::try_from(config).unwrap(),
+        };
+        cluster.apply_all(&[json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": LINUX_NODE, "labels": {"kubernetes.io/os": "linux"}},
+        })]);
+        Arc::new(cluster)
+    }
+
+    /// A namespace in which OLM installs operators that look after that namespace.
+    pub async fn add_namespace(&self, name: &str) {
+        self.apply_all(&[
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            json!({
+                "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"name": "own", "namespace": name}, "spec": {"targetNamespaces": [name]},
+            }),
+        ]);
+        self.wait("OperatorGroup", name, "own", "is seen by OLM", |group| {
+            group.is_some_and(|group| group["status"]["namespaces"] == json!([name]))
+        })
+        .await;
+    }
+
+    /// Two Windows nodes, of which neither has the driver that the pod on the first one needs.
+    pub fn add_windows_nodes(&self) {
+        for node in ["win-1", "win-2"] {
+            self.apply(&objects::windows_node(node));
+            self.register(node, &[]);
+        }
+        self.apply(&objects::azure_disk_workload("win-1"));
+    }
+
+    /// Makes the node's CSINode hold just these drivers.
+    pub fn register(&self, node: &str, drivers: &[&str]) {
+        self.apply(&objects::csi_node(node, drivers));
+    }
+
+    pub fn apply(&self, yaml: &str) {
+        tokio::task::block_in_place(|| self.control_plane.apply(yaml)).unwrap();
+    }
+
+    pub fn apply_all(&self, objects: &[Value]) {
+        self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string());
+    }
+
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        tokio::task::block_in_place(|| self.control_plane.kubectl(args)).unwrap()
+    }
+
+    /// Ends OLM at once, and starts it anew.
+    pub fn restart_olm(&self) {
+        self.without_olm(|| {});
+    }
+
+    /// Ends the API server at once, as a crash would, and starts it anew. OLM is away meanwhile: it takes an error for
+    /// the absence of the CSV that is to be replaced, and would then ask nobody.
+    pub fn restart_api_server(&self) {
+        self.without_olm(|| self.control_plane.restart_api_server().unwrap());
+    }
+
+    fn without_olm(&self, action: impl FnOnce()) {
+        tokio::task::block_in_place(|| {
+            let mut olm = self.olm.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(olm.take());
+            action();
+            *olm = Some(Olm::start(&self.control_plane).unwrap());
+        });
+    }
+
+    pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+    }
+
+    pub fn cluster_api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &resource(kind))
+    }
+
+    /// An object, or null.
+    pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Value {
+        let found = self.api(kind, namespace).get_opt(name).await.unwrap();
+        found.map_or(Value::Null, |object| json!(object))
+    }
+
+    /// Waits until the object is as `fits` says; it is given `None` where there is none. Watches, and survives that a
+    /// watch breaks.
+    pub async fn wait(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        mut fits: impl FnMut(Option<&Value>) -> bool,
+    ) -> Value {
+        let mut last = None;
+        let waiting = async {
+            loop {
+                let mut states = watch_object(self.api(kind, namespace), name).boxed();
+                while let Some(Ok(state)) = states.next().await {
+                    last = state.map(|object| json!(object));
+                    if fits(last.as_ref()) {
+                        return;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+            let olm = self.olm.lock().unwrap_or_else(PoisonError::into_inner);
+            panic!(
+                "{kind} {namespace}/{name} not within {PATIENCE:?}: {what}; it is\n{last:#?}\nOLM's log ends with\n{}\nthe operators' logs end with\n{}",
+                olm.as_ref().map(Olm::log).unwrap_or_default(),
+                self.operator_logs(20)
+            );
+        }
+        last.unwrap_or(Value::Null)
+    }
+
+    /// Waits until a CSV is in that phase.
+    pub async fn wait_for_phase(&self, namespace: &str, csv: &str, phase: &str) -> Value {
+        self.wait(CSV, namespace, csv, phase, |csv| {
+            csv.is_some_and(|csv| csv["status"]["phase"] == phase)
+        })
+        .await
+    }
+
+    /// Waits until OLM holds a CSV back, with that in its message.
+    pub async fn wait_until_held(&self, namespace: &str, csv: &str, message: &str) {
+        let what = format!("is held with {message:?}");
+        self.wait(CSV, namespace, csv, &what, |csv| {
+            csv.is_some_and(|csv| {
+                let status = &csv["status"];
+                status["phase"] == "Pending"
+                    && status["reason"] == "OperatorConditionNotUpgradeable"
+                    && status["message"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .ends_with(message)
+            })
+        })
+        .await;
+    }
+
+    /// Waits until the object is gone.
+    pub async fn wait_until_gone(&self, kind: &str, namespace: &str, name: &str) {
+        self.wait(kind, namespace, name, "is gone", |object| object.is_none())
+            .await;
+    }
+
+    /// Waits until OLM has seen the gate with that status and a message with that in it.
+    pub async fn wait_for_gate(&self, namespace: &str, name: &str, status: &str, message: &str) {
+        let what = format!("says {status} with {message:?}");
+        self.wait(CONDITION, namespace, name, &what, |object| {
+            object.is_some_and(|object| {
+                let gate = upgradeable(&object["status"]["conditions"]);
+                gate["observedGeneration"] == object["metadata"]["generation"]
+                    && gate["status"] == status
+                    && gate["message"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .contains(message)
+            })
+        })
+        .await;
+    }
+
+    /// Waits until some operator has logged that.
+    pub async fn wait_for_log(&self, text: &str, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.operator_logs(usize::MAX).contains(text) {
+            assert!(
+                Instant::now() < deadline,
+                "not within {PATIENCE:?}: {what}\n{}",
+                self.operator_logs(20)
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// All that the operator in that Pod has logged.
+    pub fn operator_log(&self, pod: &str) -> String {
+        std::fs::read_to_string(self.pod_log(pod)).unwrap()
+    }
+
+    /// Where the output of that Pod goes.
+    pub fn pod_log(&self, pod: &str) -> PathBuf {
+        self.control_plane.dir().join(format!("{pod}.{POD_LOG}"))
+    }
+
+    /// The last lines of each operator's log.
+    fn operator_logs(&self, lines: usize) -> String {
+        let mut logs = String::new();
+        for entry in std::fs::read_dir(self.control_plane.dir())
+            .into_iter()
+            .flatten()
+        {
+            let path = entry.unwrap().path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == POD_LOG)
+            {
+                let log = std::fs::read_to_string(&path).unwrap_or_default();
+                let all: Vec<&str> = log.lines().collect();
+                let end = &all[all.len().saturating_sub(lines)..];
+                let name = path.to_string_lossy();
+                logs.extend([&name, ":\n", &end.join("\n"), "\n"]);
+            }
+        }
+        logs
+    }
+}
+
+pub const CSV: &str = "ClusterServiceVersion";
+pub const CONDITION: &str = "OperatorCondition";
+
+fn resource(kind: &str) -> ApiResource {
+    let (group, version) = match kind {
+        CSV => ("operators.coreos.com", "v1alpha1"),
+        "OperatorGroup" => ("operators.coreos.com", "v1"),
+        CONDITION => ("operators.coreos.com", "v2"),
+        "Deployment" => ("apps", "v1"),
+        "CSINode" => ("storage.k8s.io", "v1"),
+        "Role" | "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
+        _ => ("", "v1"),
+    };
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The condition `Upgradeable` of a list, or null.
+pub fn upgradeable(conditions: &Value) -> &Value {
+    let mut all = conditions.as_array().into_iter().flatten();
+    all.find(|condition| condition["type"] == "Upgradeable")
+        .unwrap_or(&Value::Null)
+}

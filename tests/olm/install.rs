@@ -1,0 +1,75 @@
+//! What is installed: the operator's CSVs, and what OLM's catalog operator makes of them.
+
+use std::path::Path;
+
+use bundler::Release;
+use serde_json::{Value, json};
+
+use crate::cluster::{CSV, Cluster};
+
+/// The name of that version's CSV.
+pub fn csv_name(version: &str) -> String {
+    format!("windows-storage-operator.v{version}")
+}
+
+/// What is in the bundle of a version: the CSV and the definitions.
+fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
+    let release = Release {
+        version: version.parse().unwrap(),
+        image: format!("localhost/windows-storage-operator:{version}"),
+        replaces: replaces.map(|version| version.parse().unwrap()),
+        skip_range: None,
+        max_openshift_version: None,
+        created_at: "2026-01-01T00:00:00Z".to_owned(),
+    };
+    let files = bundler::render(Path::new(env!("CARGO_MANIFEST_DIR")), &release).unwrap();
+    files
+        .iter()
+        .filter(|(path, _)| path.starts_with("bundle/manifests"))
+        .map(|(_, text)| serde_yaml::from_str(text).unwrap())
+        .collect()
+}
+
+/// Installs a version as an `InstallPlan` does: the objects of its bundle, the ServiceAccount, and the rights that the
+/// CSV asks for. All else is OLM's work.
+pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Option<&str>) {
+    let (mut csvs, definitions): (Vec<Value>, Vec<Value>) = bundle(version, replaces)
+        .into_iter()
+        .partition(|object| object["kind"] == CSV);
+    assert_eq!((csvs.len(), definitions.len()), (1, 2));
+    csvs[0]["metadata"]["namespace"] = namespace.into();
+    let rights = rights(&csvs[0]);
+    cluster.apply_all(&[definitions, rights, csvs].concat());
+}
+
+/// What the catalog operator makes of the permissions that a CSV asks for. Names of cluster-wide objects have the
+/// namespace in them, as there may be several operators.
+fn rights(csv: &Value) -> Vec<Value> {
+    let (csv_name, namespace) = (&csv["metadata"]["name"], &csv["metadata"]["namespace"]);
+    let name = format!(
+        "{}-{}",
+        namespace.as_str().unwrap(),
+        csv_name.as_str().unwrap()
+    );
+    let metadata = json!({"name": name, "namespace": namespace});
+    let version = "rbac.authorization.k8s.io/v1";
+    let strategy = &csv["spec"]["install"]["spec"];
+    let mut objects = Vec::new();
+    for (field, kind) in [
+        ("permissions", "Role"),
+        ("clusterPermissions", "ClusterRole"),
+    ] {
+        for permission in strategy[field].as_array().unwrap() {
+            let account = &permission["serviceAccountName"];
+            let subject =
+                json!({"kind": "ServiceAccount", "name": account, "namespace": namespace});
+            let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+            objects.extend([
+                json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
+                json!({"apiVersion": version, "kind": kind, "metadata": metadata, "rules": permission["rules"]}),
+                json!({"apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata, "roleRef": role, "subjects": [subject]}),
+            ]);
+        }
+    }
+    objects
+}

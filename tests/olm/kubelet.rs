@@ -1,0 +1,333 @@
+//! What the scheduler and a kubelet do with the operator's Pods: they are bound to a node, their container's command
+//! runs with the arguments and the environment that the Pod says, and the Pod is ready when the readiness probe says so.
+//!
+//! A container has its own network and file system. Here the process is one of this machine, so that it gets a free
+//! port in place of the one it shall serve on, a kubeconfig with its ServiceAccount's token, and the payload's folder.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use testbed::cleanup::Guardian;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use crate::cluster::{CONDITION, Cluster, LINUX_NODE, upgradeable};
+
+/// How often processes are looked at. A kubelet probes every 10 s unless the Pod says otherwise.
+const PROBE: Duration = Duration::from_millis(100);
+
+/// Runs the Pods of one namespace until it is dropped.
+pub struct Kubelet {
+    shared: Arc<Mutex<Shared>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The node has lost power.
+    is_down: bool,
+    at_first_readiness: Vec<Ready>,
+}
+
+/// What was there when a Pod was seen ready for the first time.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub pod: String,
+    /// The variable that OLM has set.
+    pub operator_condition: String,
+    /// The condition `Upgradeable` that this object had, or null.
+    pub gate: Value,
+}
+
+impl Kubelet {
+    pub fn start(cluster: &Arc<Cluster>, namespace: &str) -> Self {
+        let shared = Arc::default();
+        let node = Node {
+            cluster: Arc::clone(cluster),
+            pods: Api::namespaced(cluster.client.clone(), namespace),
+            namespace: namespace.to_owned(),
+            shared: Arc::clone(&shared),
+            running: BTreeMap::new(),
+        };
+        let task = tokio::spawn(node.run());
+        Self { shared, task }
+    }
+
+    /// Ends all processes without a warning, and starts none until power is back.
+    pub fn cut_power(&self) {
+        self.shared.lock().unwrap().is_down = true;
+    }
+
+    pub fn restore_power(&self) {
+        self.shared.lock().unwrap().is_down = false;
+    }
+
+    /// What was there when each Pod first said that it is ready, in that order.
+    pub fn at_first_readiness(&self) -> Vec<Ready> {
+        self.shared.lock().unwrap().at_first_readiness.clone()
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Node {
+    cluster: Arc<Cluster>,
+    pods: Api<Pod>,
+    namespace: String,
+    shared: Arc<Mutex<Shared>>,
+    running: BTreeMap<String, Running>,
+}
+
+struct Running {
+    pod: Pod,
+    process: Option<Process>,
+    is_ready: bool,
+    was_ready: bool,
+}
+
+struct Process {
+    child: Child,
+    address: SocketAddr,
+    /// Ends the process, whatever becomes of this one.
+    _guardian: Guardian,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = Guardian::stop(&mut self.child);
+    }
+}
+
+impl Node {
+    async fn run(mut self) {
+        let mut events = watcher(self.pods.clone(), watcher::Config::default())
+            .default_backoff()
+            .boxed();
+        let mut probe = tokio::time::interval(PROBE);
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod))) => {
+                        self.sync(pod).await;
+                    }
+                    Some(Ok(watcher::Event::Delete(pod))) => {
+                        self.running.remove(&pod.name_any());
+                    }
+                    // Broken watches are renewed; the stream has no end.
+                    _ => {}
+                },
+                _ = probe.tick() => self.probe().await,
+            }
+        }
+    }
+
+    /// Binds a new Pod; takes a Pod away that is to end.
+    async fn sync(&mut self, pod: Pod) {
+        let name = pod.name_any();
+        let spec = pod.spec.clone().unwrap_or_default();
+        if pod.metadata.deletion_timestamp.is_some() {
+            if let Some(mut running) = self.running.remove(&name)
+                && let Some(process) = &mut running.process
+            {
+                tokio::task::block_in_place(|| terminate(&mut process.child));
+            }
+            let now = DeleteParams::default().grace_period(0);
+            // The API server may be away; the next event of the Pod tries again.
+            let _ = self.pods.delete(&name, &now).await;
+        } else if spec.node_name.is_none() {
+            let binding = json!({
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                "target": {"kind": "Node", "name": LINUX_NODE},
+            });
+            let _: Result<Value, _> = self
+                .pods
+                .create_subresource("binding", &name, &PostParams::default(), &binding)
+                .await;
+        } else {
+            self.running.entry(name).or_insert_with(|| Running {
+                pod,
+                process: None,
+                is_ready: false,
+                was_ready: false,
+            });
+        }
+    }
+
+    /// Starts what does not run, and tells the API server who is ready.
+    async fn probe(&mut self) {
+        let is_down = self.shared.lock().unwrap().is_down;
+        for (name, running) in &mut self.running {
+            if is_down {
+                running.process = None;
+            } else if running
+                .process
+                .as_mut()
+                .is_none_or(|process| process.child.try_wait().unwrap().is_some())
+            {
+                let (cluster, namespace) = (&self.cluster, &self.namespace);
+                running.process = Some(tokio::task::block_in_place(|| {
+                    start(cluster, namespace, &running.pod)
+                }));
+            }
+            let is_ready = match &running.process {
+                Some(process) => says_ok(process.address).await,
+                None => false,
+            };
+            if is_ready && !running.was_ready {
+                running.was_ready = true;
+                let operator_condition = variable(&running.pod, "OPERATOR_CONDITION_NAME");
+                let object = self
+                    .cluster
+                    .get(CONDITION, &self.namespace, &operator_condition)
+                    .await;
+                let gate = upgradeable(&object["spec"]["conditions"]).clone();
+                self.shared.lock().unwrap().at_first_readiness.push(Ready {
+                    pod: name.clone(),
+                    operator_condition,
+                    gate,
+                });
+            }
+            if is_ready != running.is_ready {
+                let status = if is_ready { "True" } else { "False" };
+                let condition = |type_: &str| json!({"type": type_, "status": status});
+                let patch = json!({"status": {
+                    "phase": "Running",
+                    "conditions": [condition("Ready"), condition("ContainersReady")],
+                }});
+                let patched = self
+                    .pods
+                    .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
+                    .await;
+                if patched.is_ok() {
+                    running.is_ready = is_ready;
+                }
+            }
+        }
+    }
+}
+
+fn container(pod: &Pod) -> &Container {
+    let containers = &pod.spec.as_ref().unwrap().containers;
+    assert_eq!(containers.len(), 1, "the operator's Pod has one container");
+    &containers[0]
+}
+
+/// The value of a container's variable; empty where it has none.
+fn variable(pod: &Pod, name: &str) -> String {
+    environment(pod).remove(name).unwrap_or_default()
+}
+
+fn environment(pod: &Pod) -> BTreeMap<String, String> {
+    let object = serde_json::to_value(pod).unwrap();
+    let variables = container(pod).env.iter().flatten();
+    variables
+        .map(|variable| {
+            let source = variable.value_from.as_ref();
+            let value = match source.and_then(|source| source.field_ref.as_ref()) {
+                None => variable.value.clone().unwrap_or_default(),
+                Some(field) => {
+                    let pointer = format!("/{}", field.field_path.replace('.', "/"));
+                    let value = object.pointer(&pointer).and_then(Value::as_str);
+                    value.expect("a field of the Pod").to_owned()
+                }
+            };
+            (variable.name.clone(), value)
+        })
+        .collect()
+}
+
+fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
+    let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+    assert!(
+        payload.join("payload.json").exists(),
+        "{} is not there: make payload",
+        payload.display()
+    );
+    let account = pod.spec.as_ref().unwrap().service_account_name.as_deref();
+    let kubeconfig = cluster
+        .control_plane
+        .kubeconfig_for_service_account(namespace, account.expect("a ServiceAccount"))
+        .unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut serves = false;
+    let arguments: Vec<String> = container(pod)
+        .args
+        .iter()
+        .flatten()
+        .map(|argument| {
+            if argument.starts_with("--serve-address=") {
+                serves = true;
+                format!("--serve-address={address}")
+            } else {
+                argument.clone()
+            }
+        })
+        .collect();
+    assert!(serves, "the probes need an address: {arguments:?}");
+
+    let log = cluster.pod_log(&pod.name_any());
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    let guardian = Guardian::temp("pod").unwrap();
+    let mut command = guardian.command(env!("CARGO_BIN_EXE_windows-storage-operator"));
+    for foreign in ["OPERATOR_CONDITION_NAME", "POD_NAMESPACE", "RUST_LOG"] {
+        command.env_remove(foreign);
+    }
+    command
+        .args(arguments)
+        .envs(environment(pod))
+        .env("KUBECONFIG", kubeconfig)
+        .env("PAYLOAD_DIR", payload)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
+    Process {
+        child: command.spawn().unwrap(),
+        address,
+        _guardian: guardian,
+    }
+}
+
+/// Asks a process to stop, and waits for it.
+fn terminate(child: &mut Child) {
+    let id = child.id().to_string();
+    let asked = Command::new("sh")
+        .args(["-c", "kill -s TERM \"$0\"", &id])
+        .status()
+        .unwrap();
+    if asked.success() {
+        child.wait().unwrap();
+    }
+}
+
+async fn says_ok(address: SocketAddr) -> bool {
+    let asking = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")
+            .await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer.starts_with("HTTP/1.1 200"))
+    };
+    // A kubelet's own default.
+    let asked = tokio::time::timeout(Duration::from_secs(1), asking).await;
+    matches!(asked, Ok(Ok(true)))
+}

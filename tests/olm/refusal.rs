@@ -1,0 +1,69 @@
+//! Writes that the API server refuses for a while, by an admission policy.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::cluster::{Cluster, PATIENCE};
+
+/// What a refused client is told.
+pub const MESSAGE: &str = "refused by the test";
+
+/// What is refused.
+pub struct Refused<'a> {
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub name: &'a str,
+    /// An expression of the Common Expression Language; requests for which it is true are let through.
+    pub unless: &'a str,
+}
+
+impl Cluster {
+    /// Refuses writes, and returns when the API server does so: `probe` are kubectl's arguments for one.
+    pub async fn refuse(&self, refused: &Refused<'_>, probe: &[&str]) {
+        let Refused {
+            group,
+            resource,
+            name,
+            unless,
+        } = refused;
+        let version = "admissionregistration.k8s.io/v1";
+        let rule = json!({
+            "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+            "resources": [resource], "resourceNames": [name],
+        });
+        self.apply_all(&[
+            json!({
+                "apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
+                "spec": {
+                    "matchConstraints": {"resourceRules": [rule]},
+                    "validations": [{"expression": unless, "message": MESSAGE}],
+                },
+            }),
+            json!({
+                "apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
+                "spec": {"policyName": name, "validationActions": ["Deny"]},
+            }),
+        ]);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_refused(probe) {
+            assert!(Instant::now() < deadline, "not refused: {probe:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Lets what was refused through again.
+    pub fn allow(&self, name: &str) {
+        for kind in [
+            "validatingadmissionpolicybinding",
+            "validatingadmissionpolicy",
+        ] {
+            self.kubectl(&["delete", kind, name]);
+        }
+    }
+
+    fn is_refused(&self, probe: &[&str]) -> bool {
+        let tried = tokio::task::block_in_place(|| self.control_plane.kubectl(probe));
+        tried.is_err_and(|error| error.to_string().contains(MESSAGE))
+    }
+}

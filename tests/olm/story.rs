@@ -1,0 +1,236 @@
+//! An upgrade that is held and released.
+
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use testbed::objects::{self, NAMESPACE, WORKLOADS};
+
+use crate::cluster::{CONDITION, CSV, Cluster, DRIVER, upgradeable};
+use crate::install::{csv_name, install};
+use crate::kubelet::Kubelet;
+use crate::page;
+use crate::record::{Record, phases};
+use crate::refusal::{self, Refused};
+
+const ACCOUNT: &str = "system:serviceaccount:windows-storage-operator:windows-storage-operator";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
+    let cluster = Cluster::start().await;
+    cluster.add_namespace(NAMESPACE).await;
+    cluster.add_windows_nodes();
+    let kubelet = Kubelet::start(&cluster, NAMESPACE);
+    let record = Record::start(&cluster, NAMESPACE);
+    let (v1, v2) = (csv_name("0.1.0"), csv_name("0.2.0"));
+
+    olm_installs_the_operator_and_tells_it_its_condition(&cluster, &kubelet, &v1).await;
+    install(&cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
+    cluster
+        .wait_until_held(NAMESPACE, &v2, "missing on win-1, win-2")
+        .await;
+    page::follow(&cluster, "While an upgrade is held");
+    it_is_held_while_the_operator_is_down(&cluster, &kubelet, &v2).await;
+    cluster
+        .wait_until_held(NAMESPACE, &v2, "missing on win-2")
+        .await;
+    // An API server that has just started refuses at first what it allows a moment later.
+    assert_nothing_was_forbidden(&cluster, &kubelet, &v1);
+    events_in_any_order_do_not_open_the_gate(&cluster, &v1).await;
+    let gates = record.gates(&v1);
+    assert!(gates.len() > 3, "{gates:?}");
+    assert!(
+        gates.iter().all(|(_, status)| status != "True"),
+        "{gates:?}"
+    );
+    assert_eq!(
+        phases(&cluster.get(CSV, NAMESPACE, &v2).await),
+        ["Pending"],
+        "the new version never began"
+    );
+
+    the_new_operator_is_not_ready_before_it_has_set_its_own_gate(&cluster, &kubelet, &v2).await;
+    cluster.wait_until_gone(CSV, NAMESPACE, &v1).await;
+    for kind in [CONDITION, "Role", "RoleBinding"] {
+        cluster.wait_until_gone(kind, NAMESPACE, &v1).await;
+    }
+    let deployment = cluster.get("Deployment", NAMESPACE, NAMESPACE).await;
+    assert_eq!(owners(&deployment), [v2.as_str()]);
+    page::follow(&cluster, "After it");
+    assert_nothing_was_forbidden(&cluster, &kubelet, &v2);
+}
+
+/// Installed is what is ready, and ready is what has set its gate.
+async fn olm_installs_the_operator_and_tells_it_its_condition(
+    cluster: &Cluster,
+    kubelet: &Kubelet,
+    v1: &str,
+) {
+    kubelet.cut_power();
+    install(cluster, NAMESPACE, "0.1.0", None);
+    cluster.wait_for_phase(NAMESPACE, v1, "Installing").await;
+    // The object is OLM's work, and empty.
+    let condition = cluster
+        .wait(CONDITION, NAMESPACE, v1, "is there", |object| {
+            object.is_some()
+        })
+        .await;
+    assert_eq!(upgradeable(&condition["spec"]["conditions"]), &Value::Null);
+    kubelet.restore_power();
+    cluster.wait_for_phase(NAMESPACE, v1, "Succeeded").await;
+    let ready = kubelet.at_first_readiness();
+    assert_eq!(ready.len(), 1, "{ready:?}");
+    assert_eq!(ready[0].operator_condition, v1);
+    assert_eq!(ready[0].gate["status"], "False", "{ready:?}");
+    cluster
+        .wait_for_gate(NAMESPACE, v1, "False", "missing on win-1, win-2")
+        .await;
+}
+
+/// Nobody takes back what was said, whatever OLM and the nodes do meanwhile.
+async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, kubelet: &Kubelet, v2: &str) {
+    kubelet.cut_power();
+    cluster
+        .wait("Deployment", NAMESPACE, NAMESPACE, "has no pod", |object| {
+            object.is_some_and(|object| object["status"]["readyReplicas"].is_null())
+        })
+        .await;
+    cluster.register("win-1", &[DRIVER]);
+    cluster.restart_olm();
+    // OLM is at work again once it has installed something else.
+    cluster.add_namespace("elsewhere").await;
+    install(cluster, "elsewhere", "0.1.0", None);
+    cluster
+        .wait_for_phase("elsewhere", &csv_name("0.1.0"), "Installing")
+        .await;
+    cluster
+        .wait_until_held(NAMESPACE, v2, "missing on win-1, win-2")
+        .await;
+    kubelet.restore_power();
+}
+
+/// Watches that break, and objects that are away for a moment.
+async fn events_in_any_order_do_not_open_the_gate(cluster: &Cluster, v1: &str) {
+    cluster.restart_api_server();
+    for _ in 0..3 {
+        for (kind, namespace, name) in [
+            ("CSINode", None, "win-2"),
+            ("Node", None, "win-2"),
+            ("Pod", Some(WORKLOADS), "web-0"),
+            ("PersistentVolumeClaim", Some(WORKLOADS), "orders"),
+            ("PersistentVolume", None, "pv-orders"),
+        ] {
+            replace(cluster, kind, namespace, name).await;
+        }
+    }
+    // What names a further pod has seen all that went before.
+    let workload = objects::azure_disk_workload("win-1").replace("web-0", "web-1");
+    cluster.apply(&workload);
+    cluster
+        .wait_for_gate(NAMESPACE, v1, "False", "pod shop/web-1")
+        .await;
+}
+
+/// Deletes an object and makes it anew at once.
+async fn replace(cluster: &Cluster, kind: &str, namespace: Option<&str>, name: &str) {
+    let api = match namespace {
+        Some(namespace) => cluster.api(kind, namespace),
+        None => cluster.cluster_api(kind),
+    };
+    let mut object = api.get(name).await.unwrap();
+    // The controllers that would take these away are not there.
+    if object.metadata.finalizers.is_some() {
+        let free = json!({"metadata": {"finalizers": null}});
+        object = api
+            .patch(name, &PatchParams::default(), &Patch::Merge(free))
+            .await
+            .unwrap();
+    }
+    let fresh = DynamicObject {
+        types: object.types.clone(),
+        metadata: ObjectMeta {
+            name: object.metadata.name.clone(),
+            namespace: object.metadata.namespace.clone(),
+            labels: object.metadata.labels.clone(),
+            ..ObjectMeta::default()
+        },
+        data: json!({"spec": object.data["spec"]}),
+    };
+    api.delete(name, &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
+    api.create(&PostParams::default(), &fresh).await.unwrap();
+}
+
+/// The new version's OperatorCondition is empty, which OLM takes for a permission.
+async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
+    cluster: &Cluster,
+    kubelet: &Kubelet,
+    v2: &str,
+) {
+    let refused = Refused {
+        group: "operators.coreos.com",
+        resource: "operatorconditions",
+        name: v2,
+        unless: &format!("request.userInfo.username != '{ACCOUNT}'"),
+    };
+    let touch = r#"{"metadata":{"annotations":{"touched":"yes"}}}"#;
+    let as_operator = format!("--as={ACCOUNT}");
+    let probe = [
+        "patch",
+        CONDITION,
+        v2,
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        touch,
+        "--dry-run=server",
+        &as_operator,
+    ];
+    cluster.refuse(&refused, &probe).await;
+
+    cluster.register("win-2", &[DRIVER]);
+    cluster.wait_for_phase(NAMESPACE, v2, "Installing").await;
+    cluster
+        .wait_for_log(refusal::MESSAGE, "the new operator tries to write its gate")
+        .await;
+    assert_eq!(
+        kubelet.at_first_readiness().len(),
+        1,
+        "only the old one was ready"
+    );
+    let csv = cluster.get(CSV, NAMESPACE, v2).await;
+    assert_eq!(csv["status"]["phase"], "Installing");
+
+    cluster.allow(v2);
+    cluster.wait_for_phase(NAMESPACE, v2, "Succeeded").await;
+    let ready = kubelet.at_first_readiness();
+    assert_eq!(ready.len(), 2, "{ready:?}");
+    assert_eq!(ready[1].operator_condition, v2);
+    assert_ne!(ready[1].gate, Value::Null, "{ready:?}");
+    cluster
+        .wait_for_gate(NAMESPACE, v2, "True", "registered on all 2 Windows node(s)")
+        .await;
+}
+
+/// The rights of the CSV and those that OLM adds must be enough for all that the operator did.
+fn assert_nothing_was_forbidden(cluster: &Cluster, kubelet: &Kubelet, operator_condition: &str) {
+    let all = kubelet.at_first_readiness();
+    let ready = all
+        .iter()
+        .find(|ready| ready.operator_condition == operator_condition);
+    let log = cluster.operator_log(&ready.unwrap().pod);
+    let forbidden: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("forbidden") && !line.contains(refusal::MESSAGE))
+        .collect();
+    assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+}
+
+fn owners(object: &Value) -> Vec<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners
+        .into_iter()
+        .flatten()
+        .map(|owner| owner["name"].as_str().unwrap())
+        .collect()
+}

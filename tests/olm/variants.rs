@@ -1,0 +1,198 @@
+//! What else happens to a gate: each in a namespace of its own, with an operator of its own, on one cluster.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use testbed::objects::NAMESPACE;
+
+use crate::cluster::{CONDITION, CSV, Cluster, upgradeable};
+use crate::install::{csv_name, install};
+use crate::kubelet::Kubelet;
+use crate::page;
+use crate::record::{Record, phases};
+use crate::refusal::Refused;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_holds_whatever_happens_to_its_object() {
+    let cluster = Cluster::start().await;
+    cluster.add_windows_nodes();
+    // Together, because the operator looks at its object once a minute.
+    tokio::join!(
+        a_client_of_version_1_wipes_it(&cluster),
+        it_is_deleted(&cluster),
+        its_rights_are_taken_away(&cluster),
+        an_administrator_overrides_it(&cluster),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_windows_nodes_no_upgrade_is_held() {
+    let cluster = Cluster::start().await;
+    let (_kubelet, v1) = install_first(&cluster, NAMESPACE, "0.1.0").await;
+    let (v2, message) = (csv_name("0.2.0"), "no Windows nodes");
+    cluster.wait_for_gate(NAMESPACE, &v1, "True", message).await;
+    install(&cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
+    cluster.wait_for_phase(NAMESPACE, &v2, "Succeeded").await;
+    cluster.wait_for_gate(NAMESPACE, &v2, "True", message).await;
+    cluster.wait_until_gone(CSV, NAMESPACE, &v1).await;
+}
+
+async fn an_administrator_overrides_it(cluster: &Arc<Cluster>) {
+    let (_kubelet, v1) = install_first(cluster, NAMESPACE, "0.1.0").await;
+    let record = Record::start(cluster, NAMESPACE);
+    let (v2, message) = (csv_name("0.2.0"), "missing on win-1, win-2");
+    cluster
+        .wait_for_gate(NAMESPACE, &v1, "False", message)
+        .await;
+    page::follow(cluster, "Override it");
+    page::follow(cluster, "Take the override back");
+    cluster
+        .wait_for_gate(NAMESPACE, &v1, "False", message)
+        .await;
+    install(cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
+    cluster.wait_until_held(NAMESPACE, &v2, message).await;
+
+    page::follow(cluster, "Override it");
+    cluster.wait_for_phase(NAMESPACE, &v2, "Succeeded").await;
+    let gates = record.gates(&v1);
+    assert!(!gates.is_empty(), "{gates:?}");
+    assert!(
+        gates.iter().all(|(_, status)| status == "False"),
+        "the operator did not change its mind: {gates:?}"
+    );
+    // An override is for one version only.
+    cluster
+        .wait_for_gate(NAMESPACE, &v2, "False", message)
+        .await;
+}
+
+async fn a_client_of_version_1_wipes_it(cluster: &Arc<Cluster>) {
+    let namespace = "wiped";
+    let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
+    let (v2, message) = (csv_name("0.2.0"), "missing on win-1, win-2");
+    cluster
+        .wait_for_gate(namespace, &v1, "False", message)
+        .await;
+    install(cluster, namespace, "0.2.0", Some("0.1.0"));
+    cluster.wait_until_held(namespace, &v2, message).await;
+    let before = cluster.get(CONDITION, namespace, &v1).await;
+
+    // A label is all that is changed; the version that kubectl is told to use does not know the conditions.
+    let old_version = "operatorconditions.v1.operators.coreos.com";
+    cluster.kubectl(&["label", old_version, &v1, "-n", namespace, "seen=yes"]);
+    let mut was_wiped = false;
+    let restored = cluster
+        .wait(
+            CONDITION,
+            namespace,
+            &v1,
+            "has our condition again",
+            |object| {
+                let object = object.unwrap();
+                let is_there = !upgradeable(&object["spec"]["conditions"]).is_null();
+                was_wiped |= !is_there;
+                is_there && object["metadata"]["labels"]["seen"] == "yes"
+            },
+        )
+        .await;
+    assert!(was_wiped, "the label alone was written");
+    for field in ["status", "reason", "message"] {
+        assert_eq!(
+            upgradeable(&restored["spec"]["conditions"])[field],
+            upgradeable(&before["spec"]["conditions"])[field]
+        );
+    }
+    cluster.wait_until_held(namespace, &v2, message).await;
+    assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
+}
+
+async fn it_is_deleted(cluster: &Arc<Cluster>) {
+    let namespace = "deleted";
+    let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
+    let (v2, message) = (csv_name("0.2.0"), "missing on win-1, win-2");
+    cluster
+        .wait_for_gate(namespace, &v1, "False", message)
+        .await;
+    let before = cluster.get(CONDITION, namespace, &v1).await;
+
+    cluster.kubectl(&["delete", CONDITION, &v1, "-n", namespace]);
+    // OLM makes it again, empty.
+    cluster
+        .wait(CONDITION, namespace, &v1, "is another", |object| {
+            object.is_some_and(|object| object["metadata"]["uid"] != before["metadata"]["uid"])
+        })
+        .await;
+    cluster
+        .wait_for_gate(namespace, &v1, "False", message)
+        .await;
+    install(cluster, namespace, "0.2.0", Some("0.1.0"));
+    cluster.wait_until_held(namespace, &v2, message).await;
+}
+
+async fn its_rights_are_taken_away(cluster: &Arc<Cluster>) {
+    let namespace = "rights";
+    // Versions of its own, because the refusal goes by name.
+    let (kubelet, v1) = install_first(cluster, namespace, "0.8.0").await;
+    let (v2, message) = (csv_name("0.9.0"), "missing on win-1, win-2");
+    cluster
+        .wait_for_gate(namespace, &v1, "False", message)
+        .await;
+    install(cluster, namespace, "0.9.0", Some("0.8.0"));
+    cluster.wait_until_held(namespace, &v2, message).await;
+
+    // OLM would give them back at once.
+    let refused = Refused {
+        group: "rbac.authorization.k8s.io",
+        resource: "rolebindings",
+        name: &v1,
+        unless: "false",
+    };
+    let probe = [
+        "label",
+        "rolebinding",
+        &v1,
+        "-n",
+        namespace,
+        "seen=yes",
+        "--dry-run=server",
+    ];
+    cluster.refuse(&refused, &probe).await;
+    kubelet.cut_power();
+    wait_for_ready_replicas(cluster, namespace, &Value::Null).await;
+    cluster.kubectl(&["delete", "rolebinding", &v1, "-n", namespace]);
+    kubelet.restore_power();
+    let forbidden = format!(r#"operatorconditions.operators.coreos.com \"{v1}\" is forbidden"#);
+    cluster
+        .wait_for_log(&forbidden, "the operator may not read its gate")
+        .await;
+    let deployment = cluster.get("Deployment", namespace, NAMESPACE).await;
+    assert_eq!(deployment["status"]["readyReplicas"], Value::Null);
+
+    cluster.allow(&v1);
+    wait_for_ready_replicas(cluster, namespace, &json!(1)).await;
+    cluster.wait_until_held(namespace, &v2, message).await;
+    assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
+}
+
+/// A namespace with a first version in it. The name is that of its CSV.
+async fn install_first(
+    cluster: &Arc<Cluster>,
+    namespace: &str,
+    version: &str,
+) -> (Kubelet, String) {
+    cluster.add_namespace(namespace).await;
+    let kubelet = Kubelet::start(cluster, namespace);
+    install(cluster, namespace, version, None);
+    let csv = csv_name(version);
+    cluster.wait_for_phase(namespace, &csv, "Succeeded").await;
+    (kubelet, csv)
+}
+
+async fn wait_for_ready_replicas(cluster: &Cluster, namespace: &str, number: &Value) {
+    let what = format!("has {number} ready replicas");
+    cluster
+        .wait("Deployment", namespace, NAMESPACE, &what, |object| {
+            object.is_some_and(|object| &object["status"]["readyReplicas"] == number)
+        })
+        .await;
+}
