@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -212,19 +212,6 @@ impl Cluster {
             })
         })
         .await;
-    }
-
-    /// Waits until some operator has logged that.
-    pub async fn wait_for_log(&self, text: &str, what: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.operator_logs(usize::MAX).contains(text) {
-            assert!(
-                Instant::now() < deadline,
-                "not within {PATIENCE:?}: {what}\n{}",
-                self.operator_logs(20)
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
     }
 
     /// All that the operator in that Pod has logged.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -21,16 +21,17 @@ use serde_json::{Value, json};
 use testbed::cleanup::Guardian;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::cluster::{CONDITION, Cluster, LINUX_NODE, upgradeable};
+use crate::cluster::{CONDITION, Cluster, LINUX_NODE, PATIENCE, upgradeable};
 
 /// How often processes are looked at. A kubelet probes every 10 s unless the Pod says otherwise.
 const PROBE: Duration = Duration::from_millis(100);
 
 /// Runs the Pods of one namespace until it is dropped.
 pub struct Kubelet {
-    shared: Arc<Mutex<Shared>>,
+    shared: watch::Sender<Shared>,
     task: JoinHandle<()>,
 }
 
@@ -39,6 +40,8 @@ struct Shared {
     /// The node has lost power.
     is_down: bool,
     at_first_readiness: Vec<Ready>,
+    /// What the operator that was given that OperatorCondition says in place of `ok`; gone when it has said that.
+    unready: BTreeMap<String, String>,
 }
 
 /// What was there when a Pod was seen ready for the first time.
@@ -53,12 +56,12 @@ pub struct Ready {
 
 impl Kubelet {
     pub fn start(cluster: &Arc<Cluster>, namespace: &str) -> Self {
-        let shared = Arc::default();
+        let shared = watch::Sender::default();
         let node = Node {
             cluster: Arc::clone(cluster),
             pods: Api::namespaced(cluster.client.clone(), namespace),
             namespace: namespace.to_owned(),
-            shared: Arc::clone(&shared),
+            shared: shared.clone(),
             running: BTreeMap::new(),
         };
         let task = tokio::spawn(node.run());
@@ -67,16 +70,31 @@ impl Kubelet {
 
     /// Ends all processes without a warning, and starts none until power is back.
     pub fn cut_power(&self) {
-        self.shared.lock().unwrap().is_down = true;
+        self.shared.send_modify(|shared| shared.is_down = true);
     }
 
     pub fn restore_power(&self) {
-        self.shared.lock().unwrap().is_down = false;
+        self.shared.send_modify(|shared| shared.is_down = false);
     }
 
     /// What was there when each Pod first said that it is ready, in that order.
     pub fn at_first_readiness(&self) -> Vec<Ready> {
-        self.shared.lock().unwrap().at_first_readiness.clone()
+        self.shared.borrow().at_first_readiness.clone()
+    }
+
+    /// Waits until the operator that was given that OperatorCondition says that it is not ready, and that among why.
+    pub async fn wait_until_unready(&self, operator_condition: &str, why: &str) {
+        let mut shared = self.shared.subscribe();
+        let says_so = |shared: &Shared| {
+            let answer = shared.unready.get(operator_condition);
+            answer.is_some_and(|answer| answer.contains(why))
+        };
+        let waited = tokio::time::timeout(PATIENCE, shared.wait_for(says_so)).await;
+        assert!(
+            waited.is_ok(),
+            "not within {PATIENCE:?}: {operator_condition} is not ready because of {why:?}; of all it says {:#?}",
+            self.shared.borrow().unready
+        );
     }
 }
 
@@ -90,7 +108,7 @@ struct Node {
     cluster: Arc<Cluster>,
     pods: Api<Pod>,
     namespace: String,
-    shared: Arc<Mutex<Shared>>,
+    shared: watch::Sender<Shared>,
     running: BTreeMap<String, Running>,
 }
 
@@ -171,7 +189,7 @@ impl Node {
 
     /// Starts what does not run, and tells the API server who is ready.
     async fn probe(&mut self) {
-        let is_down = self.shared.lock().unwrap().is_down;
+        let is_down = self.shared.borrow().is_down;
         for (name, running) in &mut self.running {
             if is_down {
                 running.process = None;
@@ -185,24 +203,32 @@ impl Node {
                     start(cluster, namespace, &running.pod)
                 }));
             }
-            let is_ready = match &running.process {
-                Some(process) => says_ok(process.address).await,
-                None => false,
+            let answer = match &running.process {
+                Some(process) => readiness(process.address).await,
+                None => None,
             };
+            let is_ready = answer.as_deref() == Some("ok");
+            let operator_condition = variable(&running.pod, "OPERATOR_CONDITION_NAME");
             if is_ready && !running.was_ready {
                 running.was_ready = true;
-                let operator_condition = variable(&running.pod, "OPERATOR_CONDITION_NAME");
                 let object = self
                     .cluster
                     .get(CONDITION, &self.namespace, &operator_condition)
                     .await;
-                let gate = upgradeable(&object["spec"]["conditions"]).clone();
-                self.shared.lock().unwrap().at_first_readiness.push(Ready {
+                let ready = Ready {
                     pod: name.clone(),
-                    operator_condition,
-                    gate,
-                });
+                    operator_condition: operator_condition.clone(),
+                    gate: upgradeable(&object["spec"]["conditions"]).clone(),
+                };
+                self.shared
+                    .send_modify(|shared| shared.at_first_readiness.push(ready));
             }
+            self.shared.send_modify(|shared| {
+                shared.unready.remove(&operator_condition);
+                if let Some(answer) = answer.filter(|_| !is_ready) {
+                    shared.unready.insert(operator_condition, answer);
+                }
+            });
             if is_ready != running.is_ready {
                 let status = if is_ready { "True" } else { "False" };
                 let condition = |type_: &str| json!({"type": type_, "status": status});
@@ -317,7 +343,8 @@ fn terminate(child: &mut Child) {
     }
 }
 
-async fn says_ok(address: SocketAddr) -> bool {
+/// What the process says about its readiness; the same as a kubelet, `ok` only where the status says so.
+async fn readiness(address: SocketAddr) -> Option<String> {
     let asking = async {
         let mut stream = TcpStream::connect(address).await?;
         stream
@@ -325,9 +352,15 @@ async fn says_ok(address: SocketAddr) -> bool {
             .await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
-        Ok::<_, std::io::Error>(answer.starts_with("HTTP/1.1 200"))
+        Ok::<_, std::io::Error>(answer)
     };
     // A kubelet's own default.
-    let asked = tokio::time::timeout(Duration::from_secs(1), asking).await;
-    matches!(asked, Ok(Ok(true)))
+    let answer = tokio::time::timeout(Duration::from_secs(1), asking).await;
+    let answer = answer.ok()?.ok()?;
+    if answer.starts_with("HTTP/1.1 200") {
+        return Some("ok".to_owned());
+    }
+    answer
+        .split_once("\r\n\r\n")
+        .map(|(_, body)| body.to_owned())
 }
