@@ -82,12 +82,17 @@ impl Kubelet {
         self.shared.borrow().at_first_readiness.clone()
     }
 
-    /// Waits until the operator that was given that OperatorCondition says that it is not ready, and that among why.
-    pub async fn wait_until_unready(&self, operator_condition: &str, why: &str) {
+    /// Waits until the operator that was given that OperatorCondition has read the cluster and says that it is not ready
+    /// for the sake of its gate, with that in its words.
+    pub async fn wait_until_gate_fails(&self, operator_condition: &str, why: &str) {
         let mut shared = self.shared.subscribe();
         let says_so = |shared: &Shared| {
             let answer = shared.unready.get(operator_condition);
-            answer.is_some_and(|answer| answer.contains(why))
+            let mut lines = answer.iter().flat_map(|answer| answer.lines());
+            lines.clone().any(|line| line == "[+]cluster-read ok")
+                && lines.any(|line| {
+                    line.starts_with("[-]operatorcondition failed: ") && line.contains(why)
+                })
         };
         let waited = tokio::time::timeout(PATIENCE, shared.wait_for(says_so)).await;
         assert!(

@@ -190,7 +190,7 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
 
     cluster.register("win-2", &[DRIVER]);
     cluster.wait_for_phase(NAMESPACE, v2, "Installing").await;
-    kubelet.wait_until_unready(v2, refusal::MESSAGE).await;
+    kubelet.wait_until_gate_fails(v2, refusal::MESSAGE).await;
     assert_eq!(
         kubelet.at_first_readiness().len(),
         1,

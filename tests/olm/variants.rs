@@ -161,7 +161,7 @@ async fn its_rights_are_taken_away(cluster: &Arc<Cluster>) {
     wait_for_ready_replicas(cluster, namespace, &Value::Null).await;
     cluster.kubectl(&["delete", "rolebinding", &v1, "-n", namespace]);
     kubelet.restore_power();
-    kubelet.wait_until_unready(&v1, "may not be read").await;
+    kubelet.wait_until_gate_fails(&v1, "may not be read").await;
 
     cluster.allow(&v1);
     wait_for_ready_replicas(cluster, namespace, &json!(1)).await;
