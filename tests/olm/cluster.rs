@@ -118,12 +118,13 @@ impl Cluster {
         });
     }
 
+    /// The objects of a kind in a namespace; those of a cluster-wide kind in [`CLUSTER_WIDE`].
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
-    }
-
-    pub fn cluster_api(&self, kind: &str) -> Api<DynamicObject> {
-        Api::all_with(self.client.clone(), &resource(kind))
+        if namespace == CLUSTER_WIDE {
+            Api::all_with(self.client.clone(), &resource(kind))
+        } else {
+            Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+        }
     }
 
     /// An object, or null.
@@ -214,6 +215,21 @@ impl Cluster {
         .await;
     }
 
+    /// Waits until the verdict in `WindowsStorage`, which nothing damps, is that.
+    pub async fn wait_for_verdict(&self, upgradeable: &str) {
+        self.wait(
+            "WindowsStorage",
+            CLUSTER_WIDE,
+            "cluster",
+            upgradeable,
+            |object| {
+                object
+                    .is_some_and(|object| object["status"]["verdict"]["upgradeable"] == upgradeable)
+            },
+        )
+        .await;
+    }
+
     /// All that the operator in that Pod has logged.
     pub fn operator_log(&self, pod: &str) -> String {
         std::fs::read_to_string(self.pod_log(pod)).unwrap()
@@ -247,6 +263,8 @@ impl Cluster {
     }
 }
 
+/// In place of a namespace.
+pub const CLUSTER_WIDE: &str = "";
 pub const CSV: &str = "ClusterServiceVersion";
 pub const CONDITION: &str = "OperatorCondition";
 
@@ -256,6 +274,7 @@ fn resource(kind: &str) -> ApiResource {
         "OperatorGroup" => ("operators.coreos.com", "v1"),
         CONDITION => ("operators.coreos.com", "v2"),
         "Deployment" => ("apps", "v1"),
+        "WindowsStorage" => ("windowsstorage.dev", "v1alpha1"),
         "CSINode" => ("storage.k8s.io", "v1"),
         "Role" | "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
         _ => ("", "v1"),
