@@ -20,11 +20,11 @@ use crate::api::OperatorCondition;
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
 use condition::{is_confirmed, merged, overridden};
-use track::{Look, Track};
+use track::{Look, REASSERT, Track};
 use wanted::{Decider, Wanted};
 
 pub use condition::Change;
-pub use track::{GateReport, REASSERT};
+pub use track::GateReport;
 
 /// How often a write is tried again when others write at the same time.
 const ATTEMPTS: u32 = 5;

@@ -10,7 +10,7 @@ use crate::gate::wanted::Wanted;
 
 /// How often the condition is looked at though nothing has changed: a client of an old API version can wipe it without
 /// a trace.
-pub const REASSERT: Duration = Duration::from_secs(60);
+pub const REASSERT: Duration = Duration::from_secs(15);
 /// The first pause between two looks, while OLM has not taken it over or somebody else has changed it.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 /// OLM takes a condition over in less than a second; after this it is said that it has not.

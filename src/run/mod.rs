@@ -14,7 +14,7 @@ use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
 use crate::assess::report::Upgradeable;
-use crate::gate::{Gate, REASSERT};
+use crate::gate::Gate;
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
 use crate::payload::{Payload, PayloadError};
 use crate::serve::{Health, Shown, serve};
@@ -28,6 +28,8 @@ use services::ServicesWriter;
 const GATHER: Duration = Duration::from_millis(50);
 /// Whatever is due: without news there is never less between two passes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// Without news there is never more between two passes.
+const IDLE: Duration = Duration::from_secs(60);
 /// How long a single pass waits for nodes before it looks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
 /// How long a single pass tries to read and write.
@@ -225,8 +227,8 @@ impl Controller {
                 .attempts
                 .next()
                 .map(|next| next.saturating_duration_since(Instant::now()));
-            let look = self.gate.as_ref().map_or(REASSERT, Gate::due_in);
-            let usual = if once { ONCE_PAUSE } else { REASSERT };
+            let look = self.gate.as_ref().map_or(IDLE, Gate::due_in);
+            let usual = if once { ONCE_PAUSE } else { IDLE };
             let mut pause = retry.unwrap_or(usual).min(look);
             if self.settles_in() > Duration::ZERO {
                 pause = pause.min(self.settles_in());
