@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use semver::Version;
 use serde_yaml::Value;
 
 use crate::project::{at, later, list, newest, rendered, root, text};
@@ -80,12 +79,4 @@ fn the_last_openshift_is_named_only_where_it_is_given_and_as_a_minor_version() {
         let error = properties(Some(nonsense)).unwrap_err().to_string();
         assert!(error.contains("MAJOR.MINOR"), "{nonsense}: {error}");
     }
-}
-
-#[test]
-fn the_newest_release_is_that_of_the_workspace() {
-    assert_eq!(
-        newest().version,
-        Version::parse(env!("CARGO_PKG_VERSION")).unwrap()
-    );
 }

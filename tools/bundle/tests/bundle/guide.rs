@@ -227,8 +227,8 @@ fn namespaces(objects: &[Value]) -> Vec<String> {
             namespaces.push(text(object, "metadata/name").to_owned());
         }
         let subjects = object.get("subjects").and_then(Value::as_sequence);
-        let namespaced = !["Namespace", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
-        let own = namespaced.then(|| at(object, "metadata/namespace"));
+        let has_one = !["Namespace", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
+        let own = has_one.then(|| at(object, "metadata/namespace"));
         for namespace in own.into_iter().chain(
             subjects
                 .into_iter()
