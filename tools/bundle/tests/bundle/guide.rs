@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bundler::Release;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use serde_yaml::Value;
 use tempfile::TempDir;
@@ -12,7 +13,7 @@ use testbed::control_plane::ControlPlane;
 use testbed::parts::part;
 
 use crate::cluster::install_olm_crds;
-use crate::project::{at, copy, parse, root, text};
+use crate::project::{at, copy, newest, parse, root, text};
 
 /// A block of code of the guide.
 struct Block {
@@ -62,6 +63,15 @@ impl Workplace {
             folder: copy(),
             home: tempfile::tempdir().unwrap(),
         };
+        // The guide's overlay renames the image that a fresh clone names.
+        let release = Release {
+            image: "localhost/windows-storage-operator:0.1.0".to_owned(),
+            ..newest()
+        };
+        let mut files = bundler::render(workplace.folder.path(), &release).unwrap();
+        files.retain(|path, _| path.starts_with("manifests"));
+        bundler::write(workplace.folder.path(), &files).unwrap();
+
         let home = workplace.home.path();
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/windows_rsa"), "a key").unwrap();
@@ -227,8 +237,8 @@ fn namespaces(objects: &[Value]) -> Vec<String> {
             namespaces.push(text(object, "metadata/name").to_owned());
         }
         let subjects = object.get("subjects").and_then(Value::as_sequence);
-        let namespaced = !["Namespace", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
-        let own = namespaced.then(|| at(object, "metadata/namespace"));
+        let has_one = !["Namespace", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
+        let own = has_one.then(|| at(object, "metadata/namespace"));
         for namespace in own.into_iter().chain(
             subjects
                 .into_iter()

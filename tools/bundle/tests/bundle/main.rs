@@ -1,6 +1,10 @@
 //! The bundle: that of its sources, without a finding, and one that a cluster takes.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod cluster;
 mod drift;
