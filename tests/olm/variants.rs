@@ -16,7 +16,7 @@ use crate::refusal::Refused;
 async fn the_gate_holds_whatever_happens_to_its_object() {
     let cluster = Cluster::start().await;
     cluster.add_windows_nodes();
-    // Together, because the operator looks at its object once a minute.
+    // Together, because the operator looks at its object only now and then.
     tokio::join!(
         a_client_of_version_1_wipes_it(&cluster),
         it_is_deleted(&cluster),
