@@ -8,8 +8,19 @@ MAKEFLAGS += --no-print-directory
 PAYLOAD := target/payload
 WINDOWS := x86_64-pc-windows-gnu
 
+# There is no published image: this is the one that is built here. Push yours, and set IMAGE to its name there.
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
+IMAGE ?= localhost/windows-storage-operator:$(VERSION)
+# Where the source is, for the bundle to name.
+REPOSITORY ?=
+# The last OpenShift minor version to which a cluster with this version of the operator may be upgraded, such as 4.21.
+MAX_OPENSHIFT_VERSION ?=
+# From which versions OLM may go straight to a new release; docs/release.md says which to choose.
+SKIP_RANGE ?=
+PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
+
 # The longest first; what waits for its build, or profits from it, last.
-PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl
+PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl bundle-check olm-crds
 
 .PHONY: help
 help: ## List the targets
@@ -65,6 +76,23 @@ fuzz: setup-build ## Read mutated input for FUZZ_SECONDS, by default 60; make te
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
+
+.PHONY: bundle
+bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MAX_OPENSHIFT_VERSION and REPOSITORY
+	@cargo run -q -p bundler -- bundle $(PUBLISHED)
+
+.PHONY: release-bundle
+release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/release.md
+	@$(if $(filter command,$(origin VERSION)),,echo 'make release-bundle needs VERSION=x.y.z' >&2; exit 2)
+	@cargo run -q -p bundler -- release '$(VERSION)' --skip-range '$(SKIP_RANGE)' $(PUBLISHED)
+
+.PHONY: bundle-check
+bundle-check: setup-build ## Run the validators of operator-framework over bundle/; any finding is a failure
+	@check="$$(tools/part bundle-check)" && "$$check" bundle
+
+.PHONY: catalog-check
+catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its newest bundle; builds opm, about 2 min
+	@tools/catalog-check target/catalog
 
 # A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane.
 .PHONY: run

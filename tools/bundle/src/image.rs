@@ -1,0 +1,114 @@
+//! References to images, and the one in `manifests/kustomization.yaml`.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use semver::Version;
+
+use crate::PACKAGE;
+use crate::sources::{BundleError, text};
+
+const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
+
+/// A reference taken apart.
+struct Reference<'a> {
+    name: &'a str,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> Reference<'a> {
+    fn parse(image: &'a str) -> Result<Self, BundleError> {
+        let (rest, digest) = match image.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (image, None),
+        };
+        // A colon before the last slash belongs to the registry's port.
+        let (name, tag) = match rest.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+            _ => (rest, None),
+        };
+        let plain = |text: &str| {
+            !text.is_empty()
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "._-/:".contains(c))
+        };
+        if [Some(name), tag, digest].into_iter().flatten().all(plain)
+            && (tag.is_some() || digest.is_some())
+        {
+            Ok(Self { name, tag, digest })
+        } else {
+            Err(BundleError::Release(format!(
+                "image {image:?} is not NAME:TAG or NAME@DIGEST"
+            )))
+        }
+    }
+}
+
+/// The image that is used where nobody names one. It is in no registry: it is what `make image` builds here.
+#[must_use]
+pub(crate) fn default_image(version: &Version) -> String {
+    format!("localhost/{PACKAGE}:{version}")
+}
+
+/// Where the bundle's own image goes: beside the operator's.
+pub(crate) fn of_bundle(image: &str, version: &Version) -> Result<String, BundleError> {
+    let Reference { name, .. } = Reference::parse(image)?;
+    Ok(format!("{name}-bundle:{version}"))
+}
+
+/// `manifests/kustomization.yaml` with another image. What stands before its `images:` is written by hand, and stays.
+pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String, BundleError> {
+    let Reference { name, tag, digest } = Reference::parse(image)?;
+    let text = text(root, KUSTOMIZATION)?;
+    let Some((before, _)) = text.split_once("\nimages:\n") else {
+        return Err(BundleError::unusable(
+            KUSTOMIZATION,
+            "has no line images:, after which the image is set",
+        ));
+    };
+    let mut text = format!("{before}\nimages:\n  - name: {PACKAGE}\n    newName: {name}\n");
+    for (key, value) in [("newTag", tag), ("digest", digest)] {
+        if let Some(value) = value {
+            // Writing to a String does not fail. A tag such as 1.0 would be a number without the quotes.
+            let _ = writeln!(text, "    {key}: \"{value}\"");
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundle_is_beside_the_operator() {
+        let version = Version::new(1, 2, 3);
+        for (image, bundle) in [
+            ("localhost/a:1.2.3", "localhost/a-bundle:1.2.3"),
+            ("host:5000/a/b:latest", "host:5000/a/b-bundle:1.2.3"),
+            ("host:5000/a@sha256:0f", "host:5000/a-bundle:1.2.3"),
+        ] {
+            assert_eq!(of_bundle(image, &version).unwrap(), bundle);
+        }
+    }
+
+    #[test]
+    fn a_reference_that_names_no_content_is_refused() {
+        for image in [
+            "",
+            "a",
+            "host:5000/a",
+            "a:",
+            "a b:1",
+            "a:1\n  - name: b",
+            "a@",
+        ] {
+            assert!(
+                of_bundle(image, &Version::new(1, 0, 0)).is_err(),
+                "{image:?}"
+            );
+        }
+    }
+}

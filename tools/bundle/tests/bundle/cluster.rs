@@ -1,0 +1,96 @@
+//! What a real API server says to the bundle's objects.
+
+use std::collections::BTreeSet;
+
+use testbed::control_plane::ControlPlane;
+use testbed::parts::part;
+
+use crate::project::{CSV, at, list, newest, rendered, root, text};
+
+/// Makes the kinds of OLM v0 known.
+pub fn install_olm_crds(control_plane: &ControlPlane) {
+    let crds = part("olm-crds").unwrap();
+    let crds = crds.to_str().unwrap();
+    control_plane
+        .kubectl(&["apply", "--server-side", "-f", crds])
+        .unwrap();
+    control_plane
+        .kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "-f",
+            crds,
+        ])
+        .unwrap();
+}
+
+#[test]
+fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
+    let control_plane = ControlPlane::start().unwrap();
+    install_olm_crds(&control_plane);
+    let manifests = root().join("bundle/manifests");
+    // Strict: a field that the definitions of OLM do not know is an error, not pruned.
+    let applied = control_plane
+        .kubectl(&[
+            "apply",
+            "--server-side",
+            "--validate=strict",
+            "-f",
+            manifests.to_str().unwrap(),
+        ])
+        .unwrap();
+    assert_eq!(applied.lines().count(), 3, "{applied}");
+    control_plane
+        .kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ])
+        .unwrap();
+
+    let (_, csv) = rendered(&newest());
+    let examples = text(&csv, "metadata/annotations/alm-examples");
+    let examples: Vec<serde_json::Value> = serde_json::from_str(examples).unwrap();
+    let owned: BTreeSet<&str> = list(&csv, "spec/customresourcedefinitions/owned")
+        .iter()
+        .map(|owned| text(owned, "kind"))
+        .collect();
+    let kinds: BTreeSet<&str> = examples
+        .iter()
+        .map(|example| example["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, owned);
+    for example in examples {
+        let text = example.to_string();
+        control_plane
+            .kubectl_with_input(&["create", "--validate=strict", "-f", "-"], &text)
+            .unwrap();
+    }
+
+    // The Deployment inside the CSV is checked by OLM only when it makes it.
+    let mut deployment = at(&csv, "spec/install/spec/deployments/0").clone();
+    deployment["metadata"] =
+        serde_yaml::from_str("{name: of-the-csv, namespace: default}").unwrap();
+    let [spec, metadata] = ["spec", "metadata"].map(|key| deployment[key].clone());
+    let mut object: serde_yaml::Value =
+        serde_yaml::from_str("{apiVersion: apps/v1, kind: Deployment}").unwrap();
+    object["metadata"] = metadata;
+    object["spec"] = spec;
+    let object = serde_yaml::to_string(&object).unwrap();
+    control_plane
+        .kubectl_with_input(&["create", "--validate=strict", "-f", "-"], &object)
+        .unwrap();
+    let stored = control_plane
+        .kubectl(&[
+            "get",
+            "clusterserviceversion",
+            &newest().csv_name(),
+            "-o",
+            "jsonpath={.metadata.annotations.createdAt}",
+        ])
+        .unwrap();
+    assert_eq!(stored, newest().created_at, "{CSV}");
+}

@@ -1,0 +1,43 @@
+//! What is committed is what its sources say.
+
+use bundler::Releases;
+
+use crate::project::{copy, replace, root};
+
+#[test]
+fn the_committed_files_are_those_of_their_sources() {
+    let files = Releases::read(&root()).unwrap().render(&root()).unwrap();
+    let drift: Vec<_> = bundler::differences(&root(), &files)
+        .unwrap()
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect();
+    assert!(
+        drift.is_empty(),
+        "run make bundle: {drift:?} differ from their sources"
+    );
+}
+
+#[test]
+fn writing_brings_everything_up_to_date_and_then_nothing() {
+    let copy = copy();
+    let render = || Releases::read(copy.path()).unwrap().render(copy.path());
+    bundler::write(copy.path(), &render().unwrap()).unwrap();
+    assert!(
+        bundler::write(copy.path(), &render().unwrap())
+            .unwrap()
+            .is_empty()
+    );
+
+    replace(copy.path(), "manifests/deployment.yaml", "10m", "11m");
+    let stray = "bundle/manifests/left-over.yaml";
+    std::fs::write(copy.path().join(stray), "").unwrap();
+    let written = bundler::write(copy.path(), &render().unwrap()).unwrap();
+    assert_eq!(
+        written,
+        [stray, crate::project::CSV].map(std::path::PathBuf::from)
+    );
+    assert!(!copy.path().join(stray).exists());
+    let csv = std::fs::read_to_string(copy.path().join(crate::project::CSV)).unwrap();
+    assert!(csv.contains("cpu: 11m"));
+}

@@ -1,0 +1,282 @@
+//! The installation guide: what it tells people to type works on a real API server.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bundler::Release;
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use serde_yaml::Value;
+use tempfile::TempDir;
+use testbed::control_plane::ControlPlane;
+use testbed::parts::part;
+
+use crate::cluster::install_olm_crds;
+use crate::project::{at, copy, newest, parse, root, text};
+
+/// A block of code of the guide.
+struct Block {
+    language: String,
+    code: String,
+    /// The paragraph before it.
+    introduction: String,
+}
+
+fn blocks() -> Vec<Block> {
+    let guide = fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let mut blocks = Vec::new();
+    let (mut language, mut code, mut paragraph) = (None, String::new(), String::new());
+    for event in Parser::new(&guide) {
+        match event {
+            Event::Start(Tag::Paragraph) => paragraph.clear(),
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                language = Some(info.into_string());
+                code.clear();
+            }
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)) => {
+                panic!("a block that does not say what it is, after: {paragraph}")
+            }
+            Event::End(TagEnd::CodeBlock) => blocks.push(Block {
+                language: language.take().unwrap(),
+                code: code.clone(),
+                introduction: paragraph.clone(),
+            }),
+            Event::Text(text) if language.is_some() => code.push_str(&text),
+            Event::Text(text) | Event::Code(text) => paragraph.push_str(&text),
+            Event::SoftBreak => paragraph.push(' '),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// Where the guide's files are and its commands run.
+struct Workplace {
+    folder: TempDir,
+    home: TempDir,
+}
+
+impl Workplace {
+    fn new() -> Self {
+        let workplace = Self {
+            folder: copy(),
+            home: tempfile::tempdir().unwrap(),
+        };
+        // The guide's overlay renames the image that a fresh clone names.
+        let release = Release {
+            image: "localhost/windows-storage-operator:0.1.0".to_owned(),
+            ..newest()
+        };
+        let mut files = bundler::render(workplace.folder.path(), &release).unwrap();
+        files.retain(|path, _| path.starts_with("manifests"));
+        bundler::write(workplace.folder.path(), &files).unwrap();
+
+        let home = workplace.home.path();
+        fs::create_dir_all(home.join(".ssh")).unwrap();
+        fs::write(home.join(".ssh/windows_rsa"), "a key").unwrap();
+        symlink(part("kubectl").unwrap(), home.join("kubectl")).unwrap();
+        workplace
+    }
+
+    /// Writes a YAML block to the file that its first line names.
+    fn write(&self, code: &str) -> PathBuf {
+        let first = code.lines().next().unwrap();
+        let name = first
+            .strip_prefix("# ")
+            .unwrap_or_else(|| panic!("a file without a name: {first}"));
+        let file = self.folder.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, code).unwrap();
+        file
+    }
+
+    /// Runs a shell block; what it prints.
+    fn run(&self, code: &str, kubeconfig: &Path) -> String {
+        let output = Command::new("timeout")
+            .args(["120", "bash", "-euo", "pipefail", "-c", code])
+            .current_dir(self.folder.path())
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", self.home.path().display()),
+            )
+            .env("HOME", self.home.path())
+            .env("KUBECONFIG", kubeconfig)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{code}\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn every_command_of_the_guide_works_that_is_not_called_untried() {
+    let control_plane = ControlPlane::start().unwrap();
+    // Namespaces end only where somebody ends them.
+    control_plane
+        .start_controller_manager("namespace-controller")
+        .unwrap();
+    install_olm_crds(&control_plane);
+    let others = "openshift-windows-machine-config-operator";
+    control_plane
+        .kubectl(&["create", "namespace", others])
+        .unwrap();
+    let labels = || {
+        control_plane
+            .kubectl(&[
+                "get",
+                "namespace",
+                others,
+                "-o",
+                "jsonpath={.metadata.labels}",
+            ])
+            .unwrap()
+    };
+    let labels_before = labels();
+
+    let workplace = Workplace::new();
+    let mut printed = String::new();
+    let mut tried = 0;
+    for block in blocks() {
+        match &*block.language {
+            "yaml" => {
+                workplace.write(&block.code);
+            }
+            "sh" => {
+                if block.code.contains("kubectl wait") {
+                    say_upgradeable(&control_plane);
+                }
+                printed += &workplace.run(&block.code, control_plane.kubeconfig());
+                tried += 1;
+            }
+            "text" => assert!(
+                block.introduction.to_lowercase().contains("not tried"),
+                "neither tried nor called so: {}",
+                block.code
+            ),
+            other => panic!("a block of {other}"),
+        }
+    }
+    assert!(tried > 10, "{tried}");
+    let granted = printed.lines().filter(|line| *line == "yes").count();
+    assert_eq!(granted, 2, "{printed}");
+    assert_eq!(labels(), labels_before);
+    for made in [
+        "deployment.apps/windows-storage-operator created",
+        "subscription.operators.coreos.com/windows-storage-operator created",
+        "secret/cloud-private-key created",
+        "namespace \"windows-storage-operator\" deleted",
+    ] {
+        assert!(printed.contains(made), "{made} is not in\n{printed}");
+    }
+    let left = control_plane
+        .kubectl(&[
+            "get",
+            "crd",
+            "--ignore-not-found",
+            "windowsstorages.windowsstorage.dev",
+            "windowsnodestorages.windowsstorage.dev",
+        ])
+        .unwrap();
+    assert_eq!(left, "");
+}
+
+/// Stands for the operator, which is not part of this test: its verdict is True.
+fn say_upgradeable(control_plane: &ControlPlane) {
+    control_plane
+        .apply("apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {name: cluster}\nspec: {}\n")
+        .unwrap();
+    control_plane
+        .kubectl(&[
+            "patch",
+            "windowsstorage",
+            "cluster",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status":{"verdict":{"upgradeable":"True","reason":"NoWindowsNodes","message":"There are no Windows nodes."}}}"#,
+        ])
+        .unwrap();
+}
+
+/// What kustomize makes of the guide's overlay that has `marker` in it.
+fn overlay(marker: &str) -> Vec<Value> {
+    let block = blocks()
+        .into_iter()
+        .find(|block| block.language == "yaml" && block.code.contains(marker))
+        .unwrap();
+    let workplace = Workplace::new();
+    let file = workplace.write(&block.code);
+    let output = Command::new(part("kubectl").unwrap())
+        .arg("kustomize")
+        .arg(file.parent().unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    parse(&String::from_utf8(output.stdout).unwrap())
+}
+
+/// Every namespace that the objects name, anywhere.
+fn namespaces(objects: &[Value]) -> Vec<String> {
+    let mut namespaces = Vec::new();
+    for object in objects {
+        let kind = text(object, "kind");
+        if kind == "CustomResourceDefinition" {
+            continue;
+        }
+        if kind == "Namespace" {
+            namespaces.push(text(object, "metadata/name").to_owned());
+        }
+        let subjects = object.get("subjects").and_then(Value::as_sequence);
+        let has_one = !["Namespace", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
+        let own = has_one.then(|| at(object, "metadata/namespace"));
+        for namespace in own.into_iter().chain(
+            subjects
+                .into_iter()
+                .flatten()
+                .map(|subject| &subject["namespace"]),
+        ) {
+            namespaces.push(namespace.as_str().unwrap_or(kind).to_owned());
+        }
+    }
+    namespaces
+}
+
+#[test]
+fn an_overlay_moves_everything_to_another_namespace_and_image() {
+    let objects = overlay("namespace: storage");
+    let namespaces = namespaces(&objects);
+    // Namespace, ServiceAccount, Role, RoleBinding and its subject, the ClusterRoleBinding's subject, Deployment.
+    assert_eq!(namespaces, ["storage"; 7]);
+    let deployment = objects
+        .iter()
+        .find(|object| text(object, "kind") == "Deployment")
+        .unwrap();
+    assert_eq!(
+        text(deployment, "spec/template/spec/containers/0/image"),
+        "registry.example.com/windows-storage-operator:0.1.0"
+    );
+}
+
+#[test]
+fn an_overlay_leaves_the_namespace_of_somebody_else_alone() {
+    let objects = overlay("$patch: delete");
+    assert_eq!(
+        namespaces(&objects),
+        ["openshift-windows-machine-config-operator"; 6]
+    );
+    assert!(
+        objects
+            .iter()
+            .all(|object| text(object, "kind") != "Namespace")
+    );
+}

@@ -1,0 +1,101 @@
+//! The project's own files, and a copy of them to change.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bundler::{Release, Releases};
+use semver::Version;
+use serde_yaml::Value;
+use tempfile::TempDir;
+
+/// The project's folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// What is released at present.
+pub fn newest() -> Release {
+    Releases::read(&root()).unwrap().newest().0
+}
+
+/// A release after all others.
+pub fn later(version: &str) -> Release {
+    Release {
+        version: Version::parse(version).unwrap(),
+        ..newest()
+    }
+}
+
+/// A copy of all from which a bundle is made.
+pub fn copy() -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for folder in ["manifests", "manifests/olm", "crds"] {
+        fs::create_dir(copy.path().join(folder)).unwrap();
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                fs::copy(
+                    entry.path(),
+                    copy.path().join(folder).join(entry.file_name()),
+                )
+                .unwrap();
+            }
+        }
+    }
+    copy
+}
+
+/// Replaces text that must be there in a file below `root`.
+pub fn replace(root: &Path, file: &str, from: &str, to: &str) {
+    let path = root.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{file} has no {from:?}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+/// A file of the project as its documents.
+pub fn documents(file: &str) -> Vec<Value> {
+    parse(&fs::read_to_string(root().join(file)).unwrap())
+}
+
+/// The documents of a text.
+pub fn parse(text: &str) -> Vec<Value> {
+    serde_yaml::Deserializer::from_str(text)
+        .map(|document| serde::Deserialize::deserialize(document).unwrap())
+        .collect()
+}
+
+/// What is rendered for a release, and of it the `ClusterServiceVersion`.
+pub fn rendered(release: &Release) -> (BTreeMap<PathBuf, String>, Value) {
+    let files = bundler::render(&root(), release).unwrap();
+    let csv = &files[Path::new(CSV)];
+    let csv = serde_yaml::from_str(csv).unwrap();
+    (files, csv)
+}
+
+/// Where the `ClusterServiceVersion` is.
+pub const CSV: &str = "bundle/manifests/windows-storage-operator.clusterserviceversion.yaml";
+
+/// The list at a path of keys.
+pub fn list<'a>(value: &'a Value, keys: &str) -> &'a [Value] {
+    at(value, keys).as_sequence().unwrap()
+}
+
+/// The text at a path of keys.
+pub fn text<'a>(value: &'a Value, keys: &str) -> &'a str {
+    at(value, keys).as_str().unwrap()
+}
+
+/// The value at a path of keys; null where there is none.
+pub fn at<'a>(value: &'a Value, keys: &str) -> &'a Value {
+    keys.split('/')
+        .try_fold(value, |value, key| match key.parse::<usize>() {
+            Ok(index) => value.get(index),
+            Err(_) => value.get(key),
+        })
+        .unwrap_or(&Value::Null)
+}

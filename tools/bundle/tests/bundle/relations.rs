@@ -1,0 +1,305 @@
+//! What no validator looks at: that the parts of the bundle fit each other and their sources.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use semver::Version;
+use serde_yaml::Value;
+
+use crate::project::{at, documents, later, list, newest, rendered, root, text};
+
+type Rights = BTreeSet<[String; 4]>;
+
+/// Rules one by one: group, resource, name, verb.
+fn rights(rules: &[Value]) -> Rights {
+    let words = |rule: &Value, key: &str| -> Vec<String> {
+        let words: Vec<_> = rule.get(key).map_or(Vec::new(), |words| {
+            words
+                .as_sequence()
+                .unwrap()
+                .iter()
+                .map(|word| word.as_str().unwrap().to_owned())
+                .collect()
+        });
+        if words.is_empty() {
+            vec!["*".to_owned()]
+        } else {
+            words
+        }
+    };
+    let mut rights = Rights::new();
+    for rule in rules {
+        let keys: BTreeSet<_> = rule
+            .as_mapping()
+            .unwrap()
+            .keys()
+            .map(|key| key.as_str().unwrap())
+            .collect();
+        let known = BTreeSet::from(["apiGroups", "resources", "resourceNames", "verbs"]);
+        assert!(keys.is_subset(&known), "{keys:?}");
+        for group in words(rule, "apiGroups") {
+            for resource in words(rule, "resources") {
+                for name in words(rule, "resourceNames") {
+                    for verb in words(rule, "verbs") {
+                        rights.insert([group.clone(), resource.clone(), name.clone(), verb]);
+                    }
+                }
+            }
+        }
+    }
+    rights
+}
+
+#[test]
+fn the_rights_are_those_of_the_manifests_neither_more_nor_fewer() {
+    let rbac = documents("manifests/rbac.yaml");
+    let (_, csv) = rendered(&newest());
+    for (kind, key) in [
+        ("Role", "spec/install/spec/permissions"),
+        ("ClusterRole", "spec/install/spec/clusterPermissions"),
+    ] {
+        let manifest: Rights = rbac
+            .iter()
+            .filter(|object| text(object, "kind") == kind)
+            .flat_map(|role| rights(list(role, "rules")))
+            .collect();
+        let mut bundle = Rights::new();
+        for entry in list(&csv, key) {
+            assert_eq!(
+                text(entry, "serviceAccountName"),
+                text(
+                    &csv,
+                    "spec/install/spec/deployments/0/spec/template/spec/serviceAccountName"
+                )
+            );
+            bundle.extend(rights(list(entry, "rules")));
+        }
+        assert!(manifest.len() > 5, "{manifest:?}");
+        assert_eq!(manifest, bundle, "{kind}");
+    }
+}
+
+#[test]
+fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
+    let mut release = later("7.0.0");
+    release.image = "host:5000/some/operator@sha256:0f".to_owned();
+    let (files, csv) = rendered(&release);
+    let [deployment] = list(&csv, "spec/install/spec/deployments") else {
+        panic!("not just one deployment");
+    };
+    let mut manifest = documents("manifests/deployment.yaml").remove(0);
+    for container in manifest["spec"]["template"]["spec"]["containers"]
+        .as_sequence_mut()
+        .unwrap()
+    {
+        container["image"] = release.image.as_str().into();
+    }
+    assert_eq!(at(deployment, "name"), at(&manifest, "metadata/name"));
+    assert_eq!(at(deployment, "label"), at(&manifest, "metadata/labels"));
+    assert_eq!(at(deployment, "spec"), at(&manifest, "spec"));
+
+    // The validators are content with any request.
+    for container in list(deployment, "spec/template/spec/containers") {
+        for resource in ["cpu", "memory"] {
+            assert!(
+                at(container, "resources/requests").get(resource).is_some(),
+                "{resource}"
+            );
+        }
+    }
+
+    let related: Vec<&str> = list(&csv, "spec/relatedImages")
+        .iter()
+        .map(|related| text(related, "image"))
+        .collect();
+    assert_eq!(related, [release.image.as_str()]);
+    assert_eq!(
+        text(&csv, "metadata/annotations/containerImage"),
+        release.image
+    );
+    let kustomization = &files[Path::new("manifests/kustomization.yaml")];
+    let kustomization: Value = serde_yaml::from_str(kustomization).unwrap();
+    let image = at(&kustomization, "images/0");
+    assert_eq!(text(image, "newName"), "host:5000/some/operator");
+    assert_eq!(text(image, "digest"), "sha256:0f");
+    assert_eq!(image.get("newTag"), None);
+}
+
+#[test]
+fn the_role_stays_in_the_namespace_of_the_operator() {
+    let (_, csv) = rendered(&newest());
+    let supported: Vec<&str> = list(&csv, "spec/installModes")
+        .iter()
+        .filter(|mode| mode["supported"].as_bool().unwrap())
+        .map(|mode| text(mode, "type"))
+        .collect();
+    assert_eq!(supported, ["OwnNamespace"]);
+    let secret_in_cluster = list(&csv, "spec/install/spec/clusterPermissions")
+        .iter()
+        .any(|entry| {
+            rights(list(entry, "rules"))
+                .iter()
+                .any(|[_, resource, ..]| resource == "secrets" || resource == "*")
+        });
+    assert!(!secret_in_cluster);
+}
+
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let release = newest();
+    assert_eq!(release.version.to_string(), env!("CARGO_PKG_VERSION"));
+    let (_, csv) = rendered(&release);
+    assert_eq!(
+        text(&csv, "metadata/name"),
+        "windows-storage-operator.v".to_owned() + env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(text(&csv, "spec/version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        text(&csv, "metadata/annotations/createdAt"),
+        release.created_at
+    );
+}
+
+#[test]
+fn the_lowest_kubernetes_is_that_of_the_types_and_not_above_that_of_the_tests() {
+    let (_, csv) = rendered(&newest());
+    let lowest = Version::parse(text(&csv, "spec/minKubeVersion")).unwrap();
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
+    let types = format!("\"v{}_{}\"", lowest.major, lowest.minor);
+    assert!(
+        read("Cargo.toml")
+            .lines()
+            .any(|line| line.starts_with("k8s-openapi ") && line.contains(&types)),
+        "k8s-openapi's feature is not {types}"
+    );
+    let go_mod = read("tools/kubernetes/go.mod");
+    let tested = go_mod
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"))
+        .unwrap();
+    let tested = Version::parse(tested.split_whitespace().next().unwrap()).unwrap();
+    assert!(lowest <= tested, "{lowest} > {tested}");
+}
+
+#[test]
+fn what_people_see_fits_and_leads_somewhere() {
+    let (_, csv) = rendered(&newest());
+    let short = text(&csv, "metadata/annotations/description");
+    assert!((20..=135).contains(&short.chars().count()), "{short}");
+    for (key, value) in at(&csv, "metadata/annotations").as_mapping().unwrap() {
+        assert!(value.is_string(), "{key:?}: {value:?}");
+    }
+    for link in list(&csv, "spec/links") {
+        assert!(text(link, "url").starts_with("https://"), "{link:?}");
+    }
+    let repository = at(&csv, "metadata/annotations/repository");
+    assert!(repository.is_null(), "{repository:?}");
+    let files =
+        bundler::render_published(&root(), &newest(), Some("https://example.org/source")).unwrap();
+    assert!(
+        files[Path::new(crate::project::CSV)].contains("repository: https://example.org/source")
+    );
+}
+
+#[test]
+fn every_descriptor_names_a_field_of_its_definition() {
+    let (files, csv) = rendered(&newest());
+    let mut seen = 0;
+    for owned in list(&csv, "spec/customresourcedefinitions/owned") {
+        let name = text(owned, "name");
+        let crd = files
+            .iter()
+            .filter(|(path, _)| path.starts_with("bundle/manifests"))
+            .map(|(_, text)| serde_yaml::from_str::<Value>(text).unwrap())
+            .find(|object| text(object, "metadata/name") == name)
+            .unwrap();
+        for (descriptors, part) in [("specDescriptors", "spec"), ("statusDescriptors", "status")] {
+            let Some(descriptors) = owned.get(descriptors) else {
+                continue;
+            };
+            for descriptor in descriptors.as_sequence().unwrap() {
+                seen += 1;
+                let path = text(descriptor, "path");
+                let mut field = at(&crd, "spec/versions/0/schema/openAPIV3Schema").clone();
+                for key in std::iter::once(part).chain(path.split('.')) {
+                    field = at(&field, "properties")
+                        .get(key)
+                        .unwrap_or_else(|| panic!("{name} has no {part}.{path}"))
+                        .clone();
+                }
+                let values = field.get("enum").and_then(Value::as_sequence);
+                for choice in list(descriptor, "x-descriptors") {
+                    let choice = choice.as_str().unwrap();
+                    if let Some(choice) =
+                        choice.strip_prefix("urn:alm:descriptor:com.tectonic.ui:select:")
+                    {
+                        assert!(values.unwrap().contains(&choice.into()), "{path}: {choice}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn the_manifests_are_one_object_each_and_no_account() {
+    let (files, _) = rendered(&newest());
+    let mut kinds = Vec::new();
+    for (path, text) in &files {
+        let Ok(name) = path.strip_prefix("bundle/manifests") else {
+            continue;
+        };
+        assert_eq!(name.components().count(), 1, "{name:?}");
+        let [object] = &crate::project::parse(text)[..] else {
+            panic!("{name:?} has not just one object");
+        };
+        kinds.push(crate::project::text(object, "kind").to_owned());
+    }
+    kinds.sort();
+    assert_eq!(
+        kinds,
+        [
+            "ClusterServiceVersion",
+            "CustomResourceDefinition",
+            "CustomResourceDefinition"
+        ]
+    );
+}
+
+#[test]
+fn the_dockerfile_says_what_the_annotations_say_and_copies_what_is_there() {
+    let (files, _) = rendered(&newest());
+    let annotations: Value =
+        serde_yaml::from_str(&files[Path::new("bundle/metadata/annotations.yaml")]).unwrap();
+    let expected: BTreeSet<String> = annotations["annotations"]
+        .as_mapping()
+        .unwrap()
+        .iter()
+        .map(|(key, value)| format!("{}={}", key.as_str().unwrap(), value.as_str().unwrap()))
+        .collect();
+    let dockerfile = &files[Path::new("bundle.Dockerfile")];
+    let words = |instruction: &str| -> Vec<String> {
+        dockerfile
+            .lines()
+            .filter_map(|line| line.strip_prefix(instruction))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(
+        words("LABEL ").into_iter().collect::<BTreeSet<_>>(),
+        expected
+    );
+    let mut copied = 0;
+    for copy in words("COPY ") {
+        let (from, to) = copy.split_once(' ').unwrap();
+        assert!(files.keys().any(|path| path.starts_with(from)), "{from}");
+        assert!(from.ends_with(to.trim_matches('/')), "{copy}");
+        copied += files.keys().filter(|path| path.starts_with(from)).count();
+    }
+    let in_bundle = files
+        .keys()
+        .filter(|path| path.starts_with("bundle"))
+        .count();
+    assert_eq!(copied, in_bundle);
+}
