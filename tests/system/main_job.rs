@@ -128,7 +128,10 @@ fn versions(harness: &Harness) -> Vec<(String, String)> {
         "windowsstorage/cluster",
         "configmap/windows-services",
         "configmap/windows-storage-host-keys",
-        "operatorcondition/windows-storage-operator.v0.1.0",
+        concat!(
+            "operatorcondition/windows-storage-operator.v",
+            env!("CARGO_PKG_VERSION")
+        ),
     ]
     .into_iter()
     .map(|object| {

@@ -117,7 +117,7 @@ impl Simulation {
 
     /// A payload of a few bytes: nothing of it is ever run.
     pub fn payload(&self, version: &str) -> PathBuf {
-        self.payload_of(version, "0.1.0")
+        self.payload_of(version, env!("CARGO_PKG_VERSION"))
     }
 
     /// The same, with that agent.

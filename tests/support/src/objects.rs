@@ -7,7 +7,8 @@ pub const WORKLOADS: &str = "shop";
 /// The operator's own namespace.
 pub const NAMESPACE: &str = "windows-storage-operator";
 /// The `OperatorCondition` that OLM would have made.
-pub const OPERATOR_CONDITION: &str = "windows-storage-operator.v0.1.0";
+pub const OPERATOR_CONDITION: &str =
+    concat!("windows-storage-operator.v", env!("CARGO_PKG_VERSION"));
 
 /// A Windows node; its status comes separately, as a kubelet would write it.
 #[must_use]

@@ -169,15 +169,15 @@ fn an_agent_goes_from_node_to_node_without_waiting_for_the_next_look() {
     let harness = &simulation.harness;
     // Only turns bring the operator to a node within the time of this test.
     simulation.want(&json!({"probeIntervalSeconds": 86400}));
-    let operator = harness.start_with(&simulation.payload_of("v1.3.0", "0.1.0"));
+    let operator = harness.start_with(&simulation.payload_of("v1.3.0", env!("CARGO_PKG_VERSION")));
     harness.eventually("all nodes are ready", || simulation.ready().len() == 3);
     assert!(operator.terminate().unwrap().success());
-    let _operator = harness.start_with(&simulation.payload_of("v1.3.0", "0.2.0"));
+    let _operator = harness.start_with(&simulation.payload_of("v1.3.0", "99.0.0"));
     harness.eventually("all nodes have the new agent", || {
         simulation.hosts.iter().all(|host| {
             host.with_disk(|disk| {
                 disk.file(r"C:\k\windows-storage-agent.exe")
-                    .is_some_and(|file| file.content() == b"MZ agent 0.2.0")
+                    .is_some_and(|file| file.content() == b"MZ agent 99.0.0")
             })
         })
     });
