@@ -9,7 +9,8 @@ PAYLOAD := target/payload
 WINDOWS := x86_64-pc-windows-gnu
 
 # The longest first; what waits for its build, or profits from it, last.
-PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl
+PARTS := kube-apiserver etcd csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
+	cargo-about go-licenses
 
 .PHONY: help
 help: ## List the targets

@@ -2,7 +2,11 @@
 //!
 //! `make image-dev` builds the image that is checked here; `make image-check` checks the one of `make image`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod archive;
 mod contents;
