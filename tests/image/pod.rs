@@ -1,9 +1,10 @@
 //! The operator out of the image, as the manifest's pod would run it: its user, a root file system that cannot be
-//! written, no capabilities, no way to new rights, a ServiceAccount's token, and nothing else mounted.
+//! written, no capabilities, no way to new rights, a ServiceAccount's token, and neither /proc nor /dev.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,23 +21,22 @@ use crate::archive::Image;
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_ACCOUNT: &str = "run/secrets/kubernetes.io/serviceaccount";
 
-/// `$1` root, `$2` uid, `$3` gid, `$4` what a kubelet mounts, `$5` the program; the rest are its arguments.
+/// `$1` root, `$2` uid, `$3` gid, `$4` the program; the rest are its arguments.
 const CONFINE: &str = r#"
-root=$1 uid=$2 gid=$3 account=$4 program=$5
-shift 5
+root=$1 uid=$2 gid=$3 program=$4
+shift 4
 PATH=$PATH:/usr/sbin:/sbin
-mount --bind "$root" "$root" &&
-mount --bind "$account" "$root/run/secrets/kubernetes.io/serviceaccount" &&
-mount -o remount,bind,ro "$root/run/secrets/kubernetes.io/serviceaccount" &&
-mount -o remount,bind,ro "$root" &&
 exec capsh --no-new-privs --groups="$gid" --gid="$gid" --chroot="$root" --drop=all --uid="$uid" --shell="$program" -- "$@"
 "#;
+/// What goes before it where this machine lets us mount.
+const READ_ONLY: &str = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit"#;
 
 struct Pod {
     child: Child,
     log: PathBuf,
     port: u16,
-    guardian: Guardian,
+    mounted: bool,
+    _guardian: Guardian,
 }
 
 impl Pod {
@@ -44,7 +44,6 @@ impl Pod {
         let image = Image::get();
         let config = &image.config["config"];
         let guardian = Guardian::temp("pod").unwrap();
-        // A container runtime makes the places of mounts in the container's own layer, too.
         let root = guardian.dir().join("root");
         let copied = Command::new("cp")
             .args(["--archive", "--reflink=auto"])
@@ -52,9 +51,7 @@ impl Pod {
             .status()
             .unwrap();
         assert!(copied.success());
-        fs::create_dir_all(root.join(SERVICE_ACCOUNT)).unwrap();
-        let account = guardian.dir().join("account");
-        write_service_account(sandbox, &account);
+        write_service_account(sandbox, &root.join(SERVICE_ACCOUNT));
 
         let (uid, gid) = config["User"].as_str().unwrap().split_once(':').unwrap();
         let port = free_port();
@@ -68,16 +65,23 @@ impl Pod {
         );
         let log = guardian.dir().join("log");
         let output = File::create(&log).unwrap();
-        let mut command = guardian.command("unshare");
-        if !is_root() {
-            command.args(["--user", "--map-root-user", "--map-auto"]);
-        }
+        let namespaces = namespaces();
+        let mounted = namespaces.is_some();
+        let mut command = if let Some(arguments) = namespaces {
+            let mut command = guardian.command("unshare");
+            command.args(arguments).arg("sh");
+            command
+        } else {
+            // As in a container that may not mount. What the user may not write is as good as read-only to it.
+            eprintln!("this machine does not let us mount: /tmp is only made unwritable");
+            fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o555)).unwrap();
+            guardian.command("sh")
+        };
+        let script = if mounted { READ_ONLY } else { "" };
         command
-            .args(["--mount", "--propagation", "private"])
-            .args(["sh", "-c", CONFINE, "pod"])
+            .args(["-c", &format!("{script}\n{CONFINE}"), "pod"])
             .arg(&root)
             .args([uid, gid])
-            .arg(&account)
             .arg(config["Entrypoint"][0].as_str().unwrap())
             .args(arguments)
             .env_clear()
@@ -103,7 +107,8 @@ impl Pod {
             child: command.spawn().unwrap(),
             log,
             port,
-            guardian,
+            mounted,
+            _guardian: guardian,
         }
     }
 
@@ -154,7 +159,6 @@ impl Pod {
 impl Drop for Pod {
     fn drop(&mut self) {
         let _ = Guardian::stop(&mut self.child);
-        debug_assert!(self.guardian.dir().exists());
     }
 }
 
@@ -185,8 +189,23 @@ fn manifest_arguments() -> Vec<String> {
     serde_json::from_value(arguments.clone()).unwrap()
 }
 
+/// The options of `unshare` that let us mount; without root, in a user namespace.
+fn namespaces() -> Option<Vec<&'static str>> {
+    let mut arguments = vec!["--mount", "--propagation", "private"];
+    if !is_root() {
+        arguments.extend(["--user", "--map-root-user", "--map-auto"]);
+    }
+    let tried = Command::new("unshare")
+        .args(&arguments)
+        .args(["mount", "--bind", "/", "/"])
+        .status()
+        .unwrap();
+    // Without root there is nothing to fall back to: chroot needs it, too.
+    assert!(tried.success() || is_root(), "no user namespaces: {tried}");
+    tried.success().then_some(arguments)
+}
+
 fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
@@ -229,19 +248,16 @@ fn it_runs_confined_and_does_its_work() {
         assert_eq!(pod.status(set), ["0000000000000000"], "{set}");
     }
     assert_eq!(pod.status("NoNewPrivs"), ["1"]);
-    let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", pod.child.id())).unwrap();
-    // Relative to its root directory: what is not below it is not listed.
-    for place in ["/", &format!("/{SERVICE_ACCOUNT}")] {
-        let mount = mounts
-            .lines()
-            .find(|line| line.split(' ').nth(4) == Some(place))
-            .unwrap_or_else(|| panic!("{place} is no mount:\n{mounts}"));
-        assert!(
-            mount.split(' ').nth(5).unwrap().starts_with("ro"),
-            "{mount}"
-        );
+    if pod.mounted {
+        let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", pod.child.id())).unwrap();
+        // What is not below its root directory is not listed.
+        let [root] = mounts.lines().collect::<Vec<_>>()[..] else {
+            panic!("not one mount: {mounts}");
+        };
+        let fields: Vec<&str> = root.split(' ').collect();
+        assert_eq!(fields[4], "/");
+        assert!(fields[5].split(',').any(|option| option == "ro"), "{root}");
     }
-    assert_eq!(mounts.lines().count(), 2, "{mounts}");
 
     for condition in [
         r"jsonpath={.status.verdict.upgradeable}=False",
