@@ -20,7 +20,8 @@ SKIP_RANGE ?=
 PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
 # The longest first; what waits for its build, or profits from it, last.
-PARTS := kube-apiserver etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl bundle-check olm-crds
+PARTS := kube-apiserver etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
+	bundle-check olm-crds cargo-about go-licenses
 
 .PHONY: help
 help: ## List the targets
@@ -29,6 +30,10 @@ help: ## List the targets
 .PHONY: setup
 setup: ## Install what is missing to build and test: Debian packages, Rust for Windows
 	@tools/setup test
+
+.PHONY: setup-image
+setup-image: ## Install what is missing to build the image
+	@tools/setup image
 
 .PHONY: setup-build
 setup-build: ## Install what is missing to build, without what only tests need
@@ -46,8 +51,20 @@ build: setup-build ## Build the operator and everything else for this machine
 payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agent, into target/payload
 	@tools/payload $(PAYLOAD)
 
+.PHONY: image
+image: setup-image ## Build the container image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG names it
+	@tools/image/build release $(IMAGE)
+
+.PHONY: image-dev
+image-dev: setup-image ## The same around the operator that tests have built: seconds, for tests of the image
+	@tools/image/build dev >/dev/null
+
+.PHONY: image-check
+image-check: setup image ## Check the image of make image, as make test checks the one of make image-dev
+	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
+
 .PHONY: test
-test: setup parts payload ## Run all tests, on the real parts
+test: setup parts payload image-dev ## Run all tests, on the real parts
 	@cargo test --workspace
 
 .PHONY: e2e-olm

@@ -1,0 +1,164 @@
+//! The SBOM and the licences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::archive::{Image, walk};
+
+const DOCUMENTS: &str = "/usr/share/doc/windows-storage-operator";
+
+/// Name and version of the components of that kind of package, such as `cargo`.
+fn components(sbom: &Value, kind: &str) -> BTreeMap<String, String> {
+    let prefix = format!("pkg:{kind}/");
+    sbom["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|component| component["purl"].as_str().unwrap().starts_with(&prefix))
+        .map(|component| {
+            let text = |key: &str| component[key].as_str().unwrap().to_owned();
+            (
+                format!("{} {}", text("name"), text("version")),
+                text("name"),
+            )
+        })
+        .collect()
+}
+
+fn sbom() -> Value {
+    Image::get().json(&format!("{DOCUMENTS}/sbom.cdx.json"))
+}
+
+#[test]
+fn the_sbom_names_crates_modules_and_packages() {
+    let image = Image::get();
+    let sbom = sbom();
+    assert_eq!(sbom["bomFormat"], "CycloneDX");
+    assert_eq!(sbom["specVersion"], "1.5");
+
+    let crates = components(&sbom, "cargo");
+    let lock = include_str!("../../Cargo.lock");
+    for (component, name) in &crates {
+        let version = &component[name.len() + 1..];
+        let locked = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+        assert!(lock.contains(&locked), "{component} is not in Cargo.lock");
+    }
+    let names: BTreeSet<&str> = crates.values().map(String::as_str).collect();
+    for name in [
+        "windows-storage-operator",
+        "windows-storage-agent",
+        "ssh2",
+        "libssh2-sys",
+        "openssl",
+        "kube",
+        // Only the agent has it.
+        "windows-service",
+    ] {
+        assert!(names.contains(name), "{name} is not in the SBOM");
+    }
+    assert!(
+        !names.contains("russh"),
+        "what only tests need is not shipped"
+    );
+
+    let modules = components(&sbom, "golang");
+    let csi_proxy = image.json("/payload/payload.json")["csiProxy"]["version"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for module in [
+        &format!("github.com/kubernetes-csi/csi-proxy {csi_proxy}"),
+        "github.com/Microsoft/go-winio v0.6.2",
+    ] {
+        assert!(modules.contains_key(module), "{module}: {modules:?}");
+    }
+    assert!(modules.values().any(|name| name == "std"), "{modules:?}");
+
+    let packages: BTreeSet<String> = components(&sbom, "deb").into_values().collect();
+    let there: BTreeSet<String> = walk(&image.path("/var/lib/dpkg/status.d"))
+        .into_iter()
+        .map(|(path, _)| path.to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(packages, there);
+    for start in ["libc6", "libssl3", "libgcc-s1", "zlib1g", "ca-certificates"] {
+        // Ubuntu and newer releases of Debian call libssl3 libssl3t64.
+        assert!(
+            packages.iter().any(|name| name.starts_with(start)),
+            "{start}: {packages:?}"
+        );
+    }
+}
+
+#[test]
+fn the_sbom_holds_together() {
+    let sbom = sbom();
+    let reference = |value: &Value| value.as_str().unwrap().to_owned();
+    let components = sbom["components"].as_array().unwrap();
+    let references: BTreeSet<String> = components
+        .iter()
+        .map(|component| reference(&component["bom-ref"]))
+        .collect();
+    assert_eq!(references.len(), components.len(), "a component is twice");
+    let root = reference(&sbom["metadata"]["component"]["bom-ref"]);
+    let mut reached = BTreeSet::new();
+    for dependency in sbom["dependencies"].as_array().unwrap() {
+        let from = reference(&dependency["ref"]);
+        assert!(from == root || references.contains(&from), "{from}");
+        reached.extend(
+            dependency["dependsOn"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(reference),
+        );
+    }
+    assert_eq!(reached, references, "each is a part of another, and known");
+}
+
+#[test]
+fn every_part_has_its_licence() {
+    let image = Image::get();
+    let sbom = sbom();
+    let texts: String = ["operator", "agent"]
+        .iter()
+        .map(|program| image.text(&format!("{DOCUMENTS}/licences/rust/{program}.txt")))
+        .collect();
+    let lines: BTreeSet<&str> = texts.lines().collect();
+    for component in components(&sbom, "cargo").keys() {
+        let line = format!("  * {component}");
+        assert!(lines.contains(line.as_str()), "no licence of {component}");
+    }
+    // The C library that a crate brings along has its own.
+    assert!(
+        texts.contains("Sara Golemon"),
+        "libssh2's licence is missing"
+    );
+
+    let go = image.path(&format!("{DOCUMENTS}/licences/go"));
+    let files: Vec<String> = walk(&go)
+        .into_iter()
+        .filter(|(_, metadata)| metadata.is_file())
+        .map(|(path, _)| path.to_str().unwrap().to_owned())
+        .collect();
+    for name in components(&sbom, "golang").values() {
+        let folder = if name == "std" {
+            "standard-library"
+        } else {
+            name
+        };
+        let folder = format!("{folder}/");
+        assert!(
+            files.iter().any(|file| file.starts_with(&folder)),
+            "no licence of {name}"
+        );
+    }
+    for name in components(&sbom, "deb").values() {
+        let copyright = image.text(&format!("/usr/share/doc/{name}/copyright"));
+        assert!(!copyright.is_empty(), "no licence of {name}");
+    }
+    for part in ["LICENSE", "rust/standard-library", "mingw-w64/copyright"] {
+        let path = image.path(&format!("{DOCUMENTS}/licences/{part}"));
+        assert!(path.exists(), "{part} is not among the licences");
+    }
+}

@@ -1,0 +1,15 @@
+//! The container image: what is in it, and the operator running out of it as a pod of the manifest would.
+//!
+//! `make image-dev` builds the image that is checked here; `make image-check` checks the one of `make image`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod archive;
+mod contents;
+mod documents;
+mod pod;
+mod pod_security;

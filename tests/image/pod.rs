@@ -1,0 +1,286 @@
+//! The operator out of the image, as the manifest's pod would run it: its user, a root file system that cannot be
+//! written, no capabilities, no way to new rights, a ServiceAccount's token, and neither /proc nor /dev.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::cleanup::{Guardian, MARK};
+use testbed::objects::{self, NAMESPACE};
+use testbed::sandbox::Sandbox;
+use testbed::simulated_host::SimulatedFleet;
+
+use crate::archive::Image;
+
+/// Longer than anything takes on a loaded machine; only failures wait for it.
+const PATIENCE: Duration = Duration::from_secs(120);
+const SERVICE_ACCOUNT: &str = "run/secrets/kubernetes.io/serviceaccount";
+
+/// `$1` root, `$2` uid, `$3` gid, `$4` the program; the rest are its arguments.
+const CONFINE: &str = r#"
+root=$1 uid=$2 gid=$3 program=$4
+shift 4
+PATH=$PATH:/usr/sbin:/sbin
+exec capsh --no-new-privs --groups="$gid" --gid="$gid" --chroot="$root" --drop=all --uid="$uid" --shell="$program" -- "$@"
+"#;
+/// What goes before it where this machine lets us mount.
+const READ_ONLY: &str = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit"#;
+
+struct Pod {
+    child: Child,
+    log: PathBuf,
+    port: u16,
+    mounted: bool,
+    _guardian: Guardian,
+}
+
+impl Pod {
+    fn start(sandbox: &Sandbox) -> Self {
+        let image = Image::get();
+        let config = &image.config["config"];
+        let guardian = Guardian::temp("pod").unwrap();
+        let root = guardian.dir().join("root");
+        let copied = Command::new("cp")
+            .args(["--archive", "--reflink=auto"])
+            .args([&image.root, &root])
+            .status()
+            .unwrap();
+        assert!(copied.success());
+        write_service_account(sandbox, &root.join(SERVICE_ACCOUNT));
+
+        let (uid, gid) = config["User"].as_str().unwrap().split_once(':').unwrap();
+        let port = free_port();
+        let arguments: Vec<String> = manifest_arguments()
+            .into_iter()
+            .map(|argument| argument.replace(":8081", &format!(":{port}")))
+            .collect();
+        assert!(
+            arguments.contains(&format!("--serve-address=[::]:{port}")),
+            "{arguments:?}"
+        );
+        let log = guardian.dir().join("log");
+        let output = File::create(&log).unwrap();
+        let namespaces = namespaces();
+        let mounted = namespaces.is_some();
+        let mut command = if let Some(arguments) = namespaces {
+            let mut command = guardian.command("unshare");
+            command.args(arguments).arg("sh");
+            command
+        } else {
+            // As in a container that may not mount. What the user may not write is as good as read-only to it.
+            eprintln!("this machine does not let us mount: /tmp is only made unwritable");
+            fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o555)).unwrap();
+            guardian.command("sh")
+        };
+        let script = if mounted { READ_ONLY } else { "" };
+        command
+            .args(["-c", &format!("{script}\n{CONFINE}"), "pod"])
+            .arg(&root)
+            .args([uid, gid])
+            .arg(config["Entrypoint"][0].as_str().unwrap())
+            .args(arguments)
+            .env_clear()
+            .env(MARK, guardian.dir());
+        for variable in config["Env"].as_array().unwrap() {
+            let (name, value) = variable.as_str().unwrap().split_once('=').unwrap();
+            command.env(name, value);
+        }
+        let server = sandbox.control_plane.server();
+        let (host, api_port) = server
+            .trim_start_matches("https://")
+            .split_once(':')
+            .unwrap();
+        command
+            .env("KUBERNETES_SERVICE_HOST", host)
+            .env("KUBERNETES_SERVICE_PORT", api_port)
+            .env("POD_NAMESPACE", NAMESPACE)
+            .env("POD_NAME", "windows-storage-operator-0")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output);
+        Self {
+            child: command.spawn().unwrap(),
+            log,
+            port,
+            mounted,
+            _guardian: guardian,
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    fn eventually(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("it ended with {status} before: {what}\n{}", self.log());
+            }
+            assert!(
+                Instant::now() < deadline,
+                "not within {PATIENCE:?}: {what}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The status line that the operator answers with, if it does.
+    fn get(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.lines().next().map(str::to_owned)
+    }
+
+    /// A line of `/proc/PID/status`.
+    fn status(&self, key: &str) -> Vec<String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{key}:")))
+            .unwrap_or_else(|| panic!("no {key} in\n{status}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        let _ = Guardian::stop(&mut self.child);
+    }
+}
+
+/// What a kubelet would put there.
+fn write_service_account(sandbox: &Sandbox, dir: &Path) {
+    let control_plane = &sandbox.control_plane;
+    let token = control_plane
+        .kubectl(&[
+            "create",
+            "token",
+            "--namespace",
+            NAMESPACE,
+            "windows-storage-operator",
+        ])
+        .unwrap();
+    fs::create_dir_all(dir).unwrap();
+    fs::write(dir.join("token"), token.trim()).unwrap();
+    fs::write(dir.join("namespace"), NAMESPACE).unwrap();
+    let authority = fs::read(control_plane.dir().join("ca.crt")).unwrap();
+    fs::write(dir.join("ca.crt"), authority).unwrap();
+}
+
+/// The arguments of the operator in the Deployment.
+fn manifest_arguments() -> Vec<String> {
+    let deployment: Value =
+        serde_yaml::from_str(include_str!("../../manifests/deployment.yaml")).unwrap();
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    serde_json::from_value(arguments.clone()).unwrap()
+}
+
+/// The options of `unshare` that let us mount; without root, in a user namespace.
+fn namespaces() -> Option<Vec<&'static str>> {
+    let mut arguments = vec!["--mount", "--propagation", "private"];
+    if !is_root() {
+        arguments.extend(["--user", "--map-root-user", "--map-auto"]);
+    }
+    let tried = Command::new("unshare")
+        .args(&arguments)
+        .args(["mount", "--bind", "/", "/"])
+        .status()
+        .unwrap();
+    // Without root there is nothing to fall back to: chroot needs it, too.
+    assert!(tried.success() || is_root(), "no user namespaces: {tried}");
+    tried.success().then_some(arguments)
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// A port that nobody listens to, of all addresses.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn it_runs_confined_and_does_its_work() {
+    let sandbox = Sandbox::start().unwrap();
+    let fleet = SimulatedFleet::new().unwrap();
+    let host = fleet.add_host("win-1").unwrap();
+    sandbox
+        .add_node("win-1", Some(&host.address().to_string()))
+        .unwrap();
+    sandbox.register("win-1", &[]).unwrap();
+    for objects in [
+        objects::ssh_secret(&fleet.private_key().unwrap()),
+        objects::settings(fleet.port(), fleet.user()),
+        objects::azure_disk_workload("win-1"),
+    ] {
+        sandbox.control_plane.apply(&objects).unwrap();
+    }
+
+    let mut pod = Pod::start(&sandbox);
+    pod.eventually("it is ready", |pod| {
+        pod.get("/readyz")
+            .is_some_and(|line| line.contains(" 200 "))
+    });
+    assert!(pod.get("/healthz").unwrap().contains(" 200 "));
+
+    // Seen from outside, so that the test cannot believe in a confinement that is not there.
+    if is_root() {
+        assert_eq!(pod.status("Uid"), ["65532"; 4]);
+        assert_eq!(pod.status("Gid"), ["65532"; 4]);
+    }
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(pod.status(set), ["0000000000000000"], "{set}");
+    }
+    assert_eq!(pod.status("NoNewPrivs"), ["1"]);
+    if pod.mounted {
+        let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", pod.child.id())).unwrap();
+        // What is not below its root directory is not listed.
+        let [root] = mounts.lines().collect::<Vec<_>>()[..] else {
+            panic!("not one mount: {mounts}");
+        };
+        let fields: Vec<&str> = root.split(' ').collect();
+        assert_eq!(fields[4], "/");
+        assert!(fields[5].split(',').any(|option| option == "ro"), "{root}");
+    }
+
+    for condition in [
+        r"jsonpath={.status.verdict.upgradeable}=False",
+        r"jsonpath={.status.verdict.reason}=DriversMissing",
+    ] {
+        sandbox
+            .wait_for("windowsstorage/cluster", condition, 120)
+            .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
+    }
+    // The programs of /payload have arrived on the host.
+    sandbox
+        .wait_for("windowsnodestorage/win-1", "condition=CSIProxyReady", 120)
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
+    sandbox.register("win-1", &["disk.csi.azure.com"]).unwrap();
+    sandbox
+        .wait_for(
+            "windowsstorage/cluster",
+            "jsonpath={.status.verdict.upgradeable}=True",
+            120,
+        )
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
+    let log = pod.log();
+    for complaint in ["forbidden", "Read-only file system", "ermission denied"] {
+        assert!(!log.contains(complaint), "{complaint}:\n{log}");
+    }
+}

@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# Sourced by the scripts that keep what is slow to make outside the tree, in $WINDOWS_STORAGE_CACHE (else the user's
+# cache directory). Sets `cache`.
+cache=${WINDOWS_STORAGE_CACHE:-${XDG_CACHE_HOME:-${HOME:?neither HOME nor WINDOWS_STORAGE_CACHE is set}/.cache}/windows-storage-operator}
+
+say() { echo "tools/${0##*tools/}: $*" >&2; }
+die() { say "$@"; exit 1; }
+need() { command -v "$1" >/dev/null || die "$2 needs '$1', which is not on PATH"; }
+
+# publish DIR LABEL ABOUT COMMAND...: unless DIR is there, runs COMMAND with a new directory as its last argument, and
+# renames that to DIR when it is complete. Of two at once, one waits for the other.
+publish() {
+    local dir=$1 label=$2 about=$3 lock
+    shift 3
+    [ ! -d "$dir" ] || return 0
+    mkdir -p "$cache/parts"
+    exec {lock}>"$cache/parts/.$label.lock"
+    flock -n "$lock" || { say "waiting for another build of $label"; flock "$lock"; }
+    if [ ! -d "$dir" ]; then
+        say "building $label ($about)"
+        rm -rf "$cache/parts/.new.$label."*
+        new=$(mktemp -d "$cache/parts/.new.$label.XXXXXX")
+        trap 'rm -rf "$new"' EXIT
+        SECONDS=0
+        "$@" "$new" >&2 </dev/null || die "building $label failed"
+        chmod 755 "$new"
+        mv -T "$new" "$dir"
+        say "built $label in $SECONDS s"
+    fi
+    exec {lock}>&-
+}
