@@ -103,6 +103,7 @@ async fn it_is_held_while_the_operator_is_down(cluster: &Cluster, kubelet: &Kube
     kubelet.restore_power();
 }
 
+/// What the verdict rests on: kind, namespace, name.
 const COMES_AND_GOES: [(&str, &str, &str); 5] = [
     ("CSINode", CLUSTER_WIDE, "win-2"),
     ("Node", CLUSTER_WIDE, "win-2"),
