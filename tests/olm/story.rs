@@ -141,7 +141,8 @@ async fn neither_does_what_comes_while_watches_are_broken(cluster: &Cluster, v1:
 }
 
 fn assert_never_open(written: &[String]) {
-    assert!(written.len() > 3, "{written:?}");
+    // Both nodes lack the driver, then one does; that not all has been read yet may come before.
+    assert!(written.len() >= 2, "{written:?}");
     assert!(
         written.iter().all(|status| status == "False"),
         "{written:?}"
