@@ -8,11 +8,16 @@ use serde_json::Value;
 
 use super::ControlPlane;
 
-/// Every request of a service account once: watches when they begin, all else when it has ended.
+/// Every request of a service account once: watches when they begin, all else when it has ended. Of the gate what was
+/// made of it, too, because a watch sees nothing of what comes while it is broken.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: RequestResponse
+  userGroups: ['system:serviceaccounts']
+  verbs: [update, patch]
+  resources: [{group: operators.coreos.com, resources: [operatorconditions]}]
 - level: Metadata
   userGroups: ['system:serviceaccounts']
 - level: None
@@ -33,6 +38,8 @@ pub struct Request {
     pub name: Option<String>,
     /// The HTTP status of the answer.
     pub code: u64,
+    /// The answer to a write of an `OperatorCondition`, which is the object where it went well; null for all else.
+    pub answer: Value,
 }
 
 impl ControlPlane {
@@ -81,5 +88,6 @@ fn request(entry: &Value) -> Request {
         namespace: text(&object["namespace"]),
         name: text(&object["name"]),
         code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        answer: entry["responseObject"].clone(),
     }
 }
