@@ -93,7 +93,7 @@ impl Node {
 
     /// Wine's cmd now and then cannot start a program that is there, on a machine that is very busy. It is asked again
     /// then: the program has not run.
-    fn run(&self, command: &str) -> Output {
+    fn started(&self, command: &str) -> Output {
         const NOT_STARTED: &str = "Can't recognize";
         let mut output = self.host.run(command).unwrap();
         for _ in 0..2 {
@@ -107,12 +107,12 @@ impl Node {
     }
 
     pub fn answer(&self, command: &str) -> Answer {
-        let output = self.run(command);
+        let output = self.started(command);
         answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))
     }
 
     fn try_answer(&self, command: &str) -> Option<Answer> {
-        answer_in(&self.run(command))
+        answer_in(&self.started(command))
     }
 
     pub fn state(&self) -> NodeState {
