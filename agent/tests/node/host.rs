@@ -91,13 +91,28 @@ impl Node {
             .join(path.trim_start_matches(r"C:\").replace('\\', "/"))
     }
 
+    /// Wine's cmd now and then cannot start a program that is there, on a machine that is very busy. It is asked again
+    /// then: the program has not run.
+    fn started(&self, command: &str) -> Output {
+        const NOT_STARTED: &str = "Can't recognize";
+        let mut output = self.host.run(command).unwrap();
+        for _ in 0..2 {
+            if !String::from_utf8_lossy(&output.stderr).contains(NOT_STARTED) {
+                break;
+            }
+            eprintln!("not started, again: {command}: {output:?}");
+            output = self.host.run(command).unwrap();
+        }
+        output
+    }
+
     pub fn answer(&self, command: &str) -> Answer {
-        let output = self.host.run(command).unwrap();
+        let output = self.started(command);
         answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))
     }
 
     fn try_answer(&self, command: &str) -> Option<Answer> {
-        answer_in(&self.host.run(command).unwrap())
+        answer_in(&self.started(command))
     }
 
     pub fn state(&self) -> NodeState {
