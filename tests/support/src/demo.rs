@@ -48,8 +48,9 @@ pub fn run() -> Result<()> {
     };
     let (binary, payload) = (operator_binary()?, payload()?);
 
-    story.tell("start a real control plane and two Windows hosts; a pod on win-1 uses an in-tree Azure Disk volume");
+    story.tell("start a real control plane with OLM and two Windows hosts; a pod on win-1 uses an in-tree Azure Disk volume");
     let sandbox = Sandbox::start()?;
+    let _olm = sandbox.add_olm()?;
     let command = sandbox.operator(&binary, &payload)?;
     let log = sandbox.control_plane.dir().join("operator.log");
     let told = tell(&mut story, &sandbox, &command, (&log, &payload));
@@ -138,6 +139,12 @@ fn the_gate_holds_and_opens(story: &mut Story, sandbox: &Sandbox) -> Result<()> 
         ],
     )?;
     story.note(&sandbox.gate_message()?);
+    sandbox.wait_for(
+        "windowsstorage/cluster",
+        r#"jsonpath={.status.conditions[?(@.type=="OperatorConditionWritten")].reason}=Confirmed"#,
+        30,
+    )?;
+    story.note("OLM has taken it over");
 
     story.tell("the driver registers on win-1: still held, for win-2 alone");
     sandbox.register("win-1", &[DRIVER])?;

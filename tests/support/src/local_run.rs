@@ -22,6 +22,8 @@ pub fn run() -> Result<()> {
 
     eprintln!("== starting etcd and kube-apiserver");
     let sandbox = Sandbox::start()?;
+    eprintln!("== starting OLM");
+    let olm = sandbox.add_olm()?;
     eprintln!("== starting two Windows hosts (OpenSSH and Wine)");
     let hosts = [
         sandbox.add_windows_node("win-1")?,
@@ -79,6 +81,7 @@ pub fn run() -> Result<()> {
         operator.terminate()?;
     }
     drop(hosts);
+    drop(olm);
     drop(sandbox);
     // The file is of no use without its cluster.
     let _ = fs::remove_file(kubeconfig);

@@ -118,7 +118,8 @@ pub fn ssh_secret(private_key: &str) -> String {
     text
 }
 
-/// The empty `OperatorCondition` that OLM makes together with a CSV, and the rights that it gives.
+/// The empty `OperatorCondition` that OLM makes together with a CSV, and the rights that it gives. OLM keeps the rights of
+/// the accounts that are named in it.
 #[must_use]
 pub fn operator_condition() -> String {
     format!(
@@ -127,7 +128,8 @@ kind: OperatorCondition
 metadata:
   name: {OPERATOR_CONDITION}
   namespace: {NAMESPACE}
-spec: {{}}
+spec:
+  serviceAccounts: [windows-storage-operator]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

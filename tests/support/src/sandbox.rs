@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use crate::cleanup::Guardian;
 use crate::control_plane::ControlPlane;
 use crate::objects;
+use crate::olm::Olm;
 use crate::windows_host::{Fleet, WindowsHost};
 
 /// A control plane with our CRDs, namespace, rights and an `OperatorCondition`, and a fleet of Windows hosts.
@@ -51,6 +52,12 @@ impl Sandbox {
             fleet: Fleet::new()?,
             control_plane,
         })
+    }
+
+    /// Starts the real OLM, which takes over what is written to the `OperatorCondition`.
+    pub fn add_olm(&self) -> Result<Olm> {
+        Olm::install_definitions(&self.control_plane)?;
+        Olm::start(&self.control_plane)
     }
 
     /// The Secret with the fleet's key, and the settings to reach it.
