@@ -1,10 +1,18 @@
 //! What may go wrong with the `OperatorCondition`: everything else goes on, it is said where people look, and the gate
 //! comes back by itself.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
+use windows_storage_operator::api::OperatorCondition;
+use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
+use windows_storage_operator::gate::{Gate, GateError};
 
 use crate::harness::Harness;
 
@@ -234,4 +242,79 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     harness.eventually("the override is no longer told", || {
         harness.condition("windowsstorage/cluster", WRITTEN).1 != "Overridden"
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
+    let harness = Harness::new();
+    let control_plane = &harness.sandbox.control_plane;
+    let kubeconfig = control_plane
+        .kubeconfig_for_service_account(NAMESPACE, "windows-storage-operator")
+        .unwrap();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options);
+    let client = Client::try_from(config.await.unwrap()).unwrap();
+    let api: Api<OperatorCondition> = Api::namespaced(client, NAMESPACE);
+    let others = tokio::spawn(write_others_conditions(api.clone()));
+
+    let mut gate = Gate::new(api.clone(), OPERATOR_CONDITION.to_owned());
+    let mut contended = 0;
+    let mut number = 0;
+    while !others.is_finished() || contended == number {
+        number += 1;
+        let verdict = Verdict {
+            upgradeable: Upgradeable::False,
+            reason: Reason::DriversMissing,
+            message: format!("message {number}"),
+        };
+        match gate.ensure(&verdict, &BTreeSet::new()).await {
+            Ok(_) => {
+                let object = api.get(OPERATOR_CONDITION).await.unwrap();
+                let ours = object.spec.conditions.iter();
+                let mut ours = ours.filter(|value| value["type"] == "Upgradeable");
+                assert_eq!(ours.next().unwrap()["message"], verdict.message);
+                assert!(ours.next().is_none());
+            }
+            Err(error) => {
+                assert!(matches!(error, GateError::Contended(_)), "{error}");
+                contended += 1;
+            }
+        }
+    }
+    let written = others.await.unwrap();
+    let object = api.get(OPERATOR_CONDITION).await.unwrap();
+    let theirs = object
+        .spec
+        .conditions
+        .iter()
+        .find(|value| value["type"] == "Theirs");
+    assert_eq!(theirs.unwrap()["message"], format!("{written}"));
+    let conflicts = harness.requests().into_iter();
+    let conflicts = conflicts.filter(|request| request.verb == "patch" && request.code == 409);
+    assert!(conflicts.count() > 0, "nobody has got in between");
+}
+
+/// Writes a condition of another type a hundred times, whole objects as careful clients do. The last number written.
+async fn write_others_conditions(api: Api<OperatorCondition>) -> u32 {
+    for number in 1..=100 {
+        loop {
+            let mut object = api.get(OPERATOR_CONDITION).await.unwrap();
+            let conditions = &mut object.spec.conditions;
+            conditions.retain(|value| value["type"] != "Theirs");
+            conditions.push(json!({
+                "type": "Theirs", "status": "Unknown", "reason": "Counting", "message": format!("{number}"),
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }));
+            let written = api
+                .replace(OPERATOR_CONDITION, &PostParams::default(), &object)
+                .await;
+            if matches!(&written, Err(kube::Error::Api(status)) if status.code == 409) {
+                continue;
+            }
+            written.unwrap();
+            break;
+        }
+    }
+    100
 }
