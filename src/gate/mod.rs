@@ -141,10 +141,11 @@ impl Gate {
     }
 
     /// Makes the condition say the verdict, or what else holds upgrades: the nodes that are in the middle of an update.
-    /// Reads first, writes only a difference, keeps what others wrote.
+    /// With the verdict comes whether all that it rests on can be read now. Reads first, writes only a difference, keeps
+    /// what others wrote.
     pub async fn ensure(
         &mut self,
-        verdict: &Verdict,
+        verdict: (&Verdict, bool),
         in_progress: &BTreeSet<String>,
     ) -> Result<Change, GateError> {
         let now = Instant::now();
@@ -161,6 +162,7 @@ impl Gate {
         }) {
             Ok(look) => {
                 let change = look.change;
+                self.decider.wrote(wanted.clone(), Instant::now());
                 if self.track.saw(wanted, look, Instant::now()) {
                     tracing::warn!(
                         "somebody else had changed the condition Upgradeable of OperatorCondition {}; it is written anew",

@@ -79,6 +79,7 @@ impl Wanted {
 #[derive(Debug)]
 pub struct Decider {
     started: Instant,
+    /// What was written last.
     last: Option<Wanted>,
     /// A verdict on the whole cluster has been seen.
     judged: bool,
@@ -102,10 +103,11 @@ impl Decider {
         }
     }
 
-    /// What the gate shall say from now on.
+    /// What the gate shall say from now on. `is_fresh` says whether all that the verdict rests on can be read now: a
+    /// verdict that was right a while ago keeps the gate open, but does not open it.
     pub fn decide(
         &mut self,
-        verdict: &Verdict,
+        (verdict, is_fresh): (&Verdict, bool),
         in_progress: &BTreeSet<String>,
         now: Instant,
     ) -> Wanted {
@@ -116,25 +118,36 @@ impl Decider {
             wanted = Wanted::operation(&holding);
         }
         wanted.yields = !self.judged && now < self.started + START;
-        let was_open = self.last.as_ref().map(|last| last.upgradeable) == Some(Upgradeable::True);
-        match wanted.upgradeable {
-            Upgradeable::False => {
-                self.open_since = None;
-                if was_open {
-                    self.closings.push_back(now);
-                }
-                self.last = Some(wanted);
-            }
-            Upgradeable::True => {
-                let since = *self.open_since.get_or_insert(now);
-                if was_open || now >= since + self.moment(now) {
-                    self.open_since = None;
-                    self.last = Some(wanted);
-                }
-            }
+        if wanted.upgradeable == Upgradeable::False || self.was_open() {
+            self.open_since = None;
+            return wanted;
         }
         let waiting = || Wanted::waiting(verdict);
+        if !is_fresh {
+            self.open_since = None;
+            return self.last.clone().unwrap_or_else(waiting);
+        }
+        let since = *self.open_since.get_or_insert(now);
+        if now >= since + self.moment(now) {
+            return wanted;
+        }
         self.last.clone().unwrap_or_else(waiting)
+    }
+
+    /// It was written.
+    pub fn wrote(&mut self, wanted: Wanted, now: Instant) {
+        match wanted.upgradeable {
+            Upgradeable::True => self.open_since = None,
+            Upgradeable::False if self.was_open() => self.closings.push_back(now),
+            Upgradeable::False => {}
+        }
+        self.last = Some(wanted);
+    }
+
+    fn was_open(&self) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(|last| last.upgradeable == Upgradeable::True)
     }
 
     /// Whether a verdict that would open the gate has not stood long enough yet.
@@ -214,10 +227,18 @@ mod tests {
             }
         }
 
-        /// The reason that the gate gives, so many milliseconds after the start.
+        /// What the gate says so many milliseconds after the start, which is written at once.
         fn at(&mut self, milliseconds: u64, verdict: &Verdict) -> &'static str {
             let now = self.start + Duration::from_millis(milliseconds);
-            self.decider.decide(verdict, &NOBODY, now).reason
+            let wanted = self.decider.decide((verdict, true), &NOBODY, now);
+            self.decider.wrote(wanted.clone(), now);
+            wanted.reason
+        }
+
+        /// The same while not all can be read.
+        fn blind(&mut self, milliseconds: u64, verdict: &Verdict) -> &'static str {
+            let now = self.start + Duration::from_millis(milliseconds);
+            self.decider.decide((verdict, false), &NOBODY, now).reason
         }
     }
 
@@ -274,6 +295,33 @@ mod tests {
     }
 
     #[test]
+    fn only_what_can_be_read_at_that_moment_opens_the_gate_and_it_stays_open_without() {
+        let mut rig = Rig::new();
+        rig.at(0, &held());
+        assert_eq!(rig.blind(100, &open()), "DriversMissing");
+        assert_eq!(rig.blind(9_000, &open()), "DriversMissing");
+        assert!(!rig.decider.is_waiting(), "nothing comes of waiting");
+        rig.at(10_000, &open());
+        rig.blind(10_500, &open());
+        rig.at(10_600, &open());
+        assert_eq!(rig.at(11_500, &open()), "DriversMissing", "it begins anew");
+        assert_eq!(rig.at(11_600, &open()), "DriversRegistered");
+        assert_eq!(rig.blind(20_000, &open()), "DriversRegistered");
+    }
+
+    #[test]
+    fn what_could_not_be_written_does_not_count_as_open() {
+        let mut rig = Rig::new();
+        rig.at(0, &held());
+        rig.at(1_000, &open());
+        let now = rig.start + Duration::from_secs(2);
+        let wanted = rig.decider.decide((&open(), true), &NOBODY, now);
+        assert_eq!(wanted.reason, "DriversRegistered");
+        // The write failed, and by the time of the next attempt the API server is out of reach.
+        assert_eq!(rig.blind(3_000, &open()), "DriversMissing");
+    }
+
+    #[test]
     fn a_verdict_that_stays_open_may_change_its_words_at_once() {
         let mut rig = Rig::new();
         rig.at(0, &open());
@@ -285,22 +333,25 @@ mod tests {
     #[test]
     fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
         let mut rig = Rig::new();
-        let first = rig.decider.decide(&open(), &NOBODY, rig.start);
+        let first = rig.decider.decide((&open(), true), &NOBODY, rig.start);
         assert_eq!(
             (first.upgradeable, first.yields),
             (Upgradeable::False, true)
         );
 
         let mut rig = Rig::new();
-        let first = rig.decider.decide(&unknown(), &NOBODY, rig.start);
+        let first = rig.decider.decide((&unknown(), true), &NOBODY, rig.start);
         assert!(first.yields && first.upgradeable == Upgradeable::False);
+        rig.decider.wrote(first, rig.start);
         assert_eq!(rig.decider.next(rig.start), Some(rig.start + START));
-        let later = rig.decider.decide(&unknown(), &NOBODY, rig.start + START);
+        let later = rig
+            .decider
+            .decide((&unknown(), true), &NOBODY, rig.start + START);
         assert!(!later.yields, "what cannot be read is to be said some time");
 
         let mut rig = Rig::new();
         rig.at(0, &held());
-        let lost = rig.decider.decide(&unknown(), &NOBODY, rig.start);
+        let lost = rig.decider.decide((&unknown(), true), &NOBODY, rig.start);
         assert!(
             !lost.yields,
             "this process has judged before, so it is news"
@@ -314,18 +365,21 @@ mod tests {
         rig.at(0, &open());
         rig.at(1_000, &open());
         let now = rig.start + Duration::from_secs(2);
-        let busy = rig.decider.decide(&open(), &nodes, now);
+        let busy = rig.decider.decide((&open(), true), &nodes, now);
         assert_eq!(
             (busy.upgradeable, busy.reason),
             (Upgradeable::False, NODE_OPERATION)
         );
         assert!(busy.message.contains("win-00, win-01") && busy.message.contains("and 2 more"));
-        let worse = rig.decider.decide(&held(), &nodes, now);
+        let worse = rig.decider.decide((&held(), true), &nodes, now);
         assert_eq!(worse.reason, "DriversMissing", "what holds anyway is said");
+        rig.decider.wrote(worse, now);
         let end = rig.decider.next(now).unwrap();
         assert!(end > now && end <= now + crate::gate::operations::LIMIT);
-        rig.decider.decide(&open(), &nodes, end);
-        let after = rig.decider.decide(&open(), &nodes, end + LONGEST_MOMENT);
+        rig.decider.decide((&open(), true), &nodes, end);
+        let after = rig
+            .decider
+            .decide((&open(), true), &nodes, end + LONGEST_MOMENT);
         assert_eq!(after.upgradeable, Upgradeable::True, "bounded in time");
     }
 }

@@ -62,6 +62,8 @@ struct Said {
 pub struct Todo {
     /// The verdict, with which the gate comes first.
     pub verdict: Verdict,
+    /// All that the verdict rests on can be read now.
+    pub fresh: bool,
     /// Volumes that hold upgrades.
     pub blocking: usize,
     /// Windows nodes.
@@ -240,6 +242,7 @@ impl Decisions {
         let settings = self.settings(cluster, news, &verdict, replan || settings_changed);
         Todo {
             verdict,
+            fresh: cluster.stale().is_empty(),
             blocking: self.assessment.blocking(),
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),

@@ -47,7 +47,7 @@ impl Controller {
             .show_verdict(verdict, todo.blocking, nodes);
 
         // The gate comes first.
-        self.set_gate(verdict).await;
+        self.set_gate(verdict, todo.fresh).await;
         if todo.knows_configuration {
             self.write_services().await;
         }
@@ -150,7 +150,7 @@ impl Controller {
         }
     }
 
-    async fn set_gate(&mut self, verdict: &Verdict) {
+    async fn set_gate(&mut self, verdict: &Verdict, is_fresh: bool) {
         if !self.may_try(GATE_TARGET) {
             return;
         }
@@ -158,7 +158,9 @@ impl Controller {
             return;
         };
         let before = gate.report();
-        let ensured = gate.ensure(verdict, &self.turns.in_progress()).await;
+        let ensured = gate
+            .ensure((verdict, is_fresh), &self.turns.in_progress())
+            .await;
         // What is told of the gate is told by the next pass.
         self.unfinished |= gate.report() != before;
         match ensured {

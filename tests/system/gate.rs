@@ -268,7 +268,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             reason: Reason::DriversMissing,
             message: format!("message {number}"),
         };
-        match gate.ensure(&verdict, &BTreeSet::new()).await {
+        match gate.ensure((&verdict, true), &BTreeSet::new()).await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
                 let ours = object.spec.conditions.iter();
