@@ -88,6 +88,8 @@ pub struct Gate {
     api: Api<OperatorCondition>,
     name: String,
     decider: Decider,
+    /// What was decided last.
+    wanted: Option<Wanted>,
     track: Track,
 }
 
@@ -98,6 +100,7 @@ impl Gate {
         Self {
             api,
             decider: Decider::new(Instant::now()),
+            wanted: None,
             track: Track::new(name.clone()),
             name,
         }
@@ -140,16 +143,20 @@ impl Gate {
         next.map_or(REASSERT, |next| next.saturating_duration_since(now))
     }
 
-    /// Makes the condition say the verdict, or what else holds upgrades: the nodes that are in the middle of an update.
-    /// With the verdict comes whether all that it rests on can be read now. Reads first, writes only a difference, keeps
-    /// what others wrote.
-    pub async fn ensure(
-        &mut self,
-        verdict: (&Verdict, bool),
-        in_progress: &BTreeSet<String>,
-    ) -> Result<Change, GateError> {
+    /// Decides what the condition shall say: the verdict, or what else holds upgrades, the nodes that are in the middle of
+    /// an update. With the verdict comes whether all that it rests on can be read now. To be told of every verdict, also
+    /// while the condition cannot be written: one that went back and forth meanwhile has not stood.
+    pub fn decide(&mut self, verdict: (&Verdict, bool), in_progress: &BTreeSet<String>) {
+        let wanted = self.decider.decide(verdict, in_progress, Instant::now());
+        self.wanted = Some(wanted);
+    }
+
+    /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote.
+    pub async fn ensure(&mut self) -> Result<Change, GateError> {
+        let Some(wanted) = self.wanted.clone() else {
+            return Ok(Change::Unchanged);
+        };
         let now = Instant::now();
-        let wanted = self.decider.decide(verdict, in_progress, now);
         let due = self.track.next_look().is_none_or(|next| next <= now);
         if self.track.stands(&wanted) && !due {
             return Ok(Change::Unchanged);

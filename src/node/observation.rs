@@ -22,7 +22,8 @@ pub struct Observation {
     pub problem: Option<NodeError>,
     /// Visits that ended, well or not.
     pub visits: u64,
-    /// Visits that failed since the last one that did not.
+    /// Visits that failed since the node was as desired, or since something else is desired. One that only found that it
+    /// has to wait for a turn takes none of them back.
     pub failures: u32,
     /// How far the node is on the way to what was desired then.
     pub standing: Standing,
@@ -89,11 +90,23 @@ impl Observations {
             let mut all = self.read();
             let observation = all.entry(target.node.clone()).or_default();
             observation.visits += 1;
+            if let Ok(desired) = &target.desired
+                && (&desired.revision, &desired.attempt)
+                    != (&observation.revision, &observation.attempt)
+            {
+                observation.failures = 0;
+            }
+            let mut waits = false;
             match result {
                 Ok(visited) => {
                     observation.last_contact = Some(Timestamp::now());
                     observation.state = visited.state.clone().or_else(|| observation.state.take());
-                    observation.problem.clone_from(&visited.problem);
+                    waits = visited.is_waiting();
+                    // What went wrong in its last turn is still to be told.
+                    let failed_in_turn = observation.standing == Standing::Waiting;
+                    if !(waits && failed_in_turn && observation.failures > 0) {
+                        observation.problem.clone_from(&visited.problem);
+                    }
                     observation.standing = visited.standing;
                 }
                 Err(error) => {
@@ -101,10 +114,12 @@ impl Observations {
                     observation.standing = Standing::OutOfReach;
                 }
             }
-            observation.failures = match observation.problem {
-                Some(_) => observation.failures.saturating_add(1),
-                None => 0,
-            };
+            if !waits {
+                observation.failures = match observation.problem {
+                    Some(_) => observation.failures.saturating_add(1),
+                    None => 0,
+                };
+            }
             if let Ok(desired) = &target.desired {
                 observation.revision.clone_from(&desired.revision);
                 observation.attempt.clone_from(&desired.attempt);
@@ -125,7 +140,38 @@ impl Observations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Reason;
+    use crate::node::{Desired, Reason};
+
+    #[test]
+    fn what_failed_in_its_turn_counts_until_it_has_worked_or_something_else_is_desired() {
+        let observations = Observations::default();
+        let mut target = Target::of_test_host(22);
+        target.desired = Ok(Desired::of_test("1", ""));
+        let see = |target: &Target, standing, reason: Option<Reason>| {
+            let visited = Visited {
+                standing,
+                problem: reason.map(|reason| NodeError::new(reason, "no")),
+                ..Visited::default()
+            };
+            observations.record(target, &Ok(visited));
+            let seen = observations.read()["win-1"].clone();
+            (seen.failures, seen.problem.map(|problem| problem.reason))
+        };
+        assert_eq!(see(&target, Standing::Waiting, None), (0, None));
+        for failures in 1..4 {
+            let failed = see(&target, Standing::Waiting, Some(Reason::DiskFull));
+            assert_eq!(failed, (failures, Some(Reason::DiskFull)));
+            let waits = see(&target, Standing::Waiting, None);
+            assert_eq!(waits, (failures, Some(Reason::DiskFull)));
+        }
+        target.desired = Ok(Desired::of_test("2", ""));
+        assert_eq!(see(&target, Standing::Waiting, None), (0, None));
+        see(&target, Standing::Waiting, Some(Reason::DiskFull));
+        assert_eq!(see(&target, Standing::Current, None), (0, None));
+        // What could not be reached is told only as long as it cannot.
+        observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "no")));
+        assert_eq!(see(&target, Standing::Waiting, None).1, None);
+    }
 
     #[test]
     fn a_failed_visit_keeps_what_was_known() {

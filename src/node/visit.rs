@@ -48,6 +48,14 @@ pub struct Visited {
     pub standing: Standing,
 }
 
+impl Visited {
+    /// Whether nothing is wrong, but that it is not the node's turn.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.problem.is_none() && self.standing == Standing::Waiting
+    }
+}
+
 /// What visits share.
 pub struct Tools {
     /// The programs for nodes.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::backoff;
-use crate::node::visit::{Tools, visit};
+use crate::node::visit::{Tools, Visited, visit};
 use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target};
 use crate::serve::Metrics;
 
@@ -66,6 +66,7 @@ impl Workers {
             let keep = plans.contains_key(node);
             if !keep {
                 self.shared.observations.forget(node);
+                self.shared.tools.turns.forget(node);
             }
             keep && !sender.is_closed()
         });
@@ -160,6 +161,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             });
         }
         shared.observations.record(target, &outcome);
+        let waits = outcome.as_ref().is_ok_and(Visited::is_waiting);
         let problem = match outcome {
             Ok(visited) => visited.problem,
             Err(error) => Some(error),
@@ -169,7 +171,13 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
                 .as_ref()
                 .map_or("Success", |error| error.reason.as_str()),
         );
-        failures = if problem.is_some() { failures + 1 } else { 0 };
+        failures = match &problem {
+            Some(_) => failures + 1,
+            // It has tried in vain and waits for its next turn.
+            None if waits => failures,
+            None => 0,
+        };
+        let in_vain = problem.is_some();
         let pause = pause_after(problem.as_ref(), failures, assignment.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
@@ -177,7 +185,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         }
         // Whatever changes how often: a node is not gone to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
-        if !wait(&mut assignments, assignment, failures, pause).await {
+        if !wait(&mut assignments, assignment, in_vain, pause).await {
             return;
         }
     }
@@ -217,7 +225,7 @@ fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -
 async fn wait(
     assignments: &mut watch::Receiver<Option<Assignment>>,
     mut known: Assignment,
-    failures: u32,
+    in_vain: bool,
     pause: Duration,
 ) -> bool {
     let end = Instant::now() + pause;
@@ -230,7 +238,7 @@ async fn wait(
             assignments.mark_changed();
             return true;
         };
-        if calls_for_visit(&known, &new, failures) {
+        if calls_for_visit(&known, &new, in_vain) {
             assignments.mark_changed();
             return true;
         }
@@ -240,8 +248,8 @@ async fn wait(
 
 /// Whether a node has to be gone to at once because of what is new. Not for a pin or a record of its own making, and
 /// after a failure not for a turn alone: the pause must not be cut short by each round of turns.
-fn calls_for_visit(known: &Assignment, new: &Assignment, failures: u32) -> bool {
-    let turn = new.turn && !known.turn && failures == 0;
+fn calls_for_visit(known: &Assignment, new: &Assignment, in_vain: bool) -> bool {
+    let turn = new.turn && !known.turn && !in_vain;
     turn || known.interval != new.interval || !is_same_work(&known.target, &new.target)
 }
 
@@ -298,25 +306,25 @@ mod tests {
             change(&mut new);
             new
         };
-        let calls = |new: &Assignment| calls_for_visit(&known, new, 0);
+        let calls = |new: &Assignment| calls_for_visit(&known, new, false);
         assert!(!calls(&known));
         assert!(calls(&new(|new| new.target.boot_id = "other".to_owned())));
         assert!(calls(&new(|new| new.interval = Duration::from_secs(10))));
         let turn = new(|new| new.turn = true);
         assert!(calls(&turn));
         assert!(
-            !calls_for_visit(&known, &turn, 1),
+            !calls_for_visit(&known, &turn, true),
             "a turn does not cut short the pause after a failure"
         );
         assert!(
-            !calls_for_visit(&turn, &known, 0),
+            !calls_for_visit(&turn, &known, false),
             "a turn that is over is no news"
         );
         let pinned =
             new(|new| new.target.host_keys.pin = Some(HostKey::new("ssh-ed25519", b"one")));
         assert!(!calls(&pinned), "the visit itself has pinned the key");
         let other = new(|new| new.target.host_keys.pin = Some(HostKey::new("ssh-ed25519", b"two")));
-        assert!(calls_for_visit(&pinned, &other, 0));
+        assert!(calls_for_visit(&pinned, &other, false));
     }
 
     #[test]

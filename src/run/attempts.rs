@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use crate::backoff;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The writes that failed, by what they were to write. News that wake the controller do not make it try these sooner.
 #[derive(Debug, Default)]
@@ -39,14 +38,14 @@ impl Attempts {
         self.failed.remove(target);
     }
 
-    /// A write failed.
-    pub fn failed(&mut self, target: &str, problem: String, now: Instant) {
+    /// A write failed; the pauses between attempts at it grow up to `longest`.
+    pub fn failed(&mut self, target: &str, problem: String, longest: Duration, now: Instant) {
         let failed = self.failed.entry(target.to_owned()).or_insert(Failed {
             times: 0,
             next: now,
         });
         failed.times += 1;
-        failed.next = now + backoff::pause(failed.times, FIRST_PAUSE, LONGEST_PAUSE);
+        failed.next = now + backoff::pause(failed.times, FIRST_PAUSE, longest);
         self.last_problem = Some(problem);
     }
 
@@ -75,16 +74,18 @@ impl Attempts {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(60);
+
     #[test]
     fn a_failed_write_waits_while_others_go_on() {
         let now = Instant::now();
         let mut attempts = Attempts::default();
-        attempts.failed("gate", "no".to_owned(), now);
+        attempts.failed("gate", "no".to_owned(), LONGEST, now);
         assert!(!attempts.may_try("gate", now) && attempts.may_try("node", now));
         let next = attempts.next().unwrap();
         assert!(next >= now + FIRST_PAUSE.mul_f64(0.8));
         assert!(attempts.may_try("gate", next));
-        attempts.failed("gate", "no".to_owned(), next);
+        attempts.failed("gate", "no".to_owned(), LONGEST, next);
         assert!(attempts.next().unwrap() - next > next - now, "pauses grow");
         attempts.succeeded("gate");
         assert!(attempts.is_clean() && attempts.next().is_none());

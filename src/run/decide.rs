@@ -41,6 +41,8 @@ pub struct Decisions {
     unassigned: bool,
     rollout: Rollout,
     settling: bool,
+    /// Nodes that a process before this one may have left in the middle of an update.
+    maybe_in_progress: BTreeSet<String>,
     /// The DaemonSets that run csi-proxy, which somebody else has brought.
     csi_proxy_sets: Vec<Finding>,
     said: Option<Said>,
@@ -112,6 +114,8 @@ pub struct News<'a> {
     pub turns: &'a Turns,
     /// This process has started only just.
     pub settling: bool,
+    /// Something that the verdict rests on cannot be read for so long that no verdict stands without it.
+    pub stale_for_long: bool,
     /// Now.
     pub now: Timestamp,
 }
@@ -134,6 +138,7 @@ impl Decisions {
             unassigned: false,
             rollout: Rollout::default(),
             settling: true,
+            maybe_in_progress: BTreeSet::new(),
             csi_proxy_sets: Vec::new(),
             said: None,
         }
@@ -157,6 +162,12 @@ impl Decisions {
     /// The nodes that may be interrupted now.
     pub fn turns(&self) -> &BTreeSet<String> {
         &self.rollout.turns
+    }
+
+    /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is
+    /// desired, and this process has not reached them yet. Soon after its start it is assumed of none.
+    pub fn maybe_in_progress(&self) -> &BTreeSet<String> {
+        &self.maybe_in_progress
     }
 
     /// The pause between two looks at a node that is in order.
@@ -210,7 +221,11 @@ impl Decisions {
         let cluster = &*cluster;
 
         let new = self.assessment.verdict(cluster);
-        let verdict = only_fresh_data_opens(self.verdict.as_ref(), new, &cluster.stale());
+        let verdict = only_fresh_data_opens(
+            self.verdict.as_ref().filter(|_| !news.stale_for_long),
+            new,
+            &cluster.stale(),
+        );
         self.verdict = Some(verdict.clone());
 
         let knows_configuration = cluster.knows_configuration();

@@ -107,6 +107,8 @@ struct Controller {
     services_problem: Option<String>,
     attempts: Attempts,
     decisions: Decisions,
+    /// Since when something that the verdict rests on cannot be read.
+    stale_since: Option<Instant>,
     /// The last pass left statuses of nodes to the next one.
     unfinished: bool,
 }
@@ -171,6 +173,7 @@ pub async fn run(
         services_problem: None,
         attempts: Attempts::default(),
         decisions: Decisions::new(payload),
+        stale_since: None,
         unfinished: false,
     };
     let own = OwnNamespace {
@@ -287,8 +290,12 @@ impl Controller {
             unread if unread.is_empty() => "not all of it has been judged yet".to_owned(),
             unread => format!("missing {unread}"),
         };
+        let cluster = self.shared.read();
+        let stale: Vec<String> = cluster.stale().iter().map(ToString::to_string).collect();
+        drop(cluster);
         let unwritten = self.attempts.last_problem().map(str::to_owned);
         Health {
+            stale: (!stale.is_empty()).then(|| stale.join(", ")),
             unread: (!self.decisions.is_complete()).then(unread),
             gate: self
                 .gate

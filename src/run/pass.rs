@@ -10,8 +10,13 @@ use crate::gate::{Change, Gate};
 use crate::run::Controller;
 use crate::run::decide::News;
 
-/// How long one pass writes statuses of nodes: the gate must not wait for thousands of them.
+/// How long one pass goes from node to node to write statuses or to remove what is left of those that are gone: the gate
+/// must not wait for thousands of them.
 const WRITES: Duration = Duration::from_secs(1);
+/// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
+const STALE: Duration = Duration::from_secs(120);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_GATE_PAUSE: Duration = Duration::from_secs(12);
 const GATE_TARGET: &str = "OperatorCondition";
 const SERVICES_TARGET: &str = "ConfigMap/windows-services";
 const SETTINGS_TARGET: &str = "WindowsStorage/cluster";
@@ -23,6 +28,9 @@ impl Controller {
         self.unfinished = false;
         let todo = {
             let mut cluster = self.shared.read();
+            let stale = !cluster.stale().is_empty();
+            let since = self.stale_since.filter(|_| stale);
+            self.stale_since = since.or_else(|| stale.then(Instant::now));
             let observed = self.observations.take_changed();
             let observations = self.observations.read();
             let news = News {
@@ -33,6 +41,9 @@ impl Controller {
                 settings_unwritten: self.attempts.is_failing(SETTINGS_TARGET),
                 turns: &self.turns,
                 settling: self.settles_in() > Duration::ZERO,
+                stale_for_long: self
+                    .stale_since
+                    .is_some_and(|since| since.elapsed() >= STALE),
                 now: Timestamp::now(),
             };
             self.decisions.update(&mut cluster, &news)
@@ -77,6 +88,10 @@ impl Controller {
             }
         }
         for stray in &todo.strays {
+            if started.elapsed() > WRITES {
+                self.unfinished = true;
+                break;
+            }
             let target = format!("WindowsNodeStorage/{stray}");
             if self.may_try(&target) {
                 let removed = self.status.remove_node(stray).await;
@@ -87,6 +102,10 @@ impl Controller {
             }
         }
         for gone in &todo.departed {
+            if started.elapsed() > WRITES {
+                self.unfinished = true;
+                break;
+            }
             self.forget(gone).await;
         }
         if let Some((previous, status)) = &todo.settings
@@ -151,16 +170,18 @@ impl Controller {
     }
 
     async fn set_gate(&mut self, verdict: &Verdict, is_fresh: bool) {
-        if !self.may_try(GATE_TARGET) {
-            return;
-        }
+        let may_try = self.may_try(GATE_TARGET);
         let Some(gate) = &mut self.gate else {
             return;
         };
+        let mut in_progress = self.turns.in_progress();
+        in_progress.extend(self.decisions.maybe_in_progress().iter().cloned());
+        gate.decide((verdict, is_fresh), &in_progress);
+        if !may_try {
+            return;
+        }
         let before = gate.report();
-        let ensured = gate
-            .ensure((verdict, is_fresh), &self.turns.in_progress())
-            .await;
+        let ensured = gate.ensure().await;
         // What is told of the gate is told by the next pass.
         self.unfinished |= gate.report() != before;
         match ensured {
@@ -199,7 +220,14 @@ impl Controller {
         let kind = target.split('/').next().unwrap_or_default();
         self.shown.metrics.count_failed_write(kind);
         tracing::warn!("{problem}");
-        self.attempts.failed(target, problem, Instant::now());
+        // OLM makes a deleted OperatorCondition again, and an empty one lets every upgrade go.
+        let longest = if target == GATE_TARGET {
+            LONGEST_GATE_PAUSE
+        } else {
+            LONGEST_PAUSE
+        };
+        self.attempts
+            .failed(target, problem, longest, Instant::now());
     }
 }
 

@@ -79,6 +79,7 @@ mod tests {
         assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]cluster-read failed"));
         shown.readiness.tell(Health {
             unread: None,
+            stale: None,
             gate: None,
             unwritten: None,
         });

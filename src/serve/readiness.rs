@@ -11,6 +11,8 @@ use crate::gate::GateReport;
 pub struct Health {
     /// What has not been read of the cluster yet.
     pub unread: Option<String>,
+    /// What was read once and cannot be read at present.
+    pub stale: Option<String>,
     /// How the gate stands, where there is one, and whether it says what it shall.
     pub gate: Option<(GateReport, bool)>,
     /// The last write that failed and is to be tried again. It makes nothing unready: all else goes on.
@@ -25,6 +27,7 @@ impl Default for Readiness {
     fn default() -> Self {
         Self(Arc::new(RwLock::new(Health {
             unread: Some("nothing has been read yet".to_owned()),
+            stale: None,
             gate: None,
             unwritten: None,
         })))
@@ -42,18 +45,14 @@ impl Readiness {
     pub fn answer(&self) -> (bool, String) {
         let health = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
-        let mut check = |name: &str, problem: Option<&str>| {
+        let mut ready = check(&mut text, "cluster-read", health.unread.as_deref());
+        if let Some(stale) = &health.stale {
             // Writing to a String does not fail.
-            let _ = match problem {
-                None => writeln!(text, "[+]{name} ok"),
-                Some(problem) => writeln!(text, "[-]{name} failed: {problem}"),
-            };
-            problem.is_none()
-        };
-        let mut ready = check("cluster-read", health.unread.as_deref());
+            let _ = writeln!(text, "[!]cluster-read: cannot be read at present: {stale}");
+        }
         if let Some((report, is_set)) = &health.gate {
             let problem = (!is_set).then_some(report.message.as_str());
-            ready &= check("operatorcondition", problem);
+            ready &= check(&mut text, "operatorcondition", problem);
             if *is_set && report.reason != "Confirmed" {
                 let _ = writeln!(text, "[!]operatorcondition: {}", report.message);
             }
@@ -65,6 +64,16 @@ impl Readiness {
         let _ = writeln!(text, "readyz check {end}");
         (ready, text)
     }
+}
+
+/// One line of the answer. Says whether all is well.
+fn check(text: &mut String, name: &str, problem: Option<&str>) -> bool {
+    // Writing to a String does not fail.
+    let _ = match problem {
+        None => writeln!(text, "[+]{name} ok"),
+        Some(problem) => writeln!(text, "[-]{name} failed: {problem}"),
+    };
+    problem.is_none()
 }
 
 #[cfg(test)]
@@ -92,6 +101,7 @@ mod tests {
         );
         let healthy = Health {
             unread: None,
+            stale: None,
             gate: Some((report("Confirmed", "all is well"), true)),
             unwritten: None,
         };
@@ -112,19 +122,22 @@ mod tests {
         readiness.tell(Health {
             gate: Some((report("Overridden", "OLM does not care"), true)),
             unwritten: Some("no".to_owned()),
+            stale: Some("Pod (forbidden)".to_owned()),
             ..healthy
         });
         assert_eq!(
             readiness.answer(),
             (
                 true,
-                "[+]cluster-read ok\n[+]operatorcondition ok\n[!]operatorcondition: OLM does not care\n\
+                "[+]cluster-read ok\n[!]cluster-read: cannot be read at present: Pod (forbidden)\n\
+                 [+]operatorcondition ok\n[!]operatorcondition: OLM does not care\n\
                  [!]writes: no\nreadyz check passed\n"
                     .to_owned()
             )
         );
         readiness.tell(Health {
             unread: None,
+            stale: None,
             gate: None,
             unwritten: None,
         });

@@ -268,7 +268,8 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             reason: Reason::DriversMissing,
             message: format!("message {number}"),
         };
-        match gate.ensure((&verdict, true), &BTreeSet::new()).await {
+        gate.decide((&verdict, true), &BTreeSet::new());
+        match gate.ensure().await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
                 let ours = object.spec.conditions.iter();

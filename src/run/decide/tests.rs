@@ -19,6 +19,8 @@ struct Rig {
     observations: BTreeMap<String, Observation>,
     turns: Turns,
     gate: Option<GateReport>,
+    settling: bool,
+    stale_for_long: bool,
 }
 
 impl Rig {
@@ -29,6 +31,8 @@ impl Rig {
             observations: BTreeMap::new(),
             turns: Turns::default(),
             gate: None,
+            settling: false,
+            stale_for_long: false,
         }
     }
 
@@ -114,7 +118,8 @@ impl Rig {
             gate: self.gate.clone(),
             settings_unwritten: false,
             turns: &self.turns,
-            settling: false,
+            settling: self.settling,
+            stale_for_long: self.stale_for_long,
             now: Timestamp::from_second(1_000).unwrap(),
         };
         self.decisions.update(&mut self.cluster, &news)

@@ -1,5 +1,7 @@
 //! Whose turn it is, from the plans and from what was seen on nodes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::index::Cluster;
 use crate::node::{Candidate, Desired, Limits, NodePlan, Observation, Standing, rollout};
 use crate::run::decide::{Decisions, News};
@@ -20,8 +22,9 @@ impl Decisions {
             settling: news.settling,
         };
         let plans = &self.plans;
+        let mut unseen = BTreeSet::new();
         let rollout = news.turns.decide(|turns| {
-            let candidates = plans
+            let candidates: BTreeMap<String, Candidate> = plans
                 .iter()
                 .filter(|(_, plan)| managed(plan))
                 .map(|(name, plan)| {
@@ -37,11 +40,27 @@ impl Decisions {
                     (name.clone(), candidate)
                 })
                 .collect();
+            let is_unseen = |(_, candidate): &(&String, &Candidate)| {
+                matches!(candidate.standing, Standing::Unseen | Standing::OutOfReach)
+            };
+            let names = candidates.iter().filter(is_unseen).map(|(name, _)| name);
+            unseen.extend(names.cloned());
             let rollout = rollout(&candidates, &limits);
             (rollout.turns.clone(), rollout)
         });
+        unseen.retain(|name| news.settling && self.had_another_csi_proxy(cluster, name));
+        self.maybe_in_progress = unseen;
         self.unassigned |= rollout.turns != self.rollout.turns;
         self.rollout = rollout;
+    }
+
+    /// Whether csi-proxy ran on a node when it was last told of, and not the one that is desired.
+    fn had_another_csi_proxy(&self, cluster: &Cluster, node: &str) -> bool {
+        let status = cluster.node_statuses.get(node);
+        let csi_proxy = status.and_then(|status| status.csi_proxy.as_ref());
+        csi_proxy
+            .and_then(|csi_proxy| csi_proxy.sha256.as_ref())
+            .is_some_and(|sha256| *sha256 != self.payload.csi_proxy.sha256)
     }
 }
 

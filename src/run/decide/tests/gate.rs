@@ -59,3 +59,24 @@ fn it_is_told_while_the_cluster_cannot_be_read() {
     );
     assert_eq!(told(&mut rig, None), None);
 }
+
+#[test]
+fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
+    let mut rig = Rig::settled();
+    let verdict = |rig: &mut Rig| rig.pass(&[]).verdict.reason;
+    assert_eq!(verdict(&mut rig), Reason::NoInTreeVolumes);
+    rig.cluster.pods.fail("reading it is forbidden".to_owned());
+    assert_eq!(verdict(&mut rig), Reason::NoInTreeVolumes, "for a while");
+    rig.stale_for_long = true;
+    assert_eq!(verdict(&mut rig), Reason::ReadinessUnknown);
+    let todo = rig.pass(&[]);
+    assert!(!todo.fresh && todo.verdict.message.contains("Pod"));
+    rig.stale_for_long = false;
+    assert_eq!(
+        verdict(&mut rig),
+        Reason::ReadinessUnknown,
+        "still not read"
+    );
+    rig.cluster.pods.finish();
+    assert_eq!(verdict(&mut rig), Reason::NoInTreeVolumes);
+}

@@ -90,17 +90,8 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
     let mut rig = three_that_wait();
     rig.observations.remove("win-3");
     let pass = |rig: &mut Rig, settling| {
-        let news = News {
-            observations: &rig.observations,
-            observed: ["win-1".to_owned()].into(),
-            services_problem: None,
-            gate: None,
-            settings_unwritten: false,
-            turns: &rig.turns,
-            settling,
-            now: Timestamp::from_second(1_000).unwrap(),
-        };
-        rig.decisions.update(&mut rig.cluster, &news);
+        rig.settling = settling;
+        rig.pass(&["win-1"]);
         rig.decisions.turns().len()
     };
     assert_eq!(pass(&mut rig, true), 0);
@@ -137,4 +128,36 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
     assert!(rig.turns(&["win-1"]).is_empty());
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
+}
+
+#[test]
+fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_was_looked_at() {
+    let mut rig = Rig::settled();
+    rig.settling = true;
+    let told = |version: &str| WindowsNodeStorageStatus {
+        csi_proxy: Some(crate::api::CsiProxyStatus {
+            sha256: Some(version.to_owned()),
+            ..crate::api::CsiProxyStatus::default()
+        }),
+        ..WindowsNodeStorageStatus::default()
+    };
+    let current = Payload::of_test().csi_proxy.sha256;
+    rig.add_node("win-2", "windows");
+    rig.add_node("win-3", "windows");
+    rig.write("win-1", told("another"));
+    rig.write("win-2", told(&current));
+    rig.pass(&[]);
+    let maybe =
+        |rig: &Rig| -> Vec<String> { rig.decisions.maybe_in_progress().iter().cloned().collect() };
+    assert_eq!(maybe(&rig), ["win-1"], "nothing is known of win-3");
+    rig.see("win-1", Standing::OutOfReach);
+    rig.pass(&["win-1"]);
+    assert_eq!(maybe(&rig), ["win-1"]);
+    rig.see("win-1", Standing::Waiting);
+    rig.pass(&["win-1"]);
+    assert!(maybe(&rig).is_empty(), "it was looked at");
+    rig.see("win-1", Standing::OutOfReach);
+    rig.settling = false;
+    rig.pass(&["win-1"]);
+    assert!(maybe(&rig).is_empty(), "it is not assumed for ever");
 }
