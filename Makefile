@@ -8,15 +8,16 @@ MAKEFLAGS += --no-print-directory
 PAYLOAD := target/payload
 WINDOWS := x86_64-pc-windows-gnu
 
-# There is no published image: this is the one that is built here. Push yours, and set IMAGE to its name there.
+# There is no published image: this is the one that is built here. Push yours, and say IMAGE=NAME:TAG behind make. What
+# happens to be in the environment under these names does not count.
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
-IMAGE ?= localhost/windows-storage-operator:$(VERSION)
+IMAGE := localhost/windows-storage-operator:$(VERSION)
 # Where the source is, for the bundle to name.
-REPOSITORY ?=
+REPOSITORY :=
 # The last OpenShift minor version to which a cluster with this version of the operator may be upgraded, such as 4.21.
-MAX_OPENSHIFT_VERSION ?=
+MAX_OPENSHIFT_VERSION :=
 # From which versions OLM may go straight to a new release; docs/release.md says which to choose.
-SKIP_RANGE ?=
+SKIP_RANGE :=
 PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
 # The longest first; what waits for its build, or profits from it, last.
@@ -119,7 +120,7 @@ catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its 
 .PHONY: run
 ifneq ($(KUBECONFIG),)
 run: payload build ## Run the operator on a control plane with Windows hosts in a box, or on yours: KUBECONFIG=FILE
-	@cargo run -q -p windows-storage-operator -- run --kubeconfig='$(KUBECONFIG)' --payload-dir $(PAYLOAD)
+	@KUBECONFIG='$(KUBECONFIG)' cargo run -q -p windows-storage-operator -- run --payload-dir $(PAYLOAD)
 else
 run: setup parts payload build
 	@cargo run -q -p testbed -- run

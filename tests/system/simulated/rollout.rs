@@ -1,5 +1,7 @@
 //! An update goes from node to node, stops where it does not work, and goes on when it is told to.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::Simulation;
@@ -187,4 +189,37 @@ fn an_agent_goes_from_node_to_node_without_waiting_for_the_next_look() {
         "True",
         "Complete",
     );
+}
+
+#[test]
+fn nodes_that_fail_in_their_turn_again_and_again_do_not_keep_the_others_from_theirs() {
+    let simulation = Simulation::new(4);
+    let harness = &simulation.harness;
+    simulation.want(&json!({"probeIntervalSeconds": 300}));
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("all nodes have the old csi-proxy", || {
+        simulation.ready().len() == 4
+    });
+    assert!(operator.terminate().unwrap().success());
+    for host in &simulation.hosts[..2] {
+        host.with_disk(|disk| disk.free = Some(2));
+    }
+    for host in &simulation.hosts {
+        // A visit takes longer than the pause after the first failure.
+        host.set_faults(|faults| faults.latency = Duration::from_millis(300));
+    }
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("the others have the new csi-proxy", || {
+        ["win-002", "win-003"]
+            .iter()
+            .all(|node| simulation.version(node) == "v1.3.0")
+    });
+    // What is wrong is told also while it waits for its next turn.
+    harness.expect_event("Node/win-000", "DiskFull");
+    let told = || {
+        harness
+            .condition("windowsnodestorage/win-000", "CSIProxyReady")
+            .1
+    };
+    harness.eventually("the full disk is told", || told() == "DiskFull");
 }

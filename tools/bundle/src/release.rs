@@ -93,6 +93,15 @@ pub fn cut_release(root: &Path, release: NewRelease) -> Result<Vec<PathBuf>, Bun
 /// OLM takes comparisons with spaces between them, and `||` between alternatives.
 fn check_range(range: &str, version: &Version) -> Result<(), BundleError> {
     for alternative in range.split("||") {
+        let comparators = ["<", ">", "=", "!="];
+        if let Some(other) = alternative
+            .split_whitespace()
+            .find(|word| !comparators.iter().any(|sign| word.starts_with(sign)))
+        {
+            return Err(BundleError::Release(format!(
+                "SKIP_RANGE {range:?} has {other:?}, which OLM does not know: write comparisons such as \">=0.1.0 <{version}\""
+            )));
+        }
         let comparisons = alternative
             .split_whitespace()
             .collect::<Vec<_>>()
@@ -180,7 +189,7 @@ mod tests {
         for range in [">=0.1.0 <0.4.0", "<0.2.0 || >=0.3.0 <0.4.0", "=0.1.0"] {
             check_range(range, &version).unwrap();
         }
-        for range in ["", ">=0.1.0", ">=0.1.0 <0.4.0 || ", "before", "<=0.4.0"] {
+        for range in ["", "^0.1.0", "~0.1", "0.1.0", ">=0.1.0", ">=0.1.0 <0.4.0 || ", "before", "<=0.4.0"] {
             assert!(check_range(range, &version).is_err(), "{range:?}");
         }
     }
