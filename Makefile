@@ -41,7 +41,7 @@ setup-build: ## Install what is missing to build, without what only tests need
 	@tools/setup build
 
 .PHONY: parts
-parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 10 min)
+parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 15 min)
 	@printf '%s\n' $(PARTS) | xargs -n 1 -P 2 tools/part >/dev/null
 
 .PHONY: build
