@@ -24,6 +24,7 @@ pub enum Standing {
 
 /// One managed node, as far as its turn depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Candidate {
     /// How far it is.
     pub standing: Standing,
@@ -33,6 +34,9 @@ pub struct Candidate {
     pub has_turn: bool,
     /// It is being worked on in its turn.
     pub at_work: bool,
+    /// Its last turn was cut short in the middle: whether that was the update's doing is to be known before another node
+    /// is updated.
+    pub cut_short: bool,
     /// Visits that failed in a row: those who have tried in vain come after those who have not.
     pub failures: u32,
 }
@@ -111,7 +115,15 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Rol
         let mut queue: Vec<(&String, &Candidate)> = of(Standing::Waiting)
             .filter(|(_, candidate)| !candidate.at_work)
             .collect();
-        queue.sort_by_key(|(name, candidate)| (candidate.failures, !candidate.has_turn, *name));
+        queue.sort_by_key(|(name, candidate)| {
+            let Candidate {
+                cut_short,
+                failures,
+                has_turn,
+                ..
+            } = **candidate;
+            (!cut_short, failures, !has_turn, *name)
+        });
         turns.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Rollout {
@@ -251,5 +263,17 @@ mod tests {
         assert_eq!(turns(&nodes, &one), ["b"]);
         nodes.get_mut("b").unwrap().standing = Standing::Current;
         assert_eq!(turns(&nodes, &one), ["a"]);
+    }
+
+    #[test]
+    fn whose_update_was_cut_short_comes_first_so_that_no_other_goes_the_same_way() {
+        let mut nodes = candidates(&[("a", Standing::Waiting), ("b", Standing::Waiting)]);
+        let one = Limits {
+            max_unavailable: 1,
+            ..LIMITS
+        };
+        let cut = nodes.get_mut("b").unwrap();
+        (cut.cut_short, cut.failures) = (true, 3);
+        assert_eq!(turns(&nodes, &one), ["b"]);
     }
 }

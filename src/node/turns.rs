@@ -17,6 +17,8 @@ pub struct State {
     /// Those whose turn ended without a known end: the connection was lost, the time was up, or something else was
     /// wanted in the middle. They may lack csi-proxy until they have been looked at again.
     pub unsure: BTreeSet<String>,
+    /// Those whose last turn ended in that way, looked at since or not, until one of them ends as it should.
+    pub cut_short: BTreeSet<String>,
 }
 
 /// A turn that was taken; it ends with this.
@@ -35,6 +37,7 @@ impl Turn {
     /// How the work ended is known.
     pub fn settle(&mut self) {
         self.settled = true;
+        self.turns.lock().cut_short.remove(&self.node);
     }
 }
 
@@ -80,6 +83,7 @@ impl Turns {
     pub fn forget(&self, node: &str) {
         let mut state = self.lock();
         state.unsure.remove(node);
+        state.cut_short.remove(node);
         state.given.remove(node);
     }
 
@@ -95,6 +99,7 @@ impl Drop for Turn {
         state.at_work.remove(&self.node);
         if !self.settled {
             state.unsure.insert(self.node.clone());
+            state.cut_short.insert(self.node.clone());
         }
     }
 }
@@ -142,9 +147,15 @@ mod tests {
         turns.decide(|_| (names(&["d"]), ()));
         assert_eq!(turns.in_progress(), names(&["a", "b", "c", "d"]));
         turns.decide(|_| (names(&["a"]), ()));
+        assert_eq!(seen(&turns).cut_short, names(&["a", "b"]));
         turns.is_settled("a");
         turns.forget("b");
+        assert_eq!(seen(&turns).cut_short, names(&["a"]));
         assert!(seen(&turns).unsure.is_empty());
         assert_eq!(seen(&turns).given, names(&["a"]));
+        let mut turn = turns.take("a").unwrap();
+        turn.begin();
+        turn.settle();
+        assert!(seen(&turns).cut_short.is_empty());
     }
 }

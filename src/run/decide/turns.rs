@@ -31,6 +31,7 @@ impl Decisions {
                     let candidate = Candidate {
                         has_turn: turns.given.contains(name),
                         at_work: turns.at_work.contains(name),
+                        cut_short: turns.cut_short.contains(name),
                         ..candidate(
                             plan,
                             news.observations.get(name),

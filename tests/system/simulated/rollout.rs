@@ -67,7 +67,7 @@ fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
     harness.expect_event("WindowsStorage/cluster", "Stopped");
     let status = &harness.get("windowsstorage/cluster")["status"]["rollout"];
     assert_eq!(status["failedNodes"], 1);
-    assert_eq!(status["waitingNodes"], 3);
+    assert_eq!(status["waitingNodes"], 3, "{status}\n{}", harness.log());
 
     // Another process knows it as well: nobody is updated, however often it looks.
     assert!(operator.terminate().unwrap().success());

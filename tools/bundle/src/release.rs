@@ -189,7 +189,16 @@ mod tests {
         for range in [">=0.1.0 <0.4.0", "<0.2.0 || >=0.3.0 <0.4.0", "=0.1.0"] {
             check_range(range, &version).unwrap();
         }
-        for range in ["", "^0.1.0", "~0.1", "0.1.0", ">=0.1.0", ">=0.1.0 <0.4.0 || ", "before", "<=0.4.0"] {
+        for range in [
+            "",
+            "^0.1.0",
+            "~0.1",
+            "0.1.0",
+            ">=0.1.0",
+            ">=0.1.0 <0.4.0 || ",
+            "before",
+            "<=0.4.0",
+        ] {
             assert!(check_range(range, &version).is_err(), "{range:?}");
         }
     }
