@@ -161,7 +161,16 @@ fn a_full_disk() {
         is_well(&state, &good) || is_well(&state, &better),
         "{state:?}"
     );
-    let again = node.apply_request(&large, Some(&better));
+    // Wine now and then cannot start a process for a moment after its disk was full. The old one runs again then, and
+    // asking once more is all that it takes.
+    let mut again = node.apply_request(&large, Some(&better));
+    for _ in 0..2 {
+        if is_well(&again.state, &better) {
+            break;
+        }
+        assert!(is_well(&again.state, &good), "{again:?}");
+        again = node.apply_request(&large, Some(&better));
+    }
     assert!(is_well(&again.state, &better), "{again:?}");
 }
 
