@@ -17,15 +17,7 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
             .unwrap()
     };
     apply("crds");
-    control_plane
-        .kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])
-        .unwrap();
+    control_plane.await_definitions().unwrap();
     let installed = apply("manifests");
     for object in [
         "namespace/",

@@ -1,7 +1,6 @@
 //! How the condition stands: when to look at it again, and what people are told of it. Pure, but for the moment that it
 //! is told.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::backoff;
@@ -64,7 +63,7 @@ pub struct Track {
     /// OLM has taken it over once, and not been late since.
     trusted: bool,
     /// When others had changed it.
-    changes: VecDeque<Instant>,
+    changes: Vec<Instant>,
     failure: Option<(&'static str, String)>,
 }
 
@@ -108,7 +107,7 @@ impl Track {
         let same = self.written.as_ref() == Some(&wanted);
         let disturbed = same && self.failure.is_none() && look.change != Change::Unchanged;
         if disturbed {
-            self.changes.push_back(now);
+            self.changes.push(now);
         }
         self.forget_old_changes(now);
         self.quiet = if same && look.change == Change::Unchanged {

@@ -1,6 +1,6 @@
 //! What the gate shall say: the verdict, without flip-flop. Pure, but for the moment that it is told.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::assess::report::{Reason, Upgradeable, Verdict};
@@ -86,7 +86,7 @@ pub struct Decider {
     /// Since when the verdict is one that would open the gate.
     open_since: Option<Instant>,
     /// When the gate had to be closed after it had been opened.
-    closings: VecDeque<Instant>,
+    closings: Vec<Instant>,
     operations: Operations,
 }
 
@@ -98,7 +98,7 @@ impl Decider {
             last: None,
             judged: false,
             open_since: None,
-            closings: VecDeque::new(),
+            closings: Vec::new(),
             operations: Operations::default(),
         }
     }
@@ -128,7 +128,8 @@ impl Decider {
             return self.last.clone().unwrap_or_else(waiting);
         }
         let since = *self.open_since.get_or_insert(now);
-        if now >= since + self.moment(now) {
+        self.forget_old_closings(now);
+        if now >= since + moment(self.closings.len()) {
             return wanted;
         }
         self.last.clone().unwrap_or_else(waiting)
@@ -138,7 +139,7 @@ impl Decider {
     pub fn wrote(&mut self, wanted: Wanted, now: Instant) {
         match wanted.upgradeable {
             Upgradeable::True => self.open_since = None,
-            Upgradeable::False if self.was_open() => self.closings.push_back(now),
+            Upgradeable::False if self.was_open() => self.closings.push(now),
             Upgradeable::False => {}
         }
         self.last = Some(wanted);
@@ -159,7 +160,7 @@ impl Decider {
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let opens = self
             .open_since
-            .map(|since| since + self.moment_after(self.closings.len()));
+            .map(|since| since + moment(self.closings.len()));
         let yields = self.last.as_ref().is_some_and(|last| last.yields);
         let insists = yields.then_some(self.started + START);
         [opens, insists, self.operations.next_end(now)]
@@ -168,23 +169,17 @@ impl Decider {
             .min()
     }
 
-    fn moment(&mut self, now: Instant) -> Duration {
-        while self
-            .closings
-            .front()
-            .is_some_and(|closing| now.duration_since(*closing) > MEMORY)
-        {
-            self.closings.pop_front();
-        }
-        self.moment_after(self.closings.len())
+    fn forget_old_closings(&mut self, now: Instant) {
+        self.closings
+            .retain(|closing| now.duration_since(*closing) <= MEMORY);
     }
+}
 
-    #[expect(clippy::unused_self, reason = "reads as what it is")]
-    fn moment_after(&self, closings: usize) -> Duration {
-        MOMENT
-            .saturating_mul(1 << closings.min(16))
-            .min(LONGEST_MOMENT)
-    }
+/// How long a verdict must stand after the gate has been opened in vain so many times.
+fn moment(closings: usize) -> Duration {
+    MOMENT
+        .saturating_mul(1 << closings.min(16))
+        .min(LONGEST_MOMENT)
 }
 
 #[cfg(test)]

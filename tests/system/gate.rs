@@ -19,19 +19,6 @@ use crate::harness::Harness;
 const WRITTEN: &str = "OperatorConditionWritten";
 const CRD: &str = "operatorconditions.operators.coreos.com";
 
-/// A cluster with a Windows node that lacks the driver of its workload.
-fn held() -> Harness {
-    let harness = Harness::new();
-    harness.sandbox.add_node("win-1", None).unwrap();
-    harness.sandbox.register("win-1", &[]).unwrap();
-    harness
-        .sandbox
-        .control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
-    harness
-}
-
 impl Harness {
     fn expect_written(&self, status: &str, reason: &str) -> String {
         self.expect("windowsstorage/cluster", WRITTEN, status, reason)
@@ -93,7 +80,7 @@ const SERVED: &[&str] = &["--serve-address=127.0.0.1:0"];
 
 #[test]
 fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_on() {
-    let harness = held();
+    let harness = Harness::held();
     let control_plane = &harness.sandbox.control_plane;
     let object = format!("operatorcondition/{OPERATOR_CONDITION}");
     harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);
@@ -156,7 +143,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
 
 #[test]
 fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
-    let harness = held();
+    let harness = Harness::held();
     let served = |served: &str| {
         harness.kubectl(&[
             "patch",
@@ -199,7 +186,7 @@ fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
 
 #[test]
 fn what_others_do_to_the_condition_is_undone_and_told() {
-    let harness = held();
+    let harness = Harness::held();
     let operator = harness.start_with_arguments(SERVED);
     harness.expect_gate("False", "DriversMissing", &[]);
     let theirs = r#"{"type":"Theirs","status":"Unknown","reason":"Kept","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::control_plane::Request;
-use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
+use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
@@ -36,6 +36,19 @@ impl Harness {
             command,
             log,
         }
+    }
+
+    /// A cluster with a Windows node that lacks the driver of its workload.
+    pub fn held() -> Self {
+        let harness = Self::new();
+        harness.sandbox.add_node("win-1", None).unwrap();
+        harness.sandbox.register("win-1", &[]).unwrap();
+        harness
+            .sandbox
+            .control_plane
+            .apply(&objects::azure_disk_workload("win-1"))
+            .unwrap();
+        harness
     }
 
     /// Starts the operator as OLM would.

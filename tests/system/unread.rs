@@ -1,7 +1,5 @@
 //! What cannot be read is not taken for what is not there.
 
-use testbed::objects;
-
 use crate::harness::Harness;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
@@ -15,13 +13,8 @@ fn without_pods() -> String {
 
 #[test]
 fn what_can_no_longer_be_read_does_not_open_the_gate() {
-    let harness = Harness::new();
+    let harness = Harness::held();
     let control_plane = &harness.sandbox.control_plane;
-    harness.sandbox.add_node("win-1", None).unwrap();
-    harness.sandbox.register("win-1", &[]).unwrap();
-    control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
     let _operator = harness.start();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
@@ -94,14 +87,7 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
 
 #[test]
 fn without_our_definitions_the_defaults_hold_and_the_gate_works() {
-    let harness = Harness::new();
-    harness.sandbox.add_node("win-1", None).unwrap();
-    harness.sandbox.register("win-1", &[]).unwrap();
-    harness
-        .sandbox
-        .control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
+    let harness = Harness::held();
     harness.kubectl(&[
         "delete",
         "crd",

@@ -39,13 +39,7 @@ impl Olm {
             .to_str()
             .context("the path of OLM's CRDs is not UTF-8")?;
         control_plane.kubectl(&["apply", "--server-side", "-f", folder])?;
-        control_plane.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "-f",
-            folder,
-        ])?;
+        control_plane.await_definitions()?;
         Ok(())
     }
 

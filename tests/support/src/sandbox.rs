@@ -40,13 +40,7 @@ impl Sandbox {
         ] {
             control_plane.apply(&read(file)?)?;
         }
-        control_plane.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])?;
+        control_plane.await_definitions()?;
         control_plane.apply(&objects::operator_condition())?;
         Ok(Self {
             fleet: Fleet::new()?,

@@ -90,14 +90,19 @@ impl ControlPlane {
         let crd = part("operatorcondition-crd")?;
         let crd = crd.to_str().context("the path of the CRD is not UTF-8")?;
         self.kubectl(&["apply", "--server-side", "-f", crd])?;
+        self.await_definitions()
+    }
+
+    /// Waits until the API server serves every kind that is defined.
+    pub fn await_definitions(&self) -> Result<()> {
         self.kubectl(&[
             "wait",
             "--for=condition=Established",
             "--timeout=60s",
-            "-f",
-            crd,
-        ])?;
-        Ok(())
+            "crd",
+            "--all",
+        ])
+        .map(drop)
     }
 
     /// `credentials` are the members of the JSON object `user`.

@@ -14,15 +14,7 @@ pub fn install_olm_crds(control_plane: &ControlPlane) {
     control_plane
         .kubectl(&["apply", "--server-side", "-f", crds])
         .unwrap();
-    control_plane
-        .kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "-f",
-            crds,
-        ])
-        .unwrap();
+    control_plane.await_definitions().unwrap();
 }
 
 #[test]
@@ -41,15 +33,7 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
         ])
         .unwrap();
     assert_eq!(applied.lines().count(), 3, "{applied}");
-    control_plane
-        .kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])
-        .unwrap();
+    control_plane.await_definitions().unwrap();
 
     let (_, csv) = rendered(&newest());
     let examples = text(&csv, "metadata/annotations/alm-examples");
