@@ -1,6 +1,7 @@
 //! What a driver and the operator's agent see of csi-proxy on a Windows host.
 
 use std::fs;
+use std::process::Output;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,21 +20,31 @@ fn path_exists(host: &WindowsHost, path: &str) -> Result<bool> {
         fs::copy(part("csi-client")?, &client)?;
     }
     let command = format!(r"C:\csi-client.exe path-exists {path}");
-    // A Go program under Wine rarely hangs for ever, whatever it does. The client gives up a call after 10 s itself, so
-    // a longer silence is not csi-proxy's.
-    let output = host
-        .run_within(&command, CLIENT_LIMIT)
-        .or_else(|_| host.run_within(&command, CLIENT_LIMIT))?;
+    // A Go program under Wine rarely hangs for ever, or ends at its start without a word, whatever it does. The client
+    // gives up a call after 10 s itself and says why, so neither is csi-proxy's.
+    let mut outcome = host.run_within(&command, CLIENT_LIMIT);
+    for _ in 0..2 {
+        if matches!(&outcome, Ok(output) if has_answered(output)) {
+            break;
+        }
+        outcome = host.run_within(&command, CLIENT_LIMIT);
+    }
+    let output = outcome?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     match (output.status.success(), stdout.trim()) {
         (true, "true") => Ok(true),
         (true, "false") => Ok(false),
         _ => bail!(
-            "csi-proxy on {}: {stdout} {}",
+            "csi-proxy on {}: {} {stdout} {}",
             host.name(),
+            output.status,
             String::from_utf8_lossy(&output.stderr)
         ),
     }
+}
+
+fn has_answered(output: &Output) -> bool {
+    output.status.success() || !(output.stdout.is_empty() && output.stderr.is_empty())
 }
 
 /// Has csi-proxy tell a folder that is there from one that is not, within the kubelet's folder, which is all that it
