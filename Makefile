@@ -84,8 +84,27 @@ lint: setup-build ## Check format, clippy, documentation, dependencies
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
+# What only the benchmarks are compared with.
+BENCH_PARTS :=
+MEASUREMENTS :=
+
 .PHONY: bench
-bench: setup-build ## Measure the judgement on a large cluster; JSON goes to target/bench
+bench: setup parts payload ## Measure it all side by side, in minutes, or MEASUREMENTS="NAME NAME"; JSON goes to target/bench
+	@$(MAKE) bench-programs
+	@target/release/bench $(MEASUREMENTS)
+
+.PHONY: bench-full
+bench-full: setup parts payload ## The same with all repetitions and the soak of an hour
+	@$(MAKE) bench-programs
+	@target/release/bench --full $(MEASUREMENTS)
+
+.PHONY: bench-programs
+bench-programs: setup-build
+	@printf '%s\n' $(BENCH_PARTS) | xargs -r -n 1 -P 2 tools/part >/dev/null
+	@cargo build --release -p windows-storage-operator -p bench
+
+.PHONY: bench-readiness
+bench-readiness: setup-build ## Measure the judgement alone on a large cluster; JSON goes to target/bench
 	@mkdir -p target/bench
 	@BENCH_JSON="$(CURDIR)/target/bench/readiness.json" cargo bench -q -p windows-storage-operator --bench readiness
 

@@ -1,0 +1,116 @@
+//! Measures the whole operator on real parts, side by side with what one would run instead. Machines are noisy: what is
+//! compared is measured in one run, and no figure here fails anything.
+
+mod machine;
+mod report;
+mod sizes;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use report::{Report, Row};
+
+/// Measure the operator of a release build, and compare it with what one would run instead.
+#[derive(Parser)]
+struct Arguments {
+    /// What to measure; everything if nothing is named.
+    #[arg(value_name = "MEASUREMENT", value_parser = parse_measurement)]
+    measurements: Vec<&'static Measurement>,
+    /// Measure with all repetitions and at full length: an hour rather than minutes.
+    #[arg(long)]
+    full: bool,
+    /// Where the figures are written as JSON. What is there of other measurements stays.
+    #[arg(long, value_name = "FILE", default_value = "target/bench/bench.json")]
+    json: PathBuf,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// All repetitions, at full length.
+    pub full: bool,
+}
+
+/// One thing that is measured by itself.
+struct Measurement {
+    name: &'static str,
+    measure: fn(Options) -> Result<Vec<Row>>,
+}
+
+const MEASUREMENTS: &[Measurement] = &[Measurement {
+    name: "sizes",
+    measure: sizes::measure,
+}];
+
+fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
+    let found = MEASUREMENTS.iter().find(|known| known.name == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = MEASUREMENTS.iter().map(|known| known.name).collect();
+        format!("there is {}", known.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let options = Options {
+        full: arguments.full,
+    };
+    let chosen: Vec<&Measurement> = match arguments.measurements.as_slice() {
+        [] => MEASUREMENTS.iter().collect(),
+        some => some.to_vec(),
+    };
+    let mut report = Report::read_or_new(&arguments.json)?;
+    let mut failed = Vec::new();
+    for measurement in chosen {
+        eprintln!("measuring {} …", measurement.name);
+        match (measurement.measure)(options) {
+            Ok(rows) => {
+                report.replace(measurement.name, rows);
+                report.write(&arguments.json)?;
+                report.print(measurement.name);
+            }
+            Err(error) => {
+                eprintln!("{}: {error:#}", measurement.name);
+                failed.push(measurement.name);
+            }
+        }
+    }
+    println!("figures: {}", arguments.json.display());
+    if !failed.is_empty() {
+        bail!("could not be measured: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// The tree's root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The operator's binary, which cargo puts beside this one: both come from a release build.
+fn operator_binary() -> Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("windows-storage-operator");
+    if !path.exists() {
+        bail!("{} is not there: make bench builds it", path.display());
+    }
+    Ok(path)
+}
+
+/// The programs for Windows nodes.
+fn payload() -> Result<PathBuf> {
+    let path = root().join("target/payload");
+    path.canonicalize()
+        .with_context(|| format!("{} is not there: make payload", path.display()))
+}

@@ -1,0 +1,136 @@
+//! The figures, as a table and as JSON.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// One figure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// What was measured.
+    pub what: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit: `ms`, `MB` (10⁶ bytes), `×` for a ratio of two figures of this run, …
+    pub unit: String,
+    /// The most that it may be, or with `at_least` the least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bar: Option<f64>,
+    /// The bar is a lower limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+}
+
+impl Row {
+    /// A figure that is only told.
+    pub fn new(what: impl Into<String>, value: f64, unit: &str) -> Self {
+        Self {
+            what: what.into(),
+            value,
+            unit: unit.to_owned(),
+            bar: None,
+            at_least: false,
+        }
+    }
+
+    /// It should be no more than this.
+    #[must_use]
+    pub fn at_most(self, bar: f64) -> Self {
+        Self {
+            bar: Some(bar),
+            ..self
+        }
+    }
+
+    /// It should be no less than this.
+    #[must_use]
+    #[allow(dead_code, reason = "for ratios where more is better")]
+    pub fn at_least(self, bar: f64) -> Self {
+        Self {
+            bar: Some(bar),
+            at_least: true,
+            ..self
+        }
+    }
+
+    fn is_met(&self) -> Option<bool> {
+        self.bar.map(|bar| {
+            if self.at_least {
+                self.value >= bar
+            } else {
+                self.value <= bar
+            }
+        })
+    }
+
+    fn line(&self) -> String {
+        let number = |value: f64| match value.abs() {
+            small if small < 10.0 => format!("{value:.3}"),
+            middle if middle < 1000.0 => format!("{value:.1}"),
+            _ => format!("{value:.0}"),
+        };
+        let bar = self.bar.map_or_else(String::new, |bar| {
+            let sign = if self.at_least { "≥" } else { "≤" };
+            format!("{sign} {} {}", number(bar), self.unit)
+        });
+        let met = match self.is_met() {
+            None => "",
+            Some(true) => "met",
+            Some(false) => "MISSED",
+        };
+        let value = format!("{} {}", number(self.value), self.unit);
+        format!("  {:<72} {value:>14} {bar:>14} {met}", self.what)
+    }
+}
+
+/// All figures of a machine, by measurement.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    machine: Machine,
+    measurements: BTreeMap<String, Vec<Row>>,
+}
+
+impl Report {
+    /// What is in that file, so that a part can be measured again; figures of another machine are not kept.
+    pub fn read_or_new(path: &Path) -> Result<Self> {
+        let machine = Machine::this()?;
+        let known = fs::read_to_string(path)
+            .ok()
+            .and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        Ok(match known {
+            Some(known) if known.machine == machine => known,
+            _ => Self {
+                machine,
+                measurements: BTreeMap::new(),
+            },
+        })
+    }
+
+    /// One measurement has these figures now.
+    pub fn replace(&mut self, measurement: &str, rows: Vec<Row>) {
+        self.measurements.insert(measurement.to_owned(), rows);
+    }
+
+    /// Writes all of it.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let text = serde_json::to_string_pretty(self)?;
+        fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// Prints one measurement as a table.
+    pub fn print(&self, measurement: &str) {
+        println!("{measurement} ({})", self.machine);
+        for row in self.measurements.get(measurement).into_iter().flatten() {
+            println!("{}", row.line());
+        }
+    }
+}

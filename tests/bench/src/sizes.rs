@@ -1,0 +1,23 @@
+//! How large the programs are.
+
+use std::fs;
+
+use anyhow::Result;
+
+use crate::report::Row;
+use crate::{Options, operator_binary, payload};
+
+/// The operator and the agent as they are shipped: stripped, and the operator without its payload.
+pub fn measure(_: Options) -> Result<Vec<Row>> {
+    let operator = fs::metadata(operator_binary()?)?.len();
+    let agent = fs::metadata(payload()?.join("windows-storage-agent.exe"))?.len();
+    Ok(vec![
+        Row::new("operator, stripped", megabytes(operator), "MB").at_most(15.0),
+        Row::new("agent, stripped", megabytes(agent), "MB").at_most(2.0),
+    ])
+}
+
+#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵² bytes")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
