@@ -1,3 +1,5 @@
+mod departures;
+
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 use crate::assess::report::{Reason, Source, Upgradeable, Verdict};

@@ -17,7 +17,6 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::api::OperatorCondition;
-use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
 use condition::{is_confirmed, merged, overridden};
 use track::{Look, REASSERT, Track};
@@ -25,6 +24,7 @@ use wanted::{Decider, Wanted};
 
 pub use condition::Change;
 pub use track::GateReport;
+pub use wanted::Judged;
 
 /// How often a write is tried again when others write at the same time.
 const ATTEMPTS: u32 = 5;
@@ -143,11 +143,20 @@ impl Gate {
         next.map_or(REASSERT, |next| next.saturating_duration_since(now))
     }
 
+    /// How long until a verdict that would open the gate has stood long enough; `None` where there is none, or where the
+    /// condition cannot be written anyway.
+    #[must_use]
+    pub fn opens_in(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let opens = self.decider.opening().filter(|_| self.track.is_set())?;
+        Some(opens.saturating_duration_since(now))
+    }
+
     /// Decides what the condition shall say: the verdict, or what else holds upgrades, the nodes that are in the middle of
-    /// an update. With the verdict comes whether all that it rests on can be read now. To be told of every verdict, also
-    /// while the condition cannot be written: one that went back and forth meanwhile has not stood.
-    pub fn decide(&mut self, verdict: (&Verdict, bool), in_progress: &BTreeSet<String>) {
-        let wanted = self.decider.decide(verdict, in_progress, Instant::now());
+    /// an update. To be told of every verdict, also while the condition cannot be written: one that went back and forth
+    /// meanwhile has not stood.
+    pub fn decide(&mut self, judged: &Judged<'_>, in_progress: &BTreeSet<String>) {
+        let wanted = self.decider.decide(judged, in_progress, Instant::now());
         self.wanted = Some(wanted);
     }
 

@@ -2,25 +2,25 @@
 
 mod departed;
 mod settings;
+mod todo;
 mod turns;
+mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-
-use crate::api::{
-    WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
-};
+use crate::api::WindowsStorageSpec;
 use crate::assess::causes::csi_proxy::daemon_sets;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::{Assessment, only_fresh_data_opens};
 use crate::gate::GateReport;
 use crate::index::{Cluster, Node};
-use crate::node::{NodePlan, Observation, Planner, Rollout, Turns};
+use crate::node::{NodePlan, Planner, Rollout};
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
 use crate::status::{NodeInputs, is_ready, node_status};
+pub use todo::{News, NodeDecision, Todo};
+use wording::{Told, Wording};
 
 /// What was decided so far.
 pub struct Decisions {
@@ -28,6 +28,7 @@ pub struct Decisions {
     spec: Option<WindowsStorageSpec>,
     assessment: Assessment,
     verdict: Option<Verdict>,
+    wording: Wording,
     services: Result<Step, ServicesError>,
     plans: BTreeMap<String, NodePlan>,
     ready: BTreeSet<String>,
@@ -60,66 +61,6 @@ struct Said {
     gate: Option<GateReport>,
 }
 
-/// What a pass has to do.
-pub struct Todo {
-    /// The verdict, with which the gate comes first.
-    pub verdict: Verdict,
-    /// All that the verdict rests on can be read now.
-    pub fresh: bool,
-    /// Volumes that hold upgrades.
-    pub blocking: usize,
-    /// Windows nodes.
-    pub windows_nodes: usize,
-    /// Windows nodes that are ready.
-    pub ready_nodes: usize,
-    /// What work on nodes depends on has been read.
-    pub knows_configuration: bool,
-    /// The plans are to be handed over: some node is to be worked on otherwise than before.
-    pub assign: bool,
-    /// Statuses to write.
-    pub nodes: Vec<NodeDecision>,
-    /// Nodes whose status object has to go.
-    pub strays: Vec<String>,
-    /// Nodes that have left, and of which something is still there: the host key or the status.
-    pub departed: Vec<String>,
-    /// The status of `WindowsStorage`, where it may differ: the object as it is, and what it shall say.
-    pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
-}
-
-/// The status that a node shall have.
-pub struct NodeDecision {
-    /// The node's name.
-    pub name: String,
-    /// The Node's uid.
-    pub uid: String,
-    /// The status as it is.
-    pub previous: Option<WindowsNodeStorageStatus>,
-    /// The status as it shall be.
-    pub status: WindowsNodeStorageStatus,
-}
-
-/// What is new beside the cluster.
-pub struct News<'a> {
-    /// What was seen on nodes.
-    pub observations: &'a BTreeMap<String, Observation>,
-    /// On which of them that has changed.
-    pub observed: BTreeSet<String>,
-    /// Why the services entry could not be written the last time.
-    pub services_problem: Option<&'a str>,
-    /// How the gate stood after the last pass, where there is one.
-    pub gate: Option<GateReport>,
-    /// The status of `WindowsStorage` could not be written the last time.
-    pub settings_unwritten: bool,
-    /// Whose turn it is on which node.
-    pub turns: &'a Turns,
-    /// This process has started only just.
-    pub settling: bool,
-    /// Something that the verdict rests on cannot be read for so long that no verdict stands without it.
-    pub stale_for_long: bool,
-    /// Now.
-    pub now: Timestamp,
-}
-
 impl Decisions {
     /// Nothing decided yet.
     pub fn new(payload: Payload) -> Self {
@@ -128,6 +69,7 @@ impl Decisions {
             spec: None,
             assessment: Assessment::default(),
             verdict: None,
+            wording: Wording::default(),
             services: services::plan(None, &csi_proxy_service(&[])),
             plans: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -147,6 +89,16 @@ impl Decisions {
     /// The last verdict.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
+    }
+
+    /// The last verdict in the words in which it is told.
+    pub fn told(&self) -> Option<&Verdict> {
+        self.wording.told().map(|told| &told.verdict)
+    }
+
+    /// When the verdict is to be told in other words, though nothing is new.
+    pub fn rewords_at(&self) -> Option<Instant> {
+        self.wording.due()
     }
 
     /// Whether the last verdict rests on all of the cluster, rather than whether all of it has been read by now.
@@ -227,6 +179,9 @@ impl Decisions {
             &cluster.stale(),
         );
         self.verdict = Some(verdict.clone());
+        let blocking = self.assessment.blocking();
+        let told = self.wording.tell(Told { verdict, blocking }, news.instant);
+        let told = told.clone();
 
         let knows_configuration = cluster.knows_configuration();
         let complete = cluster.unread().is_empty() && knows_configuration;
@@ -254,11 +209,12 @@ impl Decisions {
         } else {
             (Vec::new(), Vec::new())
         };
-        let settings = self.settings(cluster, news, &verdict, replan || settings_changed);
+        let settings = self.settings(cluster, news, &told, replan || settings_changed);
         Todo {
-            verdict,
+            verdict: told.verdict,
             fresh: cluster.stale().is_empty(),
-            blocking: self.assessment.blocking(),
+            departures: self.assessment.departures(),
+            blocking,
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
             knows_configuration,

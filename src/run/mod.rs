@@ -24,8 +24,11 @@ use attempts::Attempts;
 use decide::Decisions;
 use services::ServicesWriter;
 
-/// Events that come together are judged together.
-const GATHER: Duration = Duration::from_millis(50);
+/// Events that come together are judged together: within this, or within so many times the time that judging took the
+/// last time, so that a cluster in which much happens has no more than a fifth of a core.
+const GATHER: Duration = Duration::from_millis(10);
+const GATHER_TIMES: u32 = 4;
+const LONGEST_GATHER: Duration = Duration::from_millis(500);
 /// Whatever is due: without news there is never less between two passes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// Without news there is never more between two passes.
@@ -111,6 +114,8 @@ struct Controller {
     stale_since: Option<Instant>,
     /// The last pass left statuses of nodes to the next one.
     unfinished: bool,
+    /// How long the last pass took to judge.
+    judging: Duration,
 }
 
 /// Runs until `stop` completes, or for one full pass. Returns the last verdict.
@@ -175,6 +180,7 @@ pub async fn run(
         decisions: Decisions::new(payload),
         stale_since: None,
         unfinished: false,
+        judging: Duration::ZERO,
     };
     let own = OwnNamespace {
         namespace: options.namespace.clone(),
@@ -220,7 +226,8 @@ impl Controller {
                 // What came in after the pass has not been judged yet.
                 let seen = !observed.has_changed().unwrap_or(false);
                 let decided = self.gate.as_ref().is_none_or(|gate| !gate.is_waiting());
-                if clean && seen && decided && !self.unfinished && self.is_settled() {
+                let told = self.decisions.rewords_at().is_none();
+                if clean && seen && decided && told && !self.unfinished && self.is_settled() {
                     let verdict = self.decisions.verdict();
                     return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }
@@ -236,12 +243,19 @@ impl Controller {
             if self.settles_in() > Duration::ZERO {
                 pause = pause.min(self.settles_in());
             }
-            let pause = pause.max(LEAST_PAUSE);
+            let mut pause = pause.max(LEAST_PAUSE);
+            if let Some(opens) = self.gate.as_ref().and_then(Gate::opens_in) {
+                pause = pause.min(opens);
+            }
+            if let Some(reworded) = self.decisions.rewords_at() {
+                pause = pause.min(reworded.saturating_duration_since(Instant::now()));
+            }
             if self.unfinished {
                 continue;
             }
+            let gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
             tokio::select! {
-                () = gathered(&mut cluster, &mut observed) => {}
+                () = gathered(&mut cluster, &mut observed, gather) => {}
                 () = tokio::time::sleep(pause) => {}
                 () = self.workers.watch_for_panics() => {}
             }
@@ -315,12 +329,12 @@ impl Controller {
     }
 }
 
-/// Waits for a change, then a moment longer for those that come with it.
-async fn gathered(cluster: &mut Receiver<u64>, observed: &mut Receiver<u64>) {
+/// Waits for a change, then a while longer for those that come with it.
+async fn gathered(cluster: &mut Receiver<u64>, observed: &mut Receiver<u64>, gather: Duration) {
     // The senders live as long as the controller, so waiting does not fail.
     tokio::select! {
         _ = cluster.changed() => {}
         _ = observed.changed() => {}
     }
-    tokio::time::sleep(GATHER).await;
+    tokio::time::sleep(gather).await;
 }

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
-use crate::gate::{Change, Gate};
+use crate::gate::{Change, Gate, Judged};
 use crate::run::Controller;
-use crate::run::decide::News;
+use crate::run::decide::{News, Todo};
 
 /// How long one pass goes from node to node to write statuses or to remove what is left of those that are gone: the gate
 /// must not wait for thousands of them.
@@ -24,30 +24,9 @@ const SETTINGS_TARGET: &str = "WindowsStorage/cluster";
 impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
-        let known = self.decisions.verdict().cloned();
+        let known = self.decisions.told().cloned();
         self.unfinished = false;
-        let todo = {
-            let mut cluster = self.shared.read();
-            let stale = !cluster.stale().is_empty();
-            let since = self.stale_since.filter(|_| stale);
-            self.stale_since = since.or_else(|| stale.then(Instant::now));
-            let observed = self.observations.take_changed();
-            let observations = self.observations.read();
-            let news = News {
-                observations: &observations,
-                observed,
-                services_problem: self.services_problem.as_deref(),
-                gate: self.gate.as_ref().map(Gate::report),
-                settings_unwritten: self.attempts.is_failing(SETTINGS_TARGET),
-                turns: &self.turns,
-                settling: self.settles_in() > Duration::ZERO,
-                stale_for_long: self
-                    .stale_since
-                    .is_some_and(|since| since.elapsed() >= STALE),
-                now: Timestamp::now(),
-            };
-            self.decisions.update(&mut cluster, &news)
-        };
+        let todo = self.judge();
         let verdict = &todo.verdict;
         if known.as_ref() != Some(verdict) {
             log_verdict(verdict);
@@ -58,7 +37,12 @@ impl Controller {
             .show_verdict(verdict, todo.blocking, nodes);
 
         // The gate comes first.
-        self.set_gate(verdict, todo.fresh).await;
+        let judged = Judged {
+            verdict,
+            is_fresh: todo.fresh,
+            departures: todo.departures,
+        };
+        self.set_gate(&judged).await;
         if todo.knows_configuration {
             self.write_services().await;
         }
@@ -123,6 +107,33 @@ impl Controller {
             });
     }
 
+    fn judge(&mut self) -> Todo {
+        let started = Instant::now();
+        let mut cluster = self.shared.read();
+        let stale = !cluster.stale().is_empty();
+        let since = self.stale_since.filter(|_| stale);
+        self.stale_since = since.or_else(|| stale.then(Instant::now));
+        let observed = self.observations.take_changed();
+        let observations = self.observations.read();
+        let news = News {
+            observations: &observations,
+            observed,
+            services_problem: self.services_problem.as_deref(),
+            gate: self.gate.as_ref().map(Gate::report),
+            settings_unwritten: self.attempts.is_failing(SETTINGS_TARGET),
+            turns: &self.turns,
+            settling: self.settles_in() > Duration::ZERO,
+            stale_for_long: self
+                .stale_since
+                .is_some_and(|since| since.elapsed() >= STALE),
+            now: Timestamp::now(),
+            instant: started,
+        };
+        let todo = self.decisions.update(&mut cluster, &news);
+        self.judging = started.elapsed();
+        todo
+    }
+
     /// Removes what is left of a node, once the API server itself says that it is not there.
     async fn forget(&mut self, node: &str) {
         let target = format!("DepartedNode/{node}");
@@ -169,14 +180,14 @@ impl Controller {
         }
     }
 
-    async fn set_gate(&mut self, verdict: &Verdict, is_fresh: bool) {
+    async fn set_gate(&mut self, judged: &Judged<'_>) {
         let may_try = self.may_try(GATE_TARGET);
         let Some(gate) = &mut self.gate else {
             return;
         };
         let mut in_progress = self.turns.in_progress();
         in_progress.extend(self.decisions.maybe_in_progress().iter().cloned());
-        gate.decide((verdict, is_fresh), &in_progress);
+        gate.decide(judged, &in_progress);
         if !may_try {
             return;
         }

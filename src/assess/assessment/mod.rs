@@ -37,6 +37,7 @@ pub struct Assessment {
     registered: HashMap<Name, usize>,
     default_class: Option<Name>,
     pipe_users: HashMap<Name, usize>,
+    departures: u64,
 }
 
 /// What was derived from one workload.
@@ -153,6 +154,13 @@ impl Assessment {
         drivers.map(|need| need.in_tree_volumes).sum::<usize>() + self.needs.abandoned_volumes
     }
 
+    /// How often something that held upgrades has gone from sight, rather than got what it lacked: a volume, or a node.
+    /// What is deleted and made anew, or whose pieces come one after another, is away for a moment.
+    #[must_use]
+    pub fn departures(&self) -> u64 {
+        self.departures
+    }
+
     /// The first volumes that hold upgrades, in the order of reports, as the message names them. Where they are too
     /// many to name all, those that no driver takes over come first: the reason is about them.
     fn first_blocking(&self) -> Vec<String> {
@@ -218,6 +226,8 @@ impl Assessment {
             self.stale(&Dependency::Node(name.clone()), stale);
         }
         let is_windows = kind == NodeKind::Windows;
+        let held = self.without_csi_node.contains(name) || self.needs.is_held_by(name);
+        self.departures += u64::from(held && !is_windows);
         self.needs.node_changed(cluster, name, is_windows, touched);
         self.note_csi_node(cluster, name, is_windows);
         touched.insert(name.clone());
@@ -327,7 +337,7 @@ impl Assessment {
             // Whether a driver's pod is ready is among the causes that are told of its node.
             touched.extend(new.driver_on.clone());
         }
-        self.needs.remove(cluster, key, &old.uses, touched);
+        self.departures += u64::from(self.needs.remove(cluster, key, &old.uses, touched));
         touched.extend(old.driver_on.clone());
         self.count_pipe_user(pipes_on.as_ref(), true, touched);
         self.count_pipe_user(old.mounts_pipes_on.as_ref(), false, touched);

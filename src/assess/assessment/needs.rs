@@ -88,26 +88,31 @@ impl Needs {
         }
     }
 
-    /// A workload does not need that any more.
+    /// A workload does not need that any more: what it needs now was added before. Says whether a volume that held
+    /// upgrades is no longer among what it needs.
     pub fn remove(
         &mut self,
         cluster: &Cluster,
         workload: &WorkloadKey,
         uses: &Uses,
         touched: &mut BTreeSet<Name>,
-    ) {
+    ) -> bool {
+        let mut departed = false;
         for row in &uses.rows {
             let Some(driver) = row.driver() else {
                 count_down(&mut self.abandoned, workload);
                 self.abandoned_volumes -= 1;
+                departed |= !self.abandoned.contains_key(workload);
                 continue;
             };
             let Some(need) = self.drivers.get_mut(driver) else {
                 continue;
             };
             if row.plugin().is_some() {
+                let held = need.holds();
                 count_down(&mut need.in_tree, workload);
                 need.in_tree_volumes -= 1;
+                departed |= held && !need.in_tree.contains_key(workload);
                 if need.in_tree.is_empty() {
                     refresh_all(cluster, driver, need, &self.windows, touched);
                 }
@@ -122,6 +127,13 @@ impl Needs {
                 self.drivers.remove(driver);
             }
         }
+        departed
+    }
+
+    /// Whether a driver that holds upgrades is missing on that node.
+    pub fn is_held_by(&self, node: &str) -> bool {
+        let mut drivers = self.drivers.values();
+        drivers.any(|need| need.holds() && need.missing.contains(node))
     }
 
     /// A node became a Windows node or is one no longer, or its drivers are others.

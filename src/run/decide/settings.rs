@@ -1,9 +1,9 @@
 //! What the status of `WindowsStorage` shall say, and whether it may differ from what it says.
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageStatus};
-use crate::assess::report::Verdict;
 use crate::index::Cluster;
 use crate::node::NodePlan;
+use crate::run::decide::wording::Told;
 use crate::run::decide::{Decisions, News, Said};
 use crate::status::{ClusterInputs, cluster_status, with_verdict};
 
@@ -12,13 +12,13 @@ impl Decisions {
         &mut self,
         cluster: &Cluster,
         news: &News<'_>,
-        verdict: &Verdict,
+        told: &Told,
         reconfigured: bool,
     ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
         let windows_nodes = self.assessment.windows_nodes().len();
         let said = Said {
-            verdict: verdict.clone(),
-            counts: [windows_nodes, self.ready.len(), self.assessment.blocking()],
+            verdict: told.verdict.clone(),
+            counts: [windows_nodes, self.ready.len(), told.blocking],
             rollout: self.rollout.clone(),
             managed: self
                 .plans
@@ -45,7 +45,7 @@ impl Decisions {
         let [windows_nodes, ready_nodes, blocking] = said.counts;
         let status = if self.complete {
             let inputs = ClusterInputs {
-                verdict,
+                verdict: &told.verdict,
                 blocking,
                 windows_nodes,
                 ready_nodes,
@@ -63,7 +63,7 @@ impl Decisions {
                 .any(|unread| unread.problem.is_some())
         {
             // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
-            with_verdict(&before, verdict, news.gate.as_ref(), when)
+            with_verdict(&before, &told.verdict, news.gate.as_ref(), when)
         } else {
             return None;
         };

@@ -2,14 +2,16 @@ mod departed;
 mod gate;
 mod turns;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::api::SETTINGS_NAME;
+use crate::api::{SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
 use crate::assess::report::Reason;
+use crate::gate::GateReport;
 use crate::index::{ConfigMap, CsiNode, NodeAddress, Secret};
-use crate::node::{HostKey, NodeError, SSH_SECRET, Standing};
+use crate::node::{HostKey, NodeError, Observation, SSH_SECRET, Standing, Turns};
 use crate::objects::{DaemonSetObject, Object, PodObject, decode};
 use crate::services::csi_proxy_service;
 
@@ -21,6 +23,8 @@ struct Rig {
     gate: Option<GateReport>,
     settling: bool,
     stale_for_long: bool,
+    /// An hour later at each pass: nothing has just been told.
+    instant: Instant,
 }
 
 impl Rig {
@@ -33,6 +37,7 @@ impl Rig {
             gate: None,
             settling: false,
             stale_for_long: false,
+            instant: Instant::now(),
         }
     }
 
@@ -111,6 +116,7 @@ impl Rig {
     }
 
     fn pass(&mut self, observed: &[&str]) -> Todo {
+        self.instant += Duration::from_secs(3_600);
         let news = News {
             observations: &self.observations,
             observed: observed.iter().map(|&name| name.to_owned()).collect(),
@@ -121,6 +127,7 @@ impl Rig {
             settling: self.settling,
             stale_for_long: self.stale_for_long,
             now: Timestamp::from_second(1_000).unwrap(),
+            instant: self.instant,
         };
         self.decisions.update(&mut self.cluster, &news)
     }

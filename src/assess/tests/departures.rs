@@ -1,0 +1,122 @@
+//! What counts as gone from sight, and what does not.
+
+use super::{Builder, claim, inline};
+use crate::assess::Assessment;
+use crate::assess::report::Upgradeable;
+use crate::index::{Cluster, CsiNode, Name, ObjectKey, Pod};
+
+const DRIVER: &str = "disk.csi.azure.com";
+
+/// Two Windows nodes without a driver, and a pod with an in-tree volume by a claim.
+struct Held {
+    cluster: Cluster,
+    assessment: Assessment,
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("shop", name)
+}
+
+impl Held {
+    fn new() -> Self {
+        let cluster = Builder::default()
+            .node("win-1", Some(&[]))
+            .node("win-2", Some(&[]))
+            .volume("pv-1", "azureDisk")
+            .claim("data", Some("pv-1"), None)
+            .pod("web-0", Some("win-1"), claim("data"))
+            .read();
+        let mut held = Self {
+            cluster,
+            assessment: Assessment::default(),
+        };
+        assert!(!held.departs(|_| false));
+        assert_eq!(held.upgradeable(), Upgradeable::False);
+        held
+    }
+
+    fn upgradeable(&self) -> Upgradeable {
+        self.assessment.verdict(&self.cluster).upgradeable
+    }
+
+    /// Whether something that held upgrades goes from sight by that change.
+    fn departs(&mut self, change: impl FnOnce(&mut Cluster) -> bool) -> bool {
+        let before = self.assessment.departures();
+        change(&mut self.cluster);
+        self.assessment.update(&mut self.cluster);
+        self.assessment.departures() != before
+    }
+
+    fn register(&mut self, node: &str) -> bool {
+        let drivers = [Name::from(DRIVER)].into();
+        self.departs(|cluster| cluster.csi_nodes.apply(node.into(), CsiNode { drivers }))
+    }
+}
+
+#[test]
+fn a_driver_that_registers_takes_nothing_from_sight() {
+    let mut held = Held::new();
+    assert!(!held.register("win-1") && !held.register("win-2"));
+    assert_eq!(held.upgradeable(), Upgradeable::True);
+    let gone = held.departs(|cluster| cluster.pods.delete(&key("web-0")));
+    assert!(!gone, "it no longer held anything");
+}
+
+#[test]
+fn a_pod_a_claim_or_a_volume_that_is_deleted_goes_from_sight() {
+    type Change = fn(&mut Cluster) -> bool;
+    let changes: [Change; 3] = [
+        |cluster| cluster.pods.delete(&key("web-0")),
+        |cluster| cluster.claims.delete(&key("data")),
+        |cluster| cluster.volumes.delete(&"pv-1".into()),
+    ];
+    for change in changes {
+        let mut held = Held::new();
+        assert!(held.departs(change));
+        assert_eq!(held.upgradeable(), Upgradeable::True);
+    }
+}
+
+#[test]
+fn a_node_that_is_deleted_while_it_lacks_the_driver_goes_from_sight() {
+    let mut held = Held::new();
+    held.register("win-1");
+    assert!(held.departs(|cluster| cluster.nodes.delete(&"win-2".into())));
+    assert_eq!(held.upgradeable(), Upgradeable::True);
+}
+
+#[test]
+fn a_node_without_a_csi_node_goes_from_sight_when_it_is_deleted_and_not_when_it_gets_one() {
+    let mut held = Held::new();
+    held.register("win-1");
+    held.departs(|cluster| cluster.csi_nodes.delete(&"win-2".into()));
+    assert!(!held.register("win-2"));
+    held.departs(|cluster| cluster.csi_nodes.delete(&"win-2".into()));
+    assert!(held.departs(|cluster| cluster.nodes.delete(&"win-2".into())));
+}
+
+#[test]
+fn a_pod_that_is_judged_anew_and_stays_does_not_go_from_sight() {
+    let mut held = Held::new();
+    let same = held.departs(|cluster| {
+        let known = cluster.pods.get(&key("web-0")).unwrap();
+        let other = Pod {
+            controller: Some("uid".into()),
+            ..known.clone()
+        };
+        cluster.pods.apply(key("web-0"), other)
+    });
+    assert!(!same);
+}
+
+#[test]
+fn a_volume_that_no_driver_takes_over_goes_from_sight_with_its_pod() {
+    let mut held = Held::new();
+    held.register("win-1");
+    held.register("win-2");
+    let other = Builder::default().pod("web-1", Some("win-1"), inline("rbd"));
+    let other = other.cluster.pods.get(&key("web-1")).unwrap().clone();
+    held.departs(|cluster| cluster.pods.apply(key("web-1"), other));
+    assert_eq!(held.upgradeable(), Upgradeable::False);
+    assert!(held.departs(|cluster| cluster.pods.delete(&key("web-1"))));
+}
