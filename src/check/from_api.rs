@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 
 use crate::api::GROUP;
 use crate::check::Progress;
 use crate::deadline::{self, CallError};
 use crate::index::Cluster;
-use crate::objects::{Object, absorb, for_each_kind};
+use crate::objects::{Object, Received, absorb, for_each_kind};
 
 /// Objects in one answer.
 const PAGE: u32 = 500;
@@ -106,7 +105,7 @@ impl Reading<'_> {
     }
 
     async fn pages<K: Object>(&mut self) -> Result<(), CallError> {
-        let api: Api<DeserializeGuard<K>> = Api::all(self.client.clone());
+        let api: Api<Received<K>> = Api::all(self.client.clone());
         let kind = K::kind(&());
         let mut page = ListParams::default().limit(PAGE);
         page.field_selector = K::field_selector();

@@ -4,18 +4,19 @@
 //! Kubernetes gives it is an error that names the field; fields that are not used are not looked at.
 
 mod load;
+mod metadata;
 mod node;
 mod node_side;
 mod own;
 mod placement;
 mod pod;
+mod received;
 mod storage;
 mod strict;
 mod workloads;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::DeserializeGuard;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -25,6 +26,7 @@ pub use load::{Loader, is_used};
 pub use node::{CsiDriverObject, CsiNodeObject, NodeObject, RuntimeClassObject};
 pub use own::FeatureSwitchObject;
 pub use pod::PodObject;
+pub use received::Received;
 pub use storage::{ClaimObject, ClassObject, VolumeObject};
 use strict::Strict;
 pub use workloads::{
@@ -54,8 +56,17 @@ pub trait Object:
     fn key(meta: &ObjectMeta) -> Self::Key;
     /// What is kept; `None` where the object does not matter.
     fn row(self) -> Option<Self::Row>;
+    /// Whether what is kept of it matters in this cluster, as far as that is known when it comes from the API server.
+    #[must_use]
+    fn matters(_cluster: &mut Cluster, _row: &Self::Row) -> bool {
+        true
+    }
     /// Where it is kept.
     fn table(cluster: &mut Cluster) -> &mut Table<Self::Key, Self::Row>;
+    /// Keeps it. Says whether that changes anything.
+    fn put(cluster: &mut Cluster, key: Self::Key, row: Self::Row) -> bool {
+        Self::table(cluster).apply(key, row)
+    }
 }
 
 /// Does the same for each kind of object that the judgement rests on, and for those that help to explain it.
@@ -85,19 +96,19 @@ macro_rules! for_each_kind {
 pub(crate) use for_each_kind;
 
 /// Takes an object as the API server sent it into its table. Says whether that changes anything.
-pub fn absorb<K: Object>(cluster: &mut Cluster, object: DeserializeGuard<K>) -> bool {
+pub fn absorb<K: Object>(cluster: &mut Cluster, object: Received<K>) -> bool {
     let key = K::key(object.meta());
-    let table = K::table(cluster);
     match object.0 {
-        Ok(object) => match object.row() {
-            Some(row) => table.apply(key, row),
-            None => table.delete(&key),
+        Ok(object) => match object.row().filter(|row| K::matters(cluster, row)) {
+            Some(row) => K::put(cluster, key, row),
+            None => K::table(cluster).delete(&key),
         },
         // What it says is not known, so nothing good may follow from it.
-        Err(invalid) => {
-            let problem = format!("{} {key} cannot be read: {}", K::kind(&()), invalid.error);
+        Err(unreadable) => {
+            let kind = K::kind(&());
+            let problem = format!("{kind} {key} cannot be read: {}", unreadable.problem);
             tracing::warn!("{problem}");
-            table.reject(key, problem)
+            K::table(cluster).reject(key, problem)
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::index::{
     Cluster, CsiNode, Name, Node, NodeAddress, RuntimeClass, Table, Taint as NodeTaint,
 };
 use crate::objects::placement::{OS_LABEL, selects_windows};
-use crate::objects::{Object, annotation, label, name};
+use crate::objects::{Object, annotation, label, metadata::metadata, name};
 
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
@@ -25,6 +25,7 @@ const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Node)]
 pub struct NodeObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     spec: Option<NodeSpec>,
     status: Option<NodeStatus>,
@@ -125,6 +126,7 @@ impl Object for NodeObject {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::CSINode)]
 pub struct CsiNodeObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     spec: Option<CsiNodeSpec>,
 }
@@ -163,6 +165,7 @@ impl Object for CsiNodeObject {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::CSIDriver)]
 pub struct CsiDriverObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
 }
 
@@ -187,6 +190,7 @@ impl Object for CsiDriverObject {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = runtime::RuntimeClass)]
 pub struct RuntimeClassObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     scheduling: Option<Scheduling>,
 }

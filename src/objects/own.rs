@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageStatus, WindowsStorage};
 use crate::index::{Cluster, ConfigMap, ObjectKey, Secret, Table};
-use crate::objects::{Object, object_key};
+use crate::objects::{Object, metadata::metadata, object_key};
 
 fn own_name(meta: &ObjectMeta) -> String {
     meta.name.clone().unwrap_or_default()
@@ -98,6 +98,7 @@ impl Object for core::Secret {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::ConfigMap)]
 pub struct FeatureSwitchObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     data: Option<std::collections::BTreeMap<String, String>>,
 }

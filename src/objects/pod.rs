@@ -16,12 +16,13 @@ use crate::index::{
 use crate::objects::node_side::{Container, Toleration, node_side};
 use crate::objects::placement::{Affinity, PodOs, windows_request};
 use crate::objects::storage::ClaimTemplateObject;
-use crate::objects::{Object, controller, object_key};
+use crate::objects::{Object, controller, metadata::metadata, object_key};
 
 /// A Pod.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Pod)]
 pub struct PodObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     spec: Option<PodSpec>,
     status: Option<PodStatus>,

@@ -13,7 +13,7 @@ use crate::index::{
     VolumeType,
 };
 use crate::objects::pod::{CsiSource, InTreeSource};
-use crate::objects::{Object, annotation, name, object_key};
+use crate::objects::{Object, annotation, metadata::metadata, name, object_key};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -29,6 +29,7 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::PersistentVolumeClaim)]
 pub struct ClaimObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     spec: Option<ClaimSpec>,
 }
@@ -113,6 +114,7 @@ impl ClaimTemplateObject {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::PersistentVolume)]
 pub struct VolumeObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     spec: Option<VolumeSpec>,
     status: Option<VolumeStatus>,
@@ -174,6 +176,7 @@ impl Object for VolumeObject {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::StorageClass)]
 pub struct ClassObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     provisioner: Option<Name>,
 }

@@ -12,7 +12,7 @@ use crate::objects::node_side::node_side;
 use crate::objects::placement::windows_request;
 use crate::objects::pod::{Condition, PodSpec};
 use crate::objects::storage::ClaimTemplateObject;
-use crate::objects::{Object, controller, object_key};
+use crate::objects::{Object, controller, metadata::metadata, object_key};
 
 /// The specs of all kinds that make pods, in one: each kind has some of the fields.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -94,6 +94,7 @@ macro_rules! owner_kind {
         #[derive(Resource, Clone, Debug, Default, Deserialize)]
         #[resource(inherit = $inherit)]
         pub struct $name {
+            #[serde(deserialize_with = "metadata")]
             metadata: ObjectMeta,
             spec: Option<OwnerSpec>,
         }
@@ -146,6 +147,7 @@ owner_kind!(
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = batch::Job)]
 pub struct JobObject {
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     spec: Option<OwnerSpec>,
     status: Option<JobStatus>,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1 as core;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio::sync::watch;
@@ -13,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::api::GROUP;
 use crate::index::Cluster;
-use crate::objects::{Object, absorb, for_each_kind};
+use crate::objects::{Object, Received, absorb, for_each_kind};
 use crate::{backoff, deadline};
 
 /// The first pause after a watch was interrupted.
@@ -80,9 +79,8 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
     let mut tasks = JoinSet::new();
     let all = watcher::Config::default().page_size(500);
     let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
-    let config_maps =
-        Api::<DeserializeGuard<core::ConfigMap>>::namespaced(client.clone(), &own.namespace);
-    let secrets = Api::<DeserializeGuard<core::Secret>>::namespaced(client.clone(), &own.namespace);
+    let config_maps = Api::<Received<core::ConfigMap>>::namespaced(client.clone(), &own.namespace);
+    let secrets = Api::<Received<core::Secret>>::namespaced(client.clone(), &own.namespace);
 
     macro_rules! watch {
         ($kind:ty) => {
@@ -103,11 +101,7 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
     tasks
 }
 
-async fn feed<K: Object>(
-    api: Api<DeserializeGuard<K>>,
-    config: watcher::Config,
-    shared: SharedCluster,
-) {
+async fn feed<K: Object>(api: Api<Received<K>>, config: watcher::Config, shared: SharedCluster) {
     let mut failures = 0;
     loop {
         let error = until_interrupted(&api, &config, &mut failures, &shared).await;
@@ -131,7 +125,7 @@ async fn feed<K: Object>(
 /// Feeds the table until something goes wrong. After that the kind is listed anew: only a complete list shows that
 /// nothing was missed. The pauses are the caller's, because kube's own start over with each list that is refused.
 async fn until_interrupted<K: Object>(
-    api: &Api<DeserializeGuard<K>>,
+    api: &Api<Received<K>>,
     config: &watcher::Config,
     failures: &mut u32,
     shared: &SharedCluster,
@@ -152,7 +146,7 @@ async fn until_interrupted<K: Object>(
     }
 }
 
-fn take_in<K: Object>(cluster: &mut Cluster, event: watcher::Event<DeserializeGuard<K>>) -> bool {
+fn take_in<K: Object>(cluster: &mut Cluster, event: watcher::Event<Received<K>>) -> bool {
     match event {
         watcher::Event::Init => {
             K::table(cluster).begin();

@@ -12,7 +12,7 @@ use serde_json::json;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
-use windows_storage_operator::gate::{Gate, GateError};
+use windows_storage_operator::gate::{Gate, GateError, Judged};
 
 use crate::harness::Harness;
 
@@ -255,7 +255,12 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             reason: Reason::DriversMissing,
             message: format!("message {number}"),
         };
-        gate.decide((&verdict, true), &BTreeSet::new());
+        let judged = Judged {
+            verdict: &verdict,
+            is_fresh: true,
+            departures: 0,
+        };
+        gate.decide(&judged, &BTreeSet::new());
         match gate.ensure().await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
