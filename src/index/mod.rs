@@ -5,6 +5,7 @@ mod objects;
 mod owners;
 mod table;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
@@ -42,8 +43,11 @@ pub struct Cluster {
     pub csi_nodes: Table<Name, CsiNode>,
     /// Names of `CSIDrivers`.
     pub csi_drivers: Table<Name, ()>,
-    /// Pods that have not ended and have a controller, a volume of interest, or a part in a CSI driver.
+    /// Pods that have not ended and have a controller, a volume of interest, or a part in a CSI driver; of those that the
+    /// API server has, not those on nodes of another system that do not ask for Windows.
     pub pods: Table<ObjectKey, Pod>,
+    /// Nodes whose pods were left out.
+    pub without_pods: BTreeSet<Name>,
     /// The objects that make pods, by kind.
     pub owners: Owners,
     /// Claims.

@@ -71,7 +71,19 @@ impl Node {
     /// Whether the operator counts it among the Windows nodes.
     #[must_use]
     pub fn is_windows(&self) -> bool {
-        self.operating_system == "windows" && !self.ignored && !self.deleting
+        self.runs_windows() && !self.ignored && !self.deleting
+    }
+
+    /// Whether Windows is its operating system, whatever else it is.
+    #[must_use]
+    pub fn runs_windows(&self) -> bool {
+        self.operating_system == "windows"
+    }
+
+    /// Whether its operating system is known, and is not Windows.
+    #[must_use]
+    pub fn runs_another_system(&self) -> bool {
+        !self.operating_system.is_empty() && !self.runs_windows()
     }
 }
 

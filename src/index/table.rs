@@ -15,6 +15,7 @@ pub struct Table<K, V> {
     listing: Option<BTreeSet<K>>,
     complete: bool,
     problem: Option<String>,
+    wanted_anew: bool,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -26,6 +27,7 @@ impl<K, V> Default for Table<K, V> {
             listing: None,
             complete: false,
             problem: None,
+            wanted_anew: false,
         }
     }
 }
@@ -99,6 +101,23 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         let changed = self.problem.as_ref() != Some(&problem);
         self.problem = Some(problem);
         changed
+    }
+
+    /// Rows that were left out matter now, so a new list is needed. Until it is finished that is a problem.
+    pub fn want_anew(&mut self, problem: String) {
+        self.wanted_anew = true;
+        self.problem = Some(problem);
+    }
+
+    /// Whether a new list is needed.
+    #[must_use]
+    pub fn is_wanted_anew(&self) -> bool {
+        self.wanted_anew
+    }
+
+    /// Whether a new list is needed; it is asked for by whoever takes this.
+    pub fn take_wanted_anew(&mut self) -> bool {
+        std::mem::take(&mut self.wanted_anew)
     }
 
     /// The keys of the rows that were added, changed or removed since this was last asked.
@@ -193,6 +212,20 @@ mod tests {
         assert!(table.finish());
         assert_eq!(table.get(&"a"), None);
         assert_eq!(table.get(&"b"), Some(&2));
+    }
+
+    #[test]
+    fn a_list_that_is_wanted_anew_is_a_problem_until_it_is_finished() {
+        let mut table = Table::<&str, u8>::default();
+        table.begin();
+        table.finish();
+        table.want_anew("why".into());
+        assert_eq!(table.problem(), Some("why"));
+        assert!(table.take_wanted_anew() && !table.take_wanted_anew());
+        table.begin();
+        assert_eq!(table.problem(), Some("why"));
+        table.finish();
+        assert_eq!(table.problem(), None);
     }
 
     #[test]

@@ -56,7 +56,12 @@ pub trait Object:
     fn key(meta: &ObjectMeta) -> Self::Key;
     /// What is kept; `None` where the object does not matter.
     fn row(self) -> Option<Self::Row>;
-    /// Whether what is kept of it matters in this cluster, as far as that is known when it comes from the API server.
+    /// Whether the nodes are to be listed first.
+    #[must_use]
+    fn follows_nodes() -> bool {
+        false
+    }
+    /// Whether an object from the API server matters in this cluster.
     #[must_use]
     fn matters(_cluster: &mut Cluster, _row: &Self::Row) -> bool {
         true

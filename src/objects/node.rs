@@ -80,14 +80,25 @@ impl Object for NodeObject {
         let info = status.node_info.unwrap_or_default();
         let taints = self.spec.and_then(|spec| spec.taints).unwrap_or_default();
         let meta = &self.metadata;
+        let operating_system = label(meta, OS_LABEL)
+            .map(str::to_owned)
+            .or(info.operating_system)
+            .unwrap_or_default();
+        let kubelet_version = info.kubelet_version.unwrap_or_default();
+        let deleting = meta.deletion_timestamp.is_some();
+        let other = Node {
+            operating_system,
+            deleting,
+            kubelet_version,
+            ..Node::default()
+        };
+        if other.runs_another_system() {
+            // Nothing else of it is looked at.
+            return Some(other);
+        }
         Some(Node {
             uid: meta.uid.clone().unwrap_or_default(),
-            operating_system: label(meta, OS_LABEL)
-                .map(str::to_owned)
-                .or(info.operating_system)
-                .unwrap_or_default(),
             ignored: label(meta, IGNORE_LABEL) == Some("true"),
-            deleting: meta.deletion_timestamp.is_some(),
             managed_by_wmco: annotation(meta, WMCO_VERSION).is_some(),
             wmco_version: annotation(meta, WMCO_DESIRED_VERSION)
                 .or_else(|| annotation(meta, WMCO_VERSION))
@@ -104,7 +115,6 @@ impl Object for NodeObject {
                     address,
                 })
                 .collect(),
-            kubelet_version: info.kubelet_version.unwrap_or_default(),
             taints: taints
                 .into_iter()
                 .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
@@ -114,11 +124,21 @@ impl Object for NodeObject {
                     effect,
                 })
                 .collect(),
+            ..other
         })
     }
 
     fn table(cluster: &mut Cluster) -> &mut Table<Name, Node> {
         &mut cluster.nodes
+    }
+
+    fn put(cluster: &mut Cluster, name: Name, node: Node) -> bool {
+        if !node.runs_another_system() && cluster.without_pods.remove(&name) {
+            cluster.pods.want_anew(format!(
+                "Node {name} was none of Windows before, its pods are listed now"
+            ));
+        }
+        cluster.nodes.apply(name, node)
     }
 }
 

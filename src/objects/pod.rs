@@ -11,7 +11,8 @@ use serde::{Deserialize, de};
 
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
-    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, Table, VolumeType,
+    Claim, Cluster, DriverPod, Name, Node, ObjectKey, Pod, PodVolume, PodVolumeSource, Table,
+    VolumeType,
 };
 use crate::objects::node_side::{Container, Toleration, node_side};
 use crate::objects::placement::{Affinity, PodOs, windows_request};
@@ -223,6 +224,26 @@ impl Object for PodObject {
             || pod.driver.is_some()
             || (pod.controller.is_some() && (pod.node_name.is_some() || !pod.request.never_asks()));
         matters.then_some(pod)
+    }
+
+    fn follows_nodes() -> bool {
+        true
+    }
+
+    /// Most pods of a large cluster are on Linux nodes. One that does not ask for Windows is no Windows workload there and
+    /// stands for none; should its node ever run Windows, the pods are listed anew.
+    fn matters(cluster: &mut Cluster, pod: &Pod) -> bool {
+        let Some(node) = &pod.node_name else {
+            return true;
+        };
+        let known = cluster.nodes.get(node);
+        if !pod.request.never_asks() || !known.is_some_and(Node::runs_another_system) {
+            return true;
+        }
+        if !cluster.without_pods.contains(node) {
+            cluster.without_pods.insert(node.clone());
+        }
+        false
     }
 
     fn table(cluster: &mut Cluster) -> &mut Table<ObjectKey, Pod> {

@@ -1,6 +1,7 @@
 //! Decoding: what is read, what is passed over, and what is an error.
 
 mod fields;
+mod left_out;
 
 use serde_json::{Value, json};
 

@@ -18,12 +18,16 @@ use crate::{backoff, deadline};
 /// The first pause after a watch was interrupted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a list waits for another kind that makes it smaller.
+const NODES_FIRST: Duration = Duration::from_secs(10);
 
 /// The index, shared between the watches that fill it and those who read it.
 #[derive(Clone)]
 pub struct SharedCluster {
     cluster: Arc<Mutex<Cluster>>,
     revision: watch::Sender<u64>,
+    /// Some kind is to be listed anew.
+    listings: watch::Sender<u64>,
 }
 
 impl Default for SharedCluster {
@@ -31,6 +35,7 @@ impl Default for SharedCluster {
         Self {
             cluster: Arc::default(),
             revision: watch::Sender::new(0),
+            listings: watch::Sender::new(0),
         }
     }
 }
@@ -58,8 +63,15 @@ impl SharedCluster {
 
     /// Changes the index and wakes those who wait for changes if `change` says that there was one.
     pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
-        if change(&mut self.read()) {
+        let mut cluster = self.read();
+        let changed = change(&mut cluster);
+        let pods_wanted = cluster.pods.is_wanted_anew();
+        drop(cluster);
+        if changed {
             self.revision.send_modify(|revision| *revision += 1);
+        }
+        if pods_wanted {
+            self.listings.send_modify(|listing| *listing += 1);
         }
     }
 }
@@ -103,8 +115,16 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
 
 async fn feed<K: Object>(api: Api<Received<K>>, config: watcher::Config, shared: SharedCluster) {
     let mut failures = 0;
+    if K::follows_nodes() {
+        // Without them it only takes more memory.
+        let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&shared)).await;
+    }
     loop {
-        let error = until_interrupted(&api, &config, &mut failures, &shared).await;
+        let Some(error) = until_interrupted(&api, &config, &mut failures, &shared).await else {
+            // Not at every moment, however often nodes change.
+            tokio::time::sleep(backoff::pause(1, FIRST_PAUSE, LONGEST_PAUSE)).await;
+            continue;
+        };
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
         let (kind, problem) = (K::kind(&()), explain(&error));
@@ -122,26 +142,47 @@ async fn feed<K: Object>(api: Api<Received<K>>, config: watcher::Config, shared:
     }
 }
 
-/// Feeds the table until something goes wrong. After that the kind is listed anew: only a complete list shows that
-/// nothing was missed. The pauses are the caller's, because kube's own start over with each list that is refused.
+async fn nodes_are_known(shared: &SharedCluster) {
+    let mut changes = shared.changes();
+    while !shared.read().nodes.is_complete() {
+        // The sender is in what is shared.
+        let _ = changes.changed().await;
+    }
+}
+
+/// Feeds the table until something goes wrong, or until a new list is wanted. After that the kind is listed anew: only a
+/// complete list shows that nothing was missed. The pauses are the caller's, because kube's own start over with each list
+/// that is refused.
 async fn until_interrupted<K: Object>(
     api: &Api<Received<K>>,
     config: &watcher::Config,
     failures: &mut u32,
     shared: &SharedCluster,
-) -> watcher::Error {
+) -> Option<watcher::Error> {
+    let mut listings = shared.listings.subscribe();
+    // What was wanted before is what comes now.
+    K::table(&mut shared.read()).take_wanted_anew();
     let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
     loop {
-        match events.next().await {
+        let event = tokio::select! {
+            event = events.next() => event,
+            _ = listings.changed() => {
+                if K::table(&mut shared.read()).take_wanted_anew() {
+                    return None;
+                }
+                continue;
+            }
+        };
+        match event {
             Some(Ok(event)) => {
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     *failures = 0;
                 }
                 shared.update(|cluster| take_in(cluster, event));
             }
-            Some(Err(error)) => return error,
+            Some(Err(error)) => return Some(error),
             // A watcher has no end; one that had is the same as one without a resource version.
-            None => return watcher::Error::NoResourceVersion,
+            None => return Some(watcher::Error::NoResourceVersion),
         }
     }
 }

@@ -54,6 +54,26 @@ struct Entry {
     findings: Vec<Finding>,
 }
 
+impl Entry {
+    /// Whether nothing was derived, so that nothing can change it but the workload itself.
+    fn is_empty(&self) -> bool {
+        let Self {
+            dependencies,
+            stands_for,
+            mounts_pipes_on,
+            driver_on,
+            uses: Uses { node, rows },
+            findings,
+        } = self;
+        dependencies.is_empty()
+            && [stands_for, mounts_pipes_on, driver_on, node]
+                .iter()
+                .all(|name| name.is_none())
+            && rows.is_empty()
+            && findings.is_empty()
+    }
+}
+
 /// What a Node means for the pods that are bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeKind {
@@ -70,7 +90,7 @@ impl NodeKind {
         match node {
             Some(node) if node.is_windows() => Self::Windows,
             // The workloads of a node that goes will be on another one: they must not be lost from sight meanwhile.
-            Some(node) if node.operating_system == "windows" && !node.deleting => Self::OutOfSight,
+            Some(node) if node.runs_windows() && !node.deleting => Self::OutOfSight,
             Some(_) => Self::Other,
             None => Self::OutOfSight,
         }
@@ -306,6 +326,8 @@ impl Assessment {
         for key in owners {
             let owner = cluster.owners.get(&key);
             let entry = owner.map(|owner| self.judge_owner(cluster, &key, owner));
+            // Most owners of a large cluster make pods for other systems.
+            let entry = entry.filter(|entry| !entry.is_empty());
             self.replace(cluster, &key, entry, touched);
         }
     }

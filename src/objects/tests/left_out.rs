@@ -1,0 +1,128 @@
+//! Which pods of the API server are not kept, and what becomes of that.
+
+use serde_json::{Value, json};
+
+use crate::index::Cluster;
+use crate::objects::{NodeObject, Object, PodObject, Received, absorb};
+
+fn take<K: Object>(cluster: &mut Cluster, object: &Value) {
+    let received: Received<K> = serde_json::from_str(&object.to_string()).unwrap();
+    absorb(cluster, received);
+}
+
+fn node(cluster: &mut Cluster, name: &str, system: Option<&str>) {
+    let labels = system.map(|system| json!({"kubernetes.io/os": system}));
+    take::<NodeObject>(
+        cluster,
+        &json!({"metadata": {"name": name, "labels": labels}}),
+    );
+}
+
+fn pod(cluster: &mut Cluster, name: &str, mut spec: Value) {
+    spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
+    take::<PodObject>(
+        cluster,
+        &json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec}),
+    );
+}
+
+fn kept(cluster: &Cluster) -> Vec<&str> {
+    cluster.pods.iter().map(|(key, _)| &*key.name).collect()
+}
+
+/// A cluster with a node of each system, and one whose system is not known yet.
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::default();
+    node(&mut cluster, "lin", Some("linux"));
+    node(&mut cluster, "win", Some("windows"));
+    node(&mut cluster, "new", None);
+    cluster.pods.begin();
+    cluster.pods.finish();
+    cluster
+}
+
+#[test]
+fn only_pods_on_nodes_of_another_system_that_do_not_ask_for_windows_are_left_out() {
+    let mut cluster = cluster();
+    pod(&mut cluster, "on-linux", json!({"nodeName": "lin"}));
+    for (name, spec) in [
+        ("on-windows", json!({"nodeName": "win"})),
+        ("on-new", json!({"nodeName": "new"})),
+        ("on-unknown", json!({"nodeName": "away"})),
+        ("unbound", json!({})),
+        (
+            "asks",
+            json!({"nodeName": "lin", "os": {"name": "windows"}}),
+        ),
+        (
+            "may-ask",
+            json!({"nodeName": "lin", "runtimeClassName": "some"}),
+        ),
+    ] {
+        pod(&mut cluster, name, spec);
+        assert!(kept(&cluster).contains(&name), "{name}");
+    }
+    assert!(!kept(&cluster).contains(&"on-linux"));
+}
+
+#[test]
+fn a_pod_that_comes_to_a_node_of_another_system_is_no_longer_kept() {
+    let mut cluster = cluster();
+    pod(&mut cluster, "web", json!({}));
+    assert_eq!(kept(&cluster), ["web"]);
+    pod(&mut cluster, "web", json!({"nodeName": "lin"}));
+    assert!(kept(&cluster).is_empty());
+}
+
+#[test]
+fn the_pods_are_wanted_anew_when_a_node_without_its_pods_may_run_windows() {
+    for system in [Some("windows"), None] {
+        let mut cluster = cluster();
+        pod(&mut cluster, "web", json!({"nodeName": "lin"}));
+        node(&mut cluster, "lin", Some("linux"));
+        assert!(!cluster.pods.is_wanted_anew());
+        node(&mut cluster, "lin", system);
+        assert!(cluster.pods.is_wanted_anew());
+        let stale: Vec<String> = cluster.stale().iter().map(ToString::to_string).collect();
+        assert!(
+            stale.iter().any(|kind| kind.starts_with("Pod (Node lin")),
+            "until then the gate does not open: {stale:?}"
+        );
+    }
+}
+
+#[test]
+fn a_node_that_goes_and_comes_back_with_windows_has_its_pods_listed_as_well() {
+    let mut cluster = cluster();
+    pod(&mut cluster, "web", json!({"nodeName": "lin"}));
+    cluster.nodes.delete(&"lin".into());
+    node(&mut cluster, "lin", Some("windows"));
+    assert!(cluster.pods.is_wanted_anew());
+}
+
+#[test]
+fn another_node_that_turns_to_windows_wants_no_list() {
+    let mut cluster = cluster();
+    pod(&mut cluster, "web", json!({"nodeName": "lin"}));
+    node(&mut cluster, "new", Some("windows"));
+    assert!(!cluster.pods.is_wanted_anew());
+}
+
+#[test]
+fn of_a_node_of_another_system_nothing_is_kept_that_nobody_looks_at() {
+    let mut cluster = Cluster::default();
+    take::<NodeObject>(
+        &mut cluster,
+        &json!({"metadata": {"name": "lin", "uid": "u", "labels": {"kubernetes.io/os": "linux"}},
+            "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+                "nodeInfo": {"bootID": "b", "kubeletVersion": "v1.33.1"}}}),
+    );
+    let kept = cluster.nodes.get("lin").unwrap();
+    let expected = crate::index::Node {
+        operating_system: "linux".to_owned(),
+        kubelet_version: "v1.33.1".to_owned(),
+        ..crate::index::Node::default()
+    };
+    assert_eq!(*kept, expected);
+}
