@@ -12,6 +12,7 @@ mod harness;
 mod host_keys;
 mod interruption;
 mod main_job;
+mod node_system;
 mod replacement;
 mod rights;
 mod simulated;
