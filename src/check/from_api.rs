@@ -105,7 +105,7 @@ impl Reading<'_> {
     }
 
     async fn pages<K: Object>(&mut self) -> Result<(), CallError> {
-        let api: Api<Received<K>> = Api::all(self.client.clone());
+        let api: Api<Received> = Api::all_with(self.client.clone(), &Received::resource_of::<K>());
         let kind = K::kind(&());
         let mut page = ListParams::default().limit(PAGE);
         page.field_selector = K::field_selector();
@@ -121,7 +121,7 @@ impl Reading<'_> {
             let list = deadline::call_within(LIST, "list objects", api.list(&page)).await?;
             for object in list.items {
                 self.objects += 1;
-                absorb(&mut self.cluster, object);
+                absorb::<K>(&mut self.cluster, &object);
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),

@@ -101,17 +101,16 @@ macro_rules! for_each_kind {
 pub(crate) use for_each_kind;
 
 /// Takes an object as the API server sent it into its table. Says whether that changes anything.
-pub fn absorb<K: Object>(cluster: &mut Cluster, object: Received<K>) -> bool {
+pub fn absorb<K: Object>(cluster: &mut Cluster, object: &Received) -> bool {
     let key = K::key(object.meta());
-    match object.0 {
+    match object.decode::<K>() {
         Ok(object) => match object.row().filter(|row| K::matters(cluster, row)) {
             Some(row) => K::put(cluster, key, row),
             None => K::table(cluster).delete(&key),
         },
         // What it says is not known, so nothing good may follow from it.
-        Err(unreadable) => {
-            let kind = K::kind(&());
-            let problem = format!("{kind} {key} cannot be read: {}", unreadable.problem);
+        Err(problem) => {
+            let problem = format!("{} {key} cannot be read: {problem}", K::kind(&()));
             tracing::warn!("{problem}");
             K::table(cluster).reject(key, problem)
         }

@@ -1,19 +1,21 @@
 //! Watches that keep the [`index`](crate::index) as the cluster is.
 
+mod kind;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::api::GROUP;
 use crate::index::Cluster;
-use crate::objects::{Object, Received, absorb, for_each_kind};
+use crate::objects::{Object, Received, for_each_kind};
 use crate::{backoff, deadline};
+use kind::Kind;
 
 /// The first pause after a watch was interrupted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -91,8 +93,6 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
     let mut tasks = JoinSet::new();
     let all = watcher::Config::default().page_size(500);
     let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
-    let config_maps = Api::<Received<core::ConfigMap>>::namespaced(client.clone(), &own.namespace);
-    let secrets = Api::<Received<core::Secret>>::namespaced(client.clone(), &own.namespace);
 
     macro_rules! watch {
         ($kind:ty) => {
@@ -100,43 +100,52 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
                 Some(selector) => all.clone().fields(&selector),
                 None => all.clone(),
             };
-            tasks.spawn(feed::<$kind>(
-                Api::all(client.clone()),
-                selected,
-                shared.clone(),
-            ));
+            let resource = Received::resource_of::<$kind>();
+            let api = Api::all_with(client.clone(), &resource);
+            tasks.spawn(feed(Kind::of::<$kind>(), api, selected, shared.clone()));
         };
     }
     for_each_kind!(watch);
-    tasks.spawn(feed(config_maps, all, shared.clone()));
-    tasks.spawn(feed(secrets, secret, shared.clone()));
+    macro_rules! watch_own {
+        ($kind:ty, $selected:expr) => {
+            let resource = Received::resource_of::<$kind>();
+            let api = Api::namespaced_with(client.clone(), &own.namespace, &resource);
+            tasks.spawn(feed(Kind::of::<$kind>(), api, $selected, shared.clone()));
+        };
+    }
+    watch_own!(core::ConfigMap, all);
+    watch_own!(core::Secret, secret);
     tasks
 }
 
-async fn feed<K: Object>(api: Api<Received<K>>, config: watcher::Config, shared: SharedCluster) {
+async fn feed(kind: Kind, api: Api<Received>, config: watcher::Config, shared: SharedCluster) {
     let mut failures = 0;
-    if K::follows_nodes() {
+    if kind.follows_nodes {
         // Without them it only takes more memory.
         let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&shared)).await;
     }
     loop {
-        let Some(error) = until_interrupted(&api, &config, &mut failures, &shared).await else {
+        let Some(error) = until_interrupted(&kind, &api, &config, &mut failures, &shared).await
+        else {
             // Not at every moment, however often nodes change.
             tokio::time::sleep(backoff::pause(1, FIRST_PAUSE, LONGEST_PAUSE)).await;
             continue;
         };
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
-        let (kind, problem) = (K::kind(&()), explain(&error));
-        tracing::warn!(%kind, retry_seconds = pause.as_secs_f32(), "watch interrupted: {problem}");
+        let problem = explain(&error);
+        tracing::warn!(
+            kind = kind.name,
+            retry_seconds = pause.as_secs_f32(),
+            "watch interrupted: {problem}"
+        );
         shared.update(|cluster| {
-            let table = K::table(cluster);
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.
-            if is_own_kind::<K>() && is_not_found(&error) && table.is_empty() {
-                return table.finish();
+            if kind.is_own && is_not_found(&error) && (kind.is_empty)(cluster) {
+                return (kind.finish)(cluster);
             }
-            table.fail(problem)
+            (kind.fail)(cluster, problem)
         });
         tokio::time::sleep(pause).await;
     }
@@ -153,21 +162,22 @@ async fn nodes_are_known(shared: &SharedCluster) {
 /// Feeds the table until something goes wrong, or until a new list is wanted. After that the kind is listed anew: only a
 /// complete list shows that nothing was missed. The pauses are the caller's, because kube's own start over with each list
 /// that is refused.
-async fn until_interrupted<K: Object>(
-    api: &Api<Received<K>>,
+async fn until_interrupted(
+    kind: &Kind,
+    api: &Api<Received>,
     config: &watcher::Config,
     failures: &mut u32,
     shared: &SharedCluster,
 ) -> Option<watcher::Error> {
     let mut listings = shared.listings.subscribe();
     // What was wanted before is what comes now.
-    K::table(&mut shared.read()).take_wanted_anew();
+    (kind.take_wanted_anew)(&mut shared.read());
     let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
     loop {
         let event = tokio::select! {
             event = events.next() => event,
             _ = listings.changed() => {
-                if K::table(&mut shared.read()).take_wanted_anew() {
+                if (kind.take_wanted_anew)(&mut shared.read()) {
                     return None;
                 }
                 continue;
@@ -178,31 +188,13 @@ async fn until_interrupted<K: Object>(
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     *failures = 0;
                 }
-                shared.update(|cluster| take_in(cluster, event));
+                shared.update(|cluster| kind.take_in(cluster, &event));
             }
             Some(Err(error)) => return Some(error),
             // A watcher has no end; one that had is the same as one without a resource version.
             None => return Some(watcher::Error::NoResourceVersion),
         }
     }
-}
-
-fn take_in<K: Object>(cluster: &mut Cluster, event: watcher::Event<Received<K>>) -> bool {
-    match event {
-        watcher::Event::Init => {
-            K::table(cluster).begin();
-            false
-        }
-        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-            absorb(cluster, object)
-        }
-        watcher::Event::Delete(object) => K::table(cluster).delete(&K::key(object.meta())),
-        watcher::Event::InitDone => K::table(cluster).finish(),
-    }
-}
-
-fn is_own_kind<K: Object>() -> bool {
-    K::group(&()) == GROUP
 }
 
 fn status_of(error: &watcher::Error) -> Option<&kube::core::Status> {

@@ -6,8 +6,8 @@ use crate::index::Cluster;
 use crate::objects::{NodeObject, Object, PodObject, Received, absorb};
 
 fn take<K: Object>(cluster: &mut Cluster, object: &Value) {
-    let received: Received<K> = serde_json::from_str(&object.to_string()).unwrap();
-    absorb(cluster, received);
+    let received: Received = serde_json::from_str(&object.to_string()).unwrap();
+    absorb::<K>(cluster, &received);
 }
 
 fn node(cluster: &mut Cluster, name: &str, system: Option<&str>) {
