@@ -1,6 +1,7 @@
 //! The cluster as plain data: what was read, and whether it is complete.
 
 mod driver_pods;
+mod names;
 mod objects;
 mod owners;
 mod table;
@@ -9,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
+pub use names::shared;
 pub use objects::{
     Claim, ConfigMap, CsiNode, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
     PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType, WindowsRequest,

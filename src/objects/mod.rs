@@ -18,9 +18,10 @@ mod workloads;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::index::{Cluster, Name, ObjectKey, Table};
+use crate::index::{Cluster, Name, ObjectKey, Table, shared};
 use crate::visible::visible;
 pub use load::{Loader, is_used};
 pub use node::{CsiDriverObject, CsiNodeObject, NodeObject, RuntimeClassObject};
@@ -145,13 +146,24 @@ pub struct FieldError {
 
 /// The key of an object without a namespace.
 fn name(meta: &ObjectMeta) -> Name {
-    meta.name.as_deref().unwrap_or_default().into()
+    shared(meta.name.as_deref().unwrap_or_default())
+}
+
+/// Decodes a name into its [shared](shared) copy.
+fn shared_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+    String::deserialize(deserializer).map(|name| shared(&name))
+}
+
+/// The same where it may be absent.
+fn optional_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Name>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    Ok(name.as_deref().map(shared))
 }
 
 /// The key of an object in a namespace. A manifest without one is of the namespace that kubectl would take.
 fn object_key(meta: &ObjectMeta) -> ObjectKey {
     let namespace = meta.namespace.as_deref().unwrap_or("default");
-    ObjectKey::new(namespace, name(meta))
+    ObjectKey::new(shared(namespace), name(meta))
 }
 
 fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
@@ -167,7 +179,7 @@ fn controller(meta: &ObjectMeta) -> Option<Name> {
     let owners = meta.owner_references.as_ref()?;
     let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
     // An empty uid, as in a dump that was made anonymous, is nobody's.
-    (!controller.uid.is_empty()).then(|| controller.uid.as_str().into())
+    (!controller.uid.is_empty()).then(|| shared(&controller.uid))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::index::{
     Cluster, CsiNode, Name, Node, NodeAddress, RuntimeClass, Table, Taint as NodeTaint,
 };
 use crate::objects::placement::{OS_LABEL, selects_windows};
-use crate::objects::{Object, annotation, label, metadata::metadata, name};
+use crate::objects::{Object, annotation, label, metadata::metadata, name, shared_name};
 
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
@@ -158,6 +158,7 @@ struct CsiNodeSpec {
 
 #[derive(Clone, Debug, Deserialize)]
 struct CsiNodeEntry {
+    #[serde(deserialize_with = "shared_name")]
     name: Name,
 }
 

@@ -17,7 +17,9 @@ use crate::index::{
 use crate::objects::node_side::{Container, Toleration, node_side};
 use crate::objects::placement::{Affinity, PodOs, windows_request};
 use crate::objects::storage::ClaimTemplateObject;
-use crate::objects::{Object, controller, metadata::metadata, object_key};
+use crate::objects::{
+    Object, controller, metadata::metadata, object_key, optional_name, shared_name,
+};
 
 /// A Pod.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
@@ -33,10 +35,12 @@ pub struct PodObject {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpec {
+    #[serde(default, deserialize_with = "optional_name")]
     node_name: Option<Name>,
     pub(super) os: Option<PodOs>,
     pub(super) node_selector: Option<BTreeMap<String, String>>,
     pub(super) affinity: Option<Affinity>,
+    #[serde(default, deserialize_with = "optional_name")]
     pub(super) runtime_class_name: Option<Name>,
     pub(super) volumes: Option<Vec<Volume>>,
     pub(super) containers: Option<Vec<Container>>,
@@ -80,6 +84,7 @@ struct Stopped {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
+    #[serde(deserialize_with = "shared_name")]
     pub(super) name: Name,
     persistent_volume_claim: Option<ClaimSource>,
     ephemeral: Option<EphemeralSource>,
@@ -92,6 +97,7 @@ pub struct Volume {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ClaimSource {
+    #[serde(deserialize_with = "shared_name")]
     claim_name: Name,
 }
 
@@ -110,6 +116,7 @@ pub(super) struct HostPath {
 /// A CSI volume's source, of which only the driver matters.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct CsiSource {
+    #[serde(deserialize_with = "shared_name")]
     driver: Name,
 }
 

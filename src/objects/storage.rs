@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use crate::index::{
     Claim, ClaimTemplate, Cluster, Name, ObjectKey, PersistentVolume, StorageClass, Table,
-    VolumeType,
+    VolumeType, shared,
 };
 use crate::objects::pod::{CsiSource, InTreeSource};
-use crate::objects::{Object, annotation, metadata::metadata, name, object_key};
+use crate::objects::{Object, annotation, metadata::metadata, name, object_key, optional_name};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -37,7 +37,9 @@ pub struct ClaimObject {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ClaimSpec {
+    #[serde(default, deserialize_with = "optional_name")]
     volume_name: Option<Name>,
+    #[serde(default, deserialize_with = "optional_name")]
     storage_class_name: Option<Name>,
 }
 
@@ -48,9 +50,9 @@ impl ClaimSpec {
             volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
             // The annotation wins over the field, as in Kubernetes.
             storage_class: annotation(CLASS_ANNOTATION)
-                .map(Name::from)
+                .map(shared)
                 .or_else(|| self.storage_class_name.clone()),
-            provisioner: noted.filter(|name| !name.is_empty()).map(Name::from).next(),
+            provisioner: noted.filter(|name| !name.is_empty()).map(shared).next(),
         }
     }
 }
@@ -83,6 +85,7 @@ pub struct ClaimTemplateObject {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct TemplateMeta {
+    #[serde(default, deserialize_with = "optional_name")]
     name: Option<Name>,
     annotations: Option<BTreeMap<String, String>>,
 }
@@ -178,6 +181,7 @@ impl Object for VolumeObject {
 pub struct ClassObject {
     #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "optional_name")]
     provisioner: Option<Name>,
 }
 

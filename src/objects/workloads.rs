@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::index::{Cluster, ObjectKey, Owner, Table};
+use crate::index::{Cluster, ObjectKey, Owner, Table, shared};
 use crate::objects::node_side::node_side;
 use crate::objects::placement::windows_request;
 use crate::objects::pod::{Condition, PodSpec};
@@ -64,7 +64,7 @@ fn owner(meta: &ObjectMeta, spec: Option<OwnerSpec>, with_node_side: bool) -> Ow
             .uid
             .as_deref()
             .filter(|uid| !uid.is_empty())
-            .map(Into::into),
+            .map(shared),
         controller: controller(meta),
         node_side: with_node_side
             .then(|| node_side(&pod))

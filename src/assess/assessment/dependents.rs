@@ -1,8 +1,8 @@
 //! Who has to be judged anew when something changes.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
+use crate::assess::assessment::workloads::{Workloads, link, unlink};
 use crate::index::{Name, ObjectKey, WorkloadKey};
 
 /// Something that the judgement on a workload was derived from, present or not.
@@ -32,44 +32,6 @@ pub struct Dependents {
     by_dependency: HashMap<Dependency, Workloads>,
 }
 
-/// One or more workloads. Most claims and volumes have one, and a set of its own for each would be most of the memory.
-#[derive(Clone, Debug)]
-enum Workloads {
-    One(WorkloadKey),
-    Many(BTreeSet<WorkloadKey>),
-}
-
-impl Workloads {
-    fn iter(&self) -> impl Iterator<Item = &WorkloadKey> {
-        let (one, many) = match self {
-            Self::One(one) => (Some(one), None),
-            Self::Many(many) => (None, Some(many)),
-        };
-        one.into_iter().chain(many.into_iter().flatten())
-    }
-
-    fn insert(&mut self, workload: &WorkloadKey) {
-        match self {
-            Self::One(one) if one == workload => {}
-            Self::One(one) => *self = Self::Many([one.clone(), workload.clone()].into()),
-            Self::Many(many) => {
-                many.insert(workload.clone());
-            }
-        }
-    }
-
-    /// Says whether nobody is left.
-    fn remove(&mut self, workload: &WorkloadKey) -> bool {
-        match self {
-            Self::One(one) => one == workload,
-            Self::Many(many) => {
-                many.remove(workload);
-                many.is_empty()
-            }
-        }
-    }
-}
-
 impl Dependents {
     /// Who depends on that.
     pub fn of(&self, dependency: &Dependency) -> impl Iterator<Item = &WorkloadKey> {
@@ -80,19 +42,10 @@ impl Dependents {
     /// A workload depends on other things than before.
     pub fn replace(&mut self, workload: &WorkloadKey, old: &[Dependency], new: &[Dependency]) {
         for dependency in old.iter().filter(|dependency| !new.contains(dependency)) {
-            if let Some(workloads) = self.by_dependency.get_mut(dependency)
-                && workloads.remove(workload)
-            {
-                self.by_dependency.remove(dependency);
-            }
+            unlink(&mut self.by_dependency, dependency, workload);
         }
         for dependency in new.iter().filter(|dependency| !old.contains(dependency)) {
-            match self.by_dependency.entry(dependency.clone()) {
-                Entry::Vacant(entry) => {
-                    entry.insert(Workloads::One(workload.clone()));
-                }
-                Entry::Occupied(mut entry) => entry.get_mut().insert(workload),
-            }
+            link(&mut self.by_dependency, dependency, workload);
         }
     }
 }

@@ -6,6 +6,7 @@ mod judge;
 mod needs;
 mod ownership;
 mod report;
+mod workloads;
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::assess::assessment::workloads::{Workloads, link, unlink};
 use crate::index::{Name, Owner, WorkloadKey};
 
 /// So many controllers may be above one another; Kubernetes itself has two. It bounds the work that a chain made to
@@ -12,8 +13,8 @@ const LONGEST_CHAIN: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Ownership {
     links: HashMap<WorkloadKey, Link>,
-    by_uid: HashMap<Name, BTreeSet<WorkloadKey>>,
-    controlled_by: HashMap<Name, BTreeSet<WorkloadKey>>,
+    by_uid: HashMap<Name, Workloads>,
+    controlled_by: HashMap<Name, Workloads>,
     standing: HashMap<Name, usize>,
 }
 
@@ -46,10 +47,17 @@ impl Ownership {
         let mut touched = BTreeSet::from([key.clone()]);
         if old != new {
             self.family(key, &old, &mut touched);
-            unlink(&mut self.by_uid, old.uid.as_ref(), key);
-            unlink(&mut self.controlled_by, old.controller.as_ref(), key);
-            link(&mut self.by_uid, new.uid.as_ref(), key);
-            link(&mut self.controlled_by, new.controller.as_ref(), key);
+            for (map, old, new) in [
+                (&mut self.by_uid, &old.uid, &new.uid),
+                (&mut self.controlled_by, &old.controller, &new.controller),
+            ] {
+                if let Some(old) = old {
+                    unlink(map, old, key);
+                }
+                if let Some(new) = new {
+                    link(map, new, key);
+                }
+            }
             self.links.insert(key.clone(), new.clone());
             self.family(key, &new, &mut touched);
         }
@@ -94,7 +102,7 @@ impl Ownership {
             level = level
                 .into_iter()
                 .filter_map(|uid| self.controlled_by.get(uid))
-                .flatten()
+                .flat_map(Workloads::iter)
                 .filter_map(|key| self.uid_of(key))
                 .collect();
         }
@@ -132,7 +140,7 @@ impl Ownership {
         controller
             .and_then(|uid| self.by_uid.get(uid))
             .into_iter()
-            .flatten()
+            .flat_map(Workloads::iter)
     }
 
     fn family(&self, key: &WorkloadKey, link: &Link, touched: &mut BTreeSet<WorkloadKey>) {
@@ -157,7 +165,7 @@ impl Ownership {
     fn reach<'a>(
         &'a self,
         uid: &'a Name,
-        next: impl Fn(&Name) -> Option<&'a BTreeSet<WorkloadKey>>,
+        next: impl Fn(&Name) -> Option<&'a Workloads>,
         uid_of: impl Fn(&Link) -> Option<&Name>,
     ) -> BTreeSet<WorkloadKey> {
         let mut reached = BTreeSet::new();
@@ -165,7 +173,11 @@ impl Ownership {
         // As far as a chain counts, and no further: what is beyond cannot matter.
         for _ in 0..=LONGEST_CHAIN {
             let mut further = Vec::new();
-            for key in level.into_iter().filter_map(&next).flatten() {
+            for key in level
+                .into_iter()
+                .filter_map(&next)
+                .flat_map(Workloads::iter)
+            {
                 if reached.insert(key.clone())
                     && let Some(uid) = self.links.get(key).and_then(&uid_of)
                 {
@@ -175,21 +187,5 @@ impl Ownership {
             level = further;
         }
         reached
-    }
-}
-
-fn link(map: &mut HashMap<Name, BTreeSet<WorkloadKey>>, uid: Option<&Name>, key: &WorkloadKey) {
-    if let Some(uid) = uid {
-        map.entry(uid.clone()).or_default().insert(key.clone());
-    }
-}
-
-fn unlink(map: &mut HashMap<Name, BTreeSet<WorkloadKey>>, uid: Option<&Name>, key: &WorkloadKey) {
-    let Some(uid) = uid else { return };
-    if let Some(keys) = map.get_mut(uid) {
-        keys.remove(key);
-        if keys.is_empty() {
-            map.remove(uid);
-        }
     }
 }

@@ -1,0 +1,71 @@
+//! Workloads by something that they have in common.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+use crate::index::WorkloadKey;
+
+/// One or more workloads. Most claims, volumes and uids have one, and a set of its own for each would be most of the
+/// memory.
+#[derive(Clone, Debug)]
+pub enum Workloads {
+    One(WorkloadKey),
+    Many(BTreeSet<WorkloadKey>),
+}
+
+impl Workloads {
+    pub fn iter(&self) -> impl Iterator<Item = &WorkloadKey> {
+        let (one, many) = match self {
+            Self::One(one) => (Some(one), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn insert(&mut self, workload: &WorkloadKey) {
+        match self {
+            Self::One(one) if one == workload => {}
+            Self::One(one) => {
+                *self = Self::Many([one.clone(), workload.clone()].into());
+            }
+            Self::Many(many) => {
+                many.insert(workload.clone());
+            }
+        }
+    }
+
+    /// Says whether nobody is left.
+    fn remove(&mut self, workload: &WorkloadKey) -> bool {
+        match self {
+            Self::One(one) => one == workload,
+            Self::Many(many) => {
+                many.remove(workload);
+                many.is_empty()
+            }
+        }
+    }
+}
+
+/// Adds a workload to those of that key.
+pub fn link<K: Clone + Eq + Hash>(
+    map: &mut HashMap<K, Workloads>,
+    key: &K,
+    workload: &WorkloadKey,
+) {
+    match map.entry(key.clone()) {
+        Entry::Vacant(entry) => {
+            entry.insert(Workloads::One(workload.clone()));
+        }
+        Entry::Occupied(mut entry) => entry.get_mut().insert(workload),
+    }
+}
+
+/// Takes a workload from those of that key.
+pub fn unlink<K: Eq + Hash>(map: &mut HashMap<K, Workloads>, key: &K, workload: &WorkloadKey) {
+    if let Some(workloads) = map.get_mut(key)
+        && workloads.remove(workload)
+    {
+        map.remove(key);
+    }
+}

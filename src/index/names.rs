@@ -1,0 +1,71 @@
+//! Names of which many objects have the same.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use crate::index::Name;
+
+/// Below this number nobody looks for names that are no longer used.
+const FEW: usize = 1_024;
+
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+/// The one copy of that text: namespaces, nodes, classes, drivers, and what one object says of another.
+#[must_use]
+pub fn shared(text: &str) -> Name {
+    // Every change is one call, so a panic elsewhere leaves the set usable.
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.shared(text)
+}
+
+#[derive(Default)]
+struct Names {
+    known: HashSet<Name>,
+    /// How many there were after those that nobody used had been dropped.
+    used: usize,
+}
+
+impl Names {
+    fn shared(&mut self, text: &str) -> Name {
+        if let Some(name) = self.known.get(text) {
+            return name.clone();
+        }
+        if self.known.len() > FEW.max(self.used * 2) {
+            self.known.retain(|name| Arc::strong_count(name) > 1);
+            self.known.shrink_to_fit();
+            self.used = self.known.len();
+        }
+        let name = Name::from(text);
+        self.known.insert(name.clone());
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_is_there_once() {
+        let mut names = Names::default();
+        let (one, other) = (names.shared("shop"), names.shared("shop"));
+        assert!(Arc::ptr_eq(&one, &other));
+        assert_eq!(names.known.len(), 1);
+    }
+
+    #[test]
+    fn names_that_nobody_uses_do_not_pile_up() {
+        let mut names = Names::default();
+        let kept: Vec<Name> = (0..FEW)
+            .map(|number| names.shared(&format!("k{number}")))
+            .collect();
+        for number in 0..20 * FEW {
+            names.shared(&format!("pv-{number}"));
+            assert!(names.known.len() <= 2 * FEW + 1);
+        }
+        assert!(
+            kept.iter()
+                .all(|name| Arc::ptr_eq(name, &names.shared(name)))
+        );
+    }
+}
