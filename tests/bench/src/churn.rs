@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use http::Request;
+use http::{Method, Request};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::cluster;
 
 /// Requests that are under way at a time; with more the API server is behind, and so is the rate.
 const IN_FLIGHT: usize = 64;
@@ -139,10 +141,9 @@ async fn change(client: &Client, pod: &str, number: usize) -> Result<()> {
         _ => ("True", "ContainersReady"),
     };
     let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": format!("change {number}")});
-    let patch = json!({"status": {"conditions": [condition]}});
-    let request = Request::patch(format!("{pod}/status?fieldManager=kubelet"))
-        .header("Content-Type", "application/strategic-merge-patch+json")
-        .body(serde_json::to_vec(&patch)?)?;
-    client.request_text(request).await?;
+    let change = json!({"status": {"conditions": [condition]}});
+    let path = format!("{pod}/status?fieldManager=kubelet");
+    let merge = "application/strategic-merge-patch+json";
+    cluster::send(client, Method::PATCH, &path, merge, change).await?;
     Ok(())
 }

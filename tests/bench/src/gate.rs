@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::stream::{BoxStream, StreamExt};
-use http::Request;
+use http::{Method, Request};
 use kube::Client;
 use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
+use testbed::objects::OPERATOR_CONDITION;
+
+use crate::cluster;
 
 /// The objects of one name in one collection.
 pub struct Watch {
@@ -61,18 +63,17 @@ pub struct Condition {
 /// Watches the `OperatorCondition`.
 pub struct GateWatch(Watch);
 
+/// In the operator's namespace.
 const COLLECTION: &str =
     "/apis/operators.coreos.com/v2/namespaces/windows-storage-operator/operatorconditions";
 
 impl GateWatch {
     /// The gate from now on, after what it says was removed.
     pub async fn of_cleared(client: &Client) -> Result<Self> {
-        debug_assert!(COLLECTION.contains(NAMESPACE));
-        let patch = serde_json::to_vec(&json!({"spec": {"conditions": []}}))?;
-        let request = Request::patch(format!("{COLLECTION}/{OPERATOR_CONDITION}"))
-            .header("Content-Type", "application/merge-patch+json")
-            .body(patch)?;
-        client.request::<Value>(request).await?;
+        let path = format!("{COLLECTION}/{OPERATOR_CONDITION}");
+        let merge = "application/merge-patch+json";
+        let cleared = json!({"spec": {"conditions": []}});
+        cluster::send(client, Method::PATCH, &path, merge, cleared).await?;
         Ok(Self(
             Watch::of(client, COLLECTION, OPERATOR_CONDITION).await?,
         ))

@@ -46,7 +46,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     install(&control_plane)?;
     cluster::runtime()?.block_on(async {
         let client = cluster::client(control_plane.kubeconfig()).await?;
-        let loader = Loader::new(client.clone());
+        let mut loader = Loader::new(&control_plane).await?;
         loader.shared().await?;
         loader.cluster(&BASE).await?;
         let mut rows = Vec::new();

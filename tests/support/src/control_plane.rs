@@ -107,6 +107,12 @@ impl ControlPlane {
         &self.server
     }
 
+    /// The address of etcd, as `http://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn etcd(&self) -> &str {
+        &self.etcd
+    }
+
     /// A kubeconfig with all rights, complete in itself.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {

@@ -15,7 +15,7 @@ use testbed::control_plane::ControlPlane;
 use testbed::parts::part;
 use testbed::sandbox::install;
 
-pub use load::Loader;
+pub use load::{Loader, send};
 pub use testbed::realistic::{DRIVER, Os, node_name};
 
 use crate::root;
@@ -89,7 +89,7 @@ pub fn start(size: &Size) -> Result<ControlPlane> {
         install(&control_plane)?;
         let started = Instant::now();
         runtime()?.block_on(async {
-            let loader = Loader::new(client(control_plane.kubeconfig()).await?);
+            let mut loader = Loader::new(&control_plane).await?;
             loader.shared().await?;
             loader.cluster(size).await
         })?;

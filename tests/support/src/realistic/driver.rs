@@ -71,5 +71,5 @@ pub fn driver_pod(os: Os, number: usize, uid: &str) -> Value {
     };
     let name = format!("{set}-{}", hash(number, 8));
     let spec = bound(driver_spec(os), &node_name(os, number));
-    pod("kube-system", &name, set, &owner, spec)
+    pod("kube-system", &name, set, &owner, &spec)
 }

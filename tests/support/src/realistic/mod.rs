@@ -87,7 +87,7 @@ pub fn namespace_object(number: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number), "labels": {"team": format!("team-{number:03}")}}})
 }
 
-/// StorageClasses, CSIDrivers and RuntimeClasses, each with the path of its kind.
+/// What is there once for all: classes and drivers, each with the path of its kind.
 #[must_use]
 pub fn shared() -> Vec<(&'static str, Value)> {
     const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";

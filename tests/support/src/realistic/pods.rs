@@ -87,7 +87,7 @@ pub(super) fn pod(
     name: &str,
     workload: &str,
     owner: &Owner<'_>,
-    spec: Value,
+    spec: &Value,
 ) -> Value {
     let mut labels = labels(workload);
     labels["pod-template-hash"] = json!("7d9c8b6f5d");
@@ -127,7 +127,7 @@ pub fn stateless_pod(
         &name,
         &label,
         owner,
-        bound(pod_spec(os, &label, &[]), node),
+        &bound(pod_spec(os, &label, &[]), node),
     )
 }
 
@@ -146,5 +146,5 @@ pub fn stateful_pod(
         &mut spec["volumes"],
         json!({"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{name}")}}),
     );
-    pod(&namespace(workload), &name, owner.name, owner, spec)
+    pod(&namespace(workload), &name, owner.name, owner, &spec)
 }

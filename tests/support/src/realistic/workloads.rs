@@ -12,7 +12,7 @@ pub fn deployment(os: Os, number: usize, replicas: usize) -> Value {
     owner("Deployment", os, false, number, replicas, None)
 }
 
-/// One of a Deployment's ReplicaSets; only the last one has pods.
+/// One ReplicaSet of a Deployment; only the last one has pods.
 #[must_use]
 pub fn replica_set(os: Os, number: usize, replicas: usize, revision: usize, uid: &str) -> Value {
     let name = workload_name(os, false, number);
