@@ -6,13 +6,17 @@ use anyhow::{Context, Result};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
 use testbed::sandbox::{Operator, OperatorCommand};
+use tokio::task::block_in_place;
 
 use crate::churn::Churn;
 use crate::cluster::{self, DRIVER, LARGE, Os};
 use crate::figures::{milliseconds, quantile};
 use crate::gate::{GateWatch, Watch};
+use crate::memory::settled_operator;
 use crate::report::Row;
+use crate::requests::until_quiet;
 use crate::{Options, operator_binary, payload};
 
 /// Changes of pods a second.
@@ -21,6 +25,8 @@ const CHURN: u32 = 200;
 /// what it had opened. That is deliberate and has nothing to do with how fast it is.
 const OPENINGS_OF_PROCESS: &str = "BENCH_OPENINGS_OF_PROCESS";
 const PATIENCE: Duration = Duration::from_secs(180);
+/// A process that has written nothing for so long is done with what its start brought.
+const QUIET: Duration = Duration::from_secs(2);
 /// Where the objects are that show what the API server itself takes.
 const ORDINARY: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -38,11 +44,15 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     cluster::runtime()?.block_on(async {
         let client = cluster::client(control_plane.kubeconfig()).await?;
         let mut bed = Bed::new(client).await?;
+        // It writes the status of every node, which the later ones find as it shall be.
+        let first = || settled_operator(&control_plane, LARGE.windows.nodes);
+        block_in_place(first)?.kill()?;
         let churn = Churn::start(&bed.client, CHURN).await?;
         let mut times = Times::default();
         while times.opened.len() < repetitions {
             let start = || command.start(Some(&log), &[], true);
-            bed.with_one_process(start, of_process, &mut times).await?;
+            bed.with_one_process(start, &control_plane, of_process, &mut times)
+                .await?;
         }
         let rate = churn.rate()?;
         Ok(times.rows(rate))
@@ -142,6 +152,7 @@ impl Bed {
     async fn with_one_process(
         &mut self,
         start: impl FnOnce() -> Result<Operator>,
+        control_plane: &ControlPlane,
         openings: usize,
         times: &mut Times,
     ) -> Result<()> {
@@ -150,6 +161,7 @@ impl Bed {
         self.gate
             .until(PATIENCE, |gate| gate.reason == "DriversMissing")
             .await?;
+        block_in_place(|| until_quiet(control_plane, QUIET))?;
         for _ in 0..openings {
             self.ordinary(times).await?;
             let written = self.register(true).await?;

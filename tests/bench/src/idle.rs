@@ -10,12 +10,12 @@ use testbed::sandbox::{OperatorCommand, install};
 use testbed::simulated_host::SimulatedFleet;
 
 use crate::figures::megabytes;
-use crate::process::{cpu_time, eventually, memory};
+use crate::process::{cpu_time, memory};
 use crate::report::Row;
+use crate::requests::{until_quiet, writes};
 use crate::{Options, operator_binary, payload};
 
 const NODE: &str = "win-1";
-const ACCOUNT: &str = "windows-storage-operator";
 /// Ten times as often as by default, so that a short measurement holds some.
 const INTERVAL: Duration = Duration::from_secs(30);
 
@@ -61,12 +61,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         "--timeout=120s",
     ])?;
     // What follows the set-up is over when nothing was written for longer than a look at the node takes to come.
-    let mut before = writes(&control_plane)?;
-    eventually("the operator has nothing left to write", || {
-        sleep(INTERVAL + Duration::from_secs(5));
-        let now = writes(&control_plane)?;
-        Ok(std::mem::replace(&mut before, now) == now)
-    })?;
+    until_quiet(&control_plane, INTERVAL + Duration::from_secs(5))?;
+    let before = writes(&control_plane)?;
     let cpu = cpu_time(operator.id())?;
     let (connections, logins) = (host.counters().connections, host.counters().logins);
     sleep(length);
@@ -105,16 +101,6 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         )
         .at_most(count(expected)),
     ])
-}
-
-/// How many requests of the operator change anything.
-fn writes(control_plane: &ControlPlane) -> Result<u64> {
-    let requests = control_plane.requests_of(objects::NAMESPACE, ACCOUNT)?;
-    let reads = ["get", "list", "watch"];
-    let writes = requests
-        .iter()
-        .filter(|request| !reads.contains(&request.verb.as_str()));
-    Ok(writes.count() as u64)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "there are few")]

@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod process;
 mod report;
+mod requests;
 mod sizes;
 mod start;
 
