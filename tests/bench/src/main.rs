@@ -1,9 +1,20 @@
 //! Measures the whole operator on real parts, side by side with what one would run instead. Machines are noisy: what is
 //! compared is measured in one run, and no figure here fails anything.
 
+mod churn;
+mod cluster;
+mod decision;
+mod figures;
+mod gate;
+mod growth;
+mod idle;
 mod machine;
+mod memory;
+mod process;
 mod report;
+mod requests;
 mod sizes;
+mod start;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,10 +51,32 @@ struct Measurement {
     measure: fn(Options) -> Result<Vec<Row>>,
 }
 
-const MEASUREMENTS: &[Measurement] = &[Measurement {
-    name: "sizes",
-    measure: sizes::measure,
-}];
+const MEASUREMENTS: &[Measurement] = &[
+    Measurement {
+        name: "sizes",
+        measure: sizes::measure,
+    },
+    Measurement {
+        name: "memory",
+        measure: memory::measure,
+    },
+    Measurement {
+        name: "start",
+        measure: start::measure,
+    },
+    Measurement {
+        name: "idle",
+        measure: idle::measure,
+    },
+    Measurement {
+        name: "decision",
+        measure: decision::measure,
+    },
+    Measurement {
+        name: "growth",
+        measure: growth::measure,
+    },
+];
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
     let found = MEASUREMENTS.iter().find(|known| known.name == name);

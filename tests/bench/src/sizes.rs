@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::Result;
 
+use crate::figures::megabytes;
 use crate::report::Row;
 use crate::{Options, operator_binary, payload};
 
@@ -15,9 +16,4 @@ pub fn measure(_: Options) -> Result<Vec<Row>> {
         Row::new("operator, stripped", megabytes(operator), "MB").at_most(15.0),
         Row::new("agent, stripped", megabytes(agent), "MB").at_most(2.0),
     ])
-}
-
-#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵² bytes")]
-fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
 }

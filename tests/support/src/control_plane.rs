@@ -2,6 +2,7 @@
 
 mod audit;
 mod clients;
+mod kept;
 mod pki;
 
 use std::fmt::Display;
@@ -50,10 +51,15 @@ struct Children {
 impl ControlPlane {
     /// Starts etcd and kube-apiserver on free ports of 127.0.0.1, and returns when the API is ready.
     pub fn start() -> Result<Self> {
+        Self::start_with(None)
+    }
+
+    /// With what an etcd has left in that directory, of which a copy is used.
+    fn start_with(data: Option<&Path>) -> Result<Self> {
         // Between the choice of a free port and its use another process may take it.
         let mut attempts = 3;
         loop {
-            match Self::try_start() {
+            match Self::try_start(data) {
                 Err(error)
                     if attempts > 1 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -64,9 +70,12 @@ impl ControlPlane {
         }
     }
 
-    fn try_start() -> Result<Self> {
+    fn try_start(data: Option<&Path>) -> Result<Self> {
         let guardian = Guardian::temp("control-plane")?;
         let dir = guardian.dir().to_owned();
+        if let Some(data) = data {
+            kept::copy(data, &dir.join("etcd"))?;
+        }
         let authority = Authority::new()?;
         let admin = authority.client("admin", &["system:masters"])?;
         let [etcd_address, api_address] = free_addresses()?;
@@ -96,6 +105,12 @@ impl ControlPlane {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// The address of etcd, as `http://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn etcd(&self) -> &str {
+        &self.etcd
     }
 
     /// A kubeconfig with all rights, complete in itself.

@@ -6,6 +6,7 @@ pub mod node_agent;
 pub mod objects;
 pub mod olm;
 pub mod parts;
+pub mod realistic;
 pub mod relay;
 pub mod sandbox;
 pub mod simulated_host;

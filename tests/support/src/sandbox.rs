@@ -22,26 +22,32 @@ pub struct Sandbox {
     pub control_plane: ControlPlane,
 }
 
+/// Gives a control plane all that the operator needs to run there.
+pub fn install(control_plane: &ControlPlane) -> Result<()> {
+    control_plane.install_operator_condition_crd()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: &str| {
+        let path = root.join(file);
+        std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    };
+    for file in [
+        "crds/windowsstorage.dev_windowsstorages.yaml",
+        "crds/windowsstorage.dev_windowsnodestorages.yaml",
+        "manifests/namespace.yaml",
+        "manifests/rbac.yaml",
+    ] {
+        control_plane.apply(&read(file)?)?;
+    }
+    control_plane.await_definitions()?;
+    control_plane.apply(&objects::operator_condition())?;
+    Ok(())
+}
+
 impl Sandbox {
     /// Starts everything; no node is there yet, and no operator.
     pub fn start() -> Result<Self> {
         let control_plane = ControlPlane::start()?;
-        control_plane.install_operator_condition_crd()?;
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let read = |file: &str| {
-            let path = root.join(file);
-            std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
-        };
-        for file in [
-            "crds/windowsstorage.dev_windowsstorages.yaml",
-            "crds/windowsstorage.dev_windowsnodestorages.yaml",
-            "manifests/namespace.yaml",
-            "manifests/rbac.yaml",
-        ] {
-            control_plane.apply(&read(file)?)?;
-        }
-        control_plane.await_definitions()?;
-        control_plane.apply(&objects::operator_condition())?;
+        install(&control_plane)?;
         Ok(Self {
             fleet: Fleet::new()?,
             control_plane,
@@ -98,14 +104,7 @@ impl Sandbox {
 
     /// The operator's command as its ServiceAccount, with OLM's variable; nothing is started yet.
     pub fn operator(&self, binary: &Path, payload: &Path) -> Result<OperatorCommand> {
-        let kubeconfig = self
-            .control_plane
-            .kubeconfig_for_service_account(objects::NAMESPACE, "windows-storage-operator")?;
-        Ok(OperatorCommand {
-            binary: binary.to_owned(),
-            payload: payload.to_owned(),
-            kubeconfig,
-        })
+        OperatorCommand::new(&self.control_plane, binary, payload)
     }
 
     /// Waits until the object is there and `kubectl wait --for=CONDITION` is satisfied.
@@ -171,6 +170,17 @@ pub struct OperatorCommand {
 }
 
 impl OperatorCommand {
+    /// The operator on a control plane to which [`install`] gave what it needs.
+    pub fn new(control_plane: &ControlPlane, binary: &Path, payload: &Path) -> Result<Self> {
+        let kubeconfig = control_plane
+            .kubeconfig_for_service_account(objects::NAMESPACE, "windows-storage-operator")?;
+        Ok(Self {
+            binary: binary.to_owned(),
+            payload: payload.to_owned(),
+            kubeconfig,
+        })
+    }
+
     /// Another payload, for instance with an older csi-proxy.
     #[must_use]
     pub fn with_payload(&self, payload: &Path) -> Self {
@@ -231,6 +241,12 @@ pub struct Operator {
 }
 
 impl Operator {
+    /// Its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it without a warning, as a node failure or `kill -9` would.
     pub fn kill(mut self) -> Result<()> {
         Guardian::stop(&mut self.child)

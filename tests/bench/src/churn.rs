@@ -1,0 +1,149 @@
+//! Changes of pods at a steady rate, as kubelets make them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::{Method, Request};
+use kube::Client;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::cluster;
+
+/// Requests that are under way at a time; with more the API server is behind, and so is the rate.
+const IN_FLIGHT: usize = 64;
+/// Pods go one after the other with this stride, so that neighbours do not follow each other.
+const STRIDE: usize = 7_919;
+
+/// Patches of the status of one pod after the other, until this is dropped.
+pub struct Churn {
+    counts: Arc<Counts>,
+    task: JoinHandle<()>,
+    started: Instant,
+}
+
+#[derive(Default)]
+struct Counts {
+    written: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[derive(Deserialize)]
+struct Pods {
+    items: Vec<Pod>,
+    metadata: ListMetadata,
+}
+
+#[derive(Deserialize)]
+struct ListMetadata {
+    #[serde(default)]
+    r#continue: String,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    namespace: String,
+    name: String,
+}
+
+impl Churn {
+    /// Begins with so many changes a second, spread over all pods.
+    pub async fn start(client: &Client, per_second: u32) -> Result<Self> {
+        let pods = pods(client).await?;
+        ensure!(!pods.is_empty(), "there are no pods to change");
+        let counts = Arc::new(Counts::default());
+        let (client, shared) = (client.clone(), Arc::clone(&counts));
+        let task = tokio::spawn(async move {
+            let slots = Arc::new(Semaphore::new(IN_FLIGHT));
+            let mut ticks = interval(Duration::from_secs(1) / per_second);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            for number in 0.. {
+                ticks.tick().await;
+                // The semaphore is never closed.
+                let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+                    return;
+                };
+                let pod = pods[number * STRIDE % pods.len()].clone();
+                let (client, counts) = (client.clone(), Arc::clone(&shared));
+                tokio::spawn(async move {
+                    let count = match change(&client, &pod, number).await {
+                        Ok(()) => &counts.written,
+                        Err(_) => &counts.failed,
+                    };
+                    count.fetch_add(1, Ordering::Relaxed);
+                    drop(slot);
+                });
+            }
+        });
+        Ok(Self {
+            counts,
+            task,
+            started: Instant::now(),
+        })
+    }
+
+    /// How many changes have been written.
+    pub fn written(&self) -> u64 {
+        self.counts.written.load(Ordering::Relaxed)
+    }
+
+    /// Changes a second so far; an error where some could not be written.
+    pub fn rate(&self) -> Result<f64> {
+        let failed = self.counts.failed.load(Ordering::Relaxed);
+        ensure!(failed == 0, "{failed} changes of pods could not be written");
+        let written = u32::try_from(self.written())?;
+        Ok(f64::from(written) / self.started.elapsed().as_secs_f64())
+    }
+}
+
+impl Drop for Churn {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The paths of all pods.
+async fn pods(client: &Client) -> Result<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut rest = String::new();
+    loop {
+        let path = format!("/api/v1/pods?limit=500&continue={rest}");
+        let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        let request = Request::get(path)
+            .header("Accept", accept)
+            .body(Vec::new())?;
+        let page: Pods = client.request(request).await.context("listing pods")?;
+        paths.extend(page.items.into_iter().map(|pod| {
+            let Metadata { namespace, name } = pod.metadata;
+            format!("/api/v1/namespaces/{namespace}/pods/{name}")
+        }));
+        rest = page.metadata.r#continue;
+        if rest.is_empty() {
+            return Ok(paths);
+        }
+    }
+}
+
+/// Readiness that goes and comes, and a container that was started again.
+async fn change(client: &Client, pod: &str, number: usize) -> Result<()> {
+    let (status, reason) = match number % 2 {
+        0 => ("False", "ContainersNotReady"),
+        _ => ("True", "ContainersReady"),
+    };
+    let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": format!("change {number}")});
+    let change = json!({"status": {"conditions": [condition]}});
+    let path = format!("{pod}/status?fieldManager=kubelet");
+    let merge = "application/strategic-merge-patch+json";
+    cluster::send(client, Method::PATCH, &path, merge, change).await?;
+    Ok(())
+}

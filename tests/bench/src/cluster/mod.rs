@@ -1,0 +1,135 @@
+//! Large clusters on the real API server, with objects as large as real ones.
+
+mod load;
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use testbed::control_plane::ControlPlane;
+use testbed::parts::part;
+use testbed::sandbox::install;
+
+pub use load::{Loader, send};
+pub use testbed::realistic::{DRIVER, Os, node_name};
+
+use crate::root;
+
+/// What objects are made of: another text makes other objects, so a cluster that was kept does not serve any more.
+const GENERATORS: [&str; 7] = [
+    include_str!("load.rs"),
+    include_str!("../../../support/src/realistic/driver.rs"),
+    include_str!("../../../support/src/realistic/mod.rs"),
+    include_str!("../../../support/src/realistic/nodes.rs"),
+    include_str!("../../../support/src/realistic/pods.rs"),
+    include_str!("../../../support/src/realistic/storage.rs"),
+    include_str!("../../../support/src/realistic/workloads.rs"),
+];
+
+/// How much there is of one operating system. Besides these, each node has a pod of the CSI driver.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Part {
+    pub nodes: usize,
+    /// Pods with a claim and a volume each: in-tree on Windows, CSI on Linux.
+    pub stateful_pods: usize,
+    /// Pods without storage.
+    pub stateless_pods: usize,
+}
+
+/// How large a cluster is.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Size {
+    pub windows: Part,
+    pub linux: Part,
+    /// Windows nodes on which the driver of the in-tree volumes is not registered.
+    pub without_driver: usize,
+}
+
+/// 500 Windows nodes and 1,500 Linux nodes, 20,000 pods, 5,000 claims with their volumes.
+pub const LARGE: Size = Size {
+    windows: Part {
+        nodes: 500,
+        stateful_pods: 2_500,
+        stateless_pods: 2_000,
+    },
+    linux: Part {
+        nodes: 1_500,
+        stateful_pods: 2_500,
+        stateless_pods: 11_000,
+    },
+    without_driver: 1,
+};
+
+impl Size {
+    fn of(&self, os: Os) -> Part {
+        match os {
+            Os::Windows => self.windows,
+            Os::Linux => self.linux,
+        }
+    }
+
+    /// All pods.
+    pub fn pods(&self) -> usize {
+        let of = |part: Part| part.nodes + part.stateful_pods + part.stateless_pods;
+        of(self.windows) + of(self.linux)
+    }
+}
+
+/// A control plane with the operator's definitions and rights, and that cluster. Its content is written once and kept in
+/// `target/bench`: writing it takes minutes, starting from a copy seconds.
+pub fn start(size: &Size) -> Result<ControlPlane> {
+    let kept = kept_at(size)?;
+    if !kept.exists() {
+        let control_plane = ControlPlane::start()?;
+        install(&control_plane)?;
+        let started = Instant::now();
+        runtime()?.block_on(async {
+            let mut loader = Loader::new(&control_plane).await?;
+            loader.shared().await?;
+            loader.cluster(size).await
+        })?;
+        eprintln!(
+            "wrote a cluster of {} pods in {:.0} s",
+            size.pods(),
+            started.elapsed().as_secs_f64()
+        );
+        control_plane.stop_and_keep(&kept)?;
+    }
+    let control_plane = ControlPlane::start_from(&kept)?;
+    Ok(control_plane)
+}
+
+fn kept_at(size: &Size) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    size.hash(&mut hasher);
+    GENERATORS.hash(&mut hasher);
+    for name in ["etcd", "kube-apiserver"] {
+        part(name)?.hash(&mut hasher);
+    }
+    let folder = root().join("target/bench/clusters");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{:016x}", hasher.finish()));
+    Ok(path)
+}
+
+/// A client with the rights of that kubeconfig.
+pub async fn client(kubeconfig: &Path) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// What the clients of a measurement run on.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("starting the runtime")
+}

@@ -1,0 +1,212 @@
+//! How long it takes from the write of the last missing CSINode entry to the `OperatorCondition`, while pods change.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use http::{Method, Request};
+use kube::Client;
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+use testbed::sandbox::{Operator, OperatorCommand};
+use tokio::task::block_in_place;
+
+use crate::churn::Churn;
+use crate::cluster::{self, DRIVER, LARGE, Os};
+use crate::figures::{milliseconds, quantile};
+use crate::gate::{GateWatch, Watch};
+use crate::memory::settled_operator;
+use crate::report::Row;
+use crate::requests::until_quiet;
+use crate::{Options, operator_binary, payload};
+
+/// Changes of pods a second.
+const CHURN: u32 = 200;
+/// How often one process is asked to open the gate: the next time it would wait the longer, because it has had to close
+/// what it had opened. That is deliberate and has nothing to do with how fast it is.
+const OPENINGS_OF_PROCESS: &str = "BENCH_OPENINGS_OF_PROCESS";
+const PATIENCE: Duration = Duration::from_secs(180);
+/// A process that has written nothing for so long is done with what its start brought.
+const QUIET: Duration = Duration::from_secs(2);
+/// Where the objects are that show what the API server itself takes.
+const ORDINARY: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Takes the driver off the last node that has it and gives it back, again and again.
+pub fn measure(options: Options) -> Result<Vec<Row>> {
+    // Each start of a process costs it a list of the whole cluster.
+    let repetitions = if options.full { 200 } else { 30 };
+    let of_process: usize = match std::env::var(OPENINGS_OF_PROCESS) {
+        Ok(number) => number.parse().context(OPENINGS_OF_PROCESS)?,
+        Err(_) => 1,
+    };
+    let control_plane = cluster::start(&LARGE)?;
+    let command = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
+    let log = control_plane.dir().join("operator.log");
+    cluster::runtime()?.block_on(async {
+        let client = cluster::client(control_plane.kubeconfig()).await?;
+        let mut bed = Bed::new(client).await?;
+        // It writes the status of every node, which the later ones find as it shall be.
+        let first = || settled_operator(&control_plane, LARGE.windows.nodes);
+        block_in_place(first)?.kill()?;
+        let churn = Churn::start(&bed.client, CHURN).await?;
+        let mut times = Times::default();
+        while times.opened.len() < repetitions {
+            let start = || command.start(Some(&log), &[], true);
+            bed.with_one_process(start, &control_plane, of_process, &mut times)
+                .await?;
+        }
+        let rate = churn.rate()?;
+        Ok(times.rows(rate))
+    })
+}
+
+#[derive(Default)]
+struct Times {
+    opened: Vec<f64>,
+    closed: Vec<f64>,
+    /// Of the API server: a write until a watch tells of it.
+    told: Vec<f64>,
+    /// Of the API server: a write, that a watch tells of it, a read and a write for that, and that a watch tells of it.
+    chain: Vec<f64>,
+}
+
+impl Times {
+    fn rows(&self, rate: f64) -> Vec<Row> {
+        let at = |values: &[f64], share| quantile(values, share);
+        let mut rows = vec![Row::new("pod changes", rate, "/s")];
+        for (name, share, bar) in [("p50", 0.5, 50.0), ("p99", 0.99, 500.0)] {
+            let own = at(&self.told, share);
+            rows.push(Row::new(
+                format!("API server, write to watch, {name}"),
+                own,
+                "ms",
+            ));
+            rows.push(Row::new(
+                format!("API server, write to watch, read, write to watch, {name}"),
+                at(&self.chain, share),
+                "ms",
+            ));
+            rows.push(Row::new(
+                format!("CSINode written to gate opened, {name}"),
+                at(&self.opened, share),
+                "ms",
+            ));
+            rows.push(
+                Row::new(
+                    format!("gate opened, beyond write to watch of the API server, {name}"),
+                    at(&self.opened, share) - own,
+                    "ms",
+                )
+                .at_most(bar),
+            );
+            rows.push(Row::new(
+                format!("gate closed, beyond write to watch of the API server, {name}"),
+                at(&self.closed, share) - own,
+                "ms",
+            ));
+        }
+        rows
+    }
+}
+
+struct Bed {
+    client: Client,
+    gate: GateWatch,
+    /// Two ordinary objects.
+    first: Watch,
+    second: Watch,
+    /// With the driver, and without it.
+    csi_nodes: [Value; 2],
+    path: String,
+    writes: u64,
+}
+
+impl Bed {
+    async fn new(client: Client) -> Result<Self> {
+        for name in ["first", "second"] {
+            let object =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+            let json = "application/json";
+            cluster::send(&client, Method::POST, ORDINARY, json, object).await?;
+        }
+        // The one node that lacks the driver.
+        let node = cluster::node_name(Os::Windows, LARGE.windows.nodes - 1);
+        let path = format!("/apis/storage.k8s.io/v1/csinodes/{node}");
+        let request = Request::get(&path).body(Vec::new())?;
+        let without: Value = client.request(request).await?;
+        let without = without["spec"]["drivers"].clone();
+        let mut with = without.clone();
+        with.as_array_mut()
+            .context("a CSINode without drivers")?
+            .push(json!({"name": DRIVER, "nodeID": node, "topologyKeys": []}));
+        Ok(Self {
+            gate: GateWatch::of_cleared(&client).await?,
+            first: Watch::of(&client, ORDINARY, "first").await?,
+            second: Watch::of(&client, ORDINARY, "second").await?,
+            csi_nodes: [with, without],
+            client,
+            path,
+            writes: 0,
+        })
+    }
+
+    async fn with_one_process(
+        &mut self,
+        start: impl FnOnce() -> Result<Operator>,
+        control_plane: &ControlPlane,
+        openings: usize,
+        times: &mut Times,
+    ) -> Result<()> {
+        self.gate = GateWatch::of_cleared(&self.client).await?;
+        let operator = start()?;
+        self.gate
+            .until(PATIENCE, |gate| gate.reason == "DriversMissing")
+            .await?;
+        block_in_place(|| until_quiet(control_plane, QUIET))?;
+        for _ in 0..openings {
+            self.ordinary(times).await?;
+            let written = self.register(true).await?;
+            let opened = self.gate.until(PATIENCE, |gate| gate.status == "True");
+            times.opened.push(since(written, opened.await?));
+            self.ordinary(times).await?;
+            let written = self.register(false).await?;
+            let closed = self.gate.until(PATIENCE, |gate| gate.status == "False");
+            times.closed.push(since(written, closed.await?));
+        }
+        operator.kill()
+    }
+
+    /// Puts the last entry in or takes it out; when that was acknowledged.
+    async fn register(&self, registered: bool) -> Result<Instant> {
+        let drivers = &self.csi_nodes[usize::from(!registered)];
+        self.merge(&self.path, &json!({"spec": {"drivers": drivers}}))
+            .await
+    }
+
+    /// What the API server takes for ordinary objects.
+    async fn ordinary(&mut self, times: &mut Times) -> Result<()> {
+        self.writes += 1;
+        let data = json!({"data": {"writes": self.writes.to_string()}});
+        let written = self.merge(&format!("{ORDINARY}/first"), &data).await?;
+        let (seen, _) = self.first.next().await?;
+        times.told.push(since(written, seen));
+        let path = format!("{ORDINARY}/second");
+        let read = Request::get(&path).body(Vec::new())?;
+        self.client.request::<Value>(read).await?;
+        self.merge(&path, &data).await?;
+        let (seen, _) = self.second.next().await?;
+        times.chain.push(since(written, seen));
+        Ok(())
+    }
+
+    /// Changes an object; when that was acknowledged.
+    async fn merge(&self, path: &str, change: &Value) -> Result<Instant> {
+        let merge = "application/merge-patch+json";
+        cluster::send(&self.client, Method::PATCH, path, merge, change.clone()).await?;
+        Ok(Instant::now())
+    }
+}
+
+/// The watch may tell of a write before it is acknowledged.
+fn since(written: Instant, seen: Instant) -> f64 {
+    milliseconds(seen.saturating_duration_since(written))
+}

@@ -1,0 +1,54 @@
+//! Numbers out of numbers.
+
+use std::time::Duration;
+
+/// Bytes as 10⁶ bytes.
+#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵² bytes")]
+pub fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// A time in milliseconds.
+pub fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// The value below which that share of all lies; of no value 0.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "there are few values"
+    )]
+    let place = (share * sorted.len() as f64).ceil() as usize;
+    let last = sorted.len().saturating_sub(1);
+    sorted
+        .get(place.saturating_sub(1).min(last))
+        .copied()
+        .unwrap_or_default()
+}
+
+/// The one in the middle.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::float_cmp, reason = "no arithmetic is done on them")]
+    fn quantiles_are_values_that_were_measured() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(median(&hundred), 50.0);
+        assert_eq!(quantile(&hundred, 0.99), 99.0);
+        assert_eq!(quantile(&hundred, 1.0), 100.0);
+        assert_eq!(quantile(&hundred, 0.0), 1.0);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[]), 0.0);
+    }
+}

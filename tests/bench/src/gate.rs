@@ -1,0 +1,110 @@
+//! A client that is told of every write of an object, and when.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::stream::{BoxStream, StreamExt};
+use http::{Method, Request};
+use kube::Client;
+use kube::core::WatchEvent;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use testbed::objects::OPERATOR_CONDITION;
+
+use crate::cluster;
+
+/// The objects of one name in one collection.
+pub struct Watch {
+    events: BoxStream<'static, kube::Result<WatchEvent<Value>>>,
+}
+
+impl Watch {
+    /// From the object as it is now on.
+    pub async fn of(client: &Client, collection: &str, name: &str) -> Result<Self> {
+        let object = Request::get(format!("{collection}/{name}")).body(Vec::new())?;
+        let object: Value = client.request(object).await?;
+        let version = object["metadata"]["resourceVersion"].as_str();
+        let version = version.context("an object without resourceVersion")?;
+        let request = Request::get(format!(
+            "{collection}?watch=true&timeoutSeconds=3600&fieldSelector=metadata.name%3D{name}&resourceVersion={version}"
+        ));
+        let events = client.request_events(request.body(Vec::new())?).await?;
+        Ok(Self {
+            events: events.boxed(),
+        })
+    }
+
+    /// The next write, and when it was told.
+    pub async fn next(&mut self) -> Result<(Instant, Value)> {
+        loop {
+            let event = self.events.next().await.context("the watch has ended")??;
+            let now = Instant::now();
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    return Ok((now, object));
+                }
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Deleted(_) => bail!("an object that is watched was deleted"),
+                WatchEvent::Error(status) => bail!("the watch has failed: {}", status.message),
+            }
+        }
+    }
+}
+
+/// The gate, as it is written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    pub r#type: String,
+    pub status: String,
+    pub reason: String,
+}
+
+/// Watches the `OperatorCondition`.
+pub struct GateWatch(Watch);
+
+/// In the operator's namespace.
+const COLLECTION: &str =
+    "/apis/operators.coreos.com/v2/namespaces/windows-storage-operator/operatorconditions";
+
+impl GateWatch {
+    /// The gate from now on, after what it says was removed.
+    pub async fn of_cleared(client: &Client) -> Result<Self> {
+        let path = format!("{COLLECTION}/{OPERATOR_CONDITION}");
+        let merge = "application/merge-patch+json";
+        let cleared = json!({"spec": {"conditions": []}});
+        cluster::send(client, Method::PATCH, &path, merge, cleared).await?;
+        Ok(Self(
+            Watch::of(client, COLLECTION, OPERATOR_CONDITION).await?,
+        ))
+    }
+
+    /// When the first condition was written of which that holds.
+    pub async fn until(
+        &mut self,
+        patience: Duration,
+        mut holds: impl FnMut(&Condition) -> bool,
+    ) -> Result<Instant> {
+        let mut last = Condition::default();
+        let seen = tokio::time::timeout(patience, async {
+            loop {
+                let (when, mut object) = self.0.next().await?;
+                let conditions = object["spec"]["conditions"].take();
+                let conditions: Vec<Condition> =
+                    serde_json::from_value(conditions).unwrap_or_default();
+                let found = conditions
+                    .into_iter()
+                    .find(|condition| condition.r#type == "Upgradeable");
+                last = found.unwrap_or_default();
+                if holds(&last) {
+                    return Ok::<_, anyhow::Error>(when);
+                }
+            }
+        })
+        .await;
+        match seen {
+            Ok(seen) => seen,
+            Err(_) => bail!("the gate still says {last:?}"),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What it costs the operator that a cluster grows: time for each event, and memory.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use testbed::control_plane::ControlPlane;
+use testbed::sandbox::install;
+
+use crate::Options;
+use crate::churn::Churn;
+use crate::cluster::{self, Loader, Os, Part, Size};
+use crate::figures::{megabytes, milliseconds};
+use crate::memory::settled_operator;
+use crate::process::{cpu_time, memory};
+use crate::report::Row;
+
+/// Changes of pods a second while time is measured.
+const CHURN: u32 = 200;
+/// A part of the Windows pods that come at last.
+const WINDOWS_STEP: usize = 1_000;
+const BASE: Size = Size {
+    windows: Part {
+        nodes: 50,
+        stateful_pods: 200,
+        stateless_pods: 200,
+    },
+    linux: Part {
+        nodes: 150,
+        stateful_pods: 100,
+        stateless_pods: 300,
+    },
+    without_driver: 1,
+};
+
+/// One cluster that grows by Linux pods, a fifth of them with claims, and in the end by Windows pods with claims. At each
+/// size a new process is measured, so that what an earlier one needed for a moment is not counted.
+pub fn measure(options: Options) -> Result<Vec<Row>> {
+    let (sizes, length): (&[usize], _) = if options.full {
+        (&[1_000, 5_000, 10_000, 20_000, 50_000], 60)
+    } else {
+        (&[1_000, 5_000, 20_000], 20)
+    };
+    let length = Duration::from_secs(length);
+    let control_plane = ControlPlane::start()?;
+    install(&control_plane)?;
+    cluster::runtime()?.block_on(async {
+        let client = cluster::client(control_plane.kubeconfig()).await?;
+        let mut loader = Loader::new(&control_plane).await?;
+        loader.shared().await?;
+        loader.cluster(&BASE).await?;
+        let mut rows = Vec::new();
+        let mut figures = Vec::new();
+        let mut pods = BASE.pods();
+        let mut linux = [BASE.linux.stateful_pods, BASE.linux.stateless_pods];
+        for &size in sizes {
+            let more = (size - pods) / 100 * 100;
+            let to = [linux[0] + more / 5, linux[1] + more / 5 * 4];
+            let nodes = BASE.linux.nodes;
+            loader.stateful(Os::Linux, linux[0]..to[0], nodes).await?;
+            loader.stateless(Os::Linux, linux[1]..to[1], nodes).await?;
+            (linux, pods) = (to, pods + more);
+            let figure = Figure::of(&control_plane, &client, Some(length)).await?;
+            rows.push(Row::new(
+                format!("{size} pods: time on a core for 1,000 changes of pods"),
+                figure.per_thousand,
+                "ms",
+            ));
+            rows.push(Row::new(
+                format!("{size} pods: resident"),
+                figure.resident,
+                "MB",
+            ));
+            figures.push((size, figure));
+        }
+        let mut windows = Vec::new();
+        let mut from = BASE.windows.stateful_pods;
+        for _ in 0..2 {
+            let nodes = BASE.windows.nodes;
+            loader
+                .stateful(Os::Windows, from..from + WINDOWS_STEP, nodes)
+                .await?;
+            from += WINDOWS_STEP;
+            windows.push(Figure::of(&control_plane, &client, None).await?);
+        }
+        rows.extend(compare(&figures, &windows)?);
+        Ok(rows)
+    })
+}
+
+struct Figure {
+    /// In 10⁶ bytes.
+    resident: f64,
+    /// In milliseconds.
+    per_thousand: f64,
+}
+
+impl Figure {
+    async fn of(
+        control_plane: &ControlPlane,
+        client: &Client,
+        length: Option<Duration>,
+    ) -> Result<Self> {
+        let operator = settled_operator(control_plane, BASE.windows.nodes)?;
+        // What it does on its own is over within some passes.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let resident = megabytes(memory(operator.id())?.resident);
+        let mut per_thousand = 0.0;
+        if let Some(length) = length {
+            let churn = Churn::start(client, CHURN).await?;
+            let (before, written) = (cpu_time(operator.id())?, churn.written());
+            tokio::time::sleep(length).await;
+            let time = cpu_time(operator.id())?.saturating_sub(before);
+            let changes = u32::try_from(churn.written() - written)?;
+            churn.rate()?;
+            per_thousand = milliseconds(time) / f64::from(changes) * 1_000.0;
+        }
+        operator.kill()?;
+        Ok(Self {
+            resident,
+            per_thousand,
+        })
+    }
+}
+
+fn compare(linux: &[(usize, Figure)], windows: &[Figure]) -> Result<Vec<Row>> {
+    let (first, last) = (linux.first(), linux.last());
+    let ((few, small), (many, large)) = (
+        first.context("no size was measured")?,
+        last.context("no size was measured")?,
+    );
+    let pods = f64::from(u32::try_from(many - few)?);
+    let step = f64::from(u32::try_from(WINDOWS_STEP)?);
+    // MB for one is bytes for 10⁶, and kB for 10³.
+    let per_linux_pod = (large.resident - small.resident) / pods * 1e6;
+    let [one, two] = [
+        (windows[0].resident - large.resident) / step * 1e6,
+        (windows[1].resident - windows[0].resident) / step * 1e6,
+    ];
+    Ok(vec![
+        Row::new(
+            format!("time for an event at {many} pods to that at {few}"),
+            large.per_thousand / small.per_thousand,
+            "×",
+        )
+        .at_most(1.5),
+        Row::new(
+            "memory for each Linux pod more, with its owner and a fifth of a claim",
+            per_linux_pod,
+            "B",
+        ),
+        Row::new(
+            format!("memory for each of {WINDOWS_STEP} Windows pods more, with claim and volume"),
+            one,
+            "B",
+        ),
+        Row::new("memory for each of as many again", two, "B"),
+    ])
+}

@@ -1,0 +1,109 @@
+//! What the operator uses while one Windows node is in order and nothing happens.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use testbed::control_plane::ControlPlane;
+use testbed::objects;
+use testbed::sandbox::{OperatorCommand, install};
+use testbed::simulated_host::SimulatedFleet;
+
+use crate::figures::megabytes;
+use crate::process::{cpu_time, memory};
+use crate::report::Row;
+use crate::requests::{until_quiet, writes};
+use crate::{Options, operator_binary, payload};
+
+const NODE: &str = "win-1";
+/// Ten times as often as by default, so that a short measurement holds some.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// One simulated host, which the operator sets up and then only looks at.
+pub fn measure(options: Options) -> Result<Vec<Row>> {
+    let length = Duration::from_secs(if options.full { 600 } else { 90 });
+    let control_plane = ControlPlane::start()?;
+    install(&control_plane)?;
+    let fleet = SimulatedFleet::new()?;
+    let host = fleet.add_host(NODE)?;
+    control_plane.apply(&objects::windows_node(NODE))?;
+    control_plane.apply(&objects::csi_node(NODE, &["disk.csi.azure.com"]))?;
+    control_plane.apply(&objects::azure_disk_workload(NODE))?;
+    let status = objects::node_status(&host.address().to_string());
+    control_plane.kubectl(&[
+        "patch",
+        "node",
+        NODE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status,
+    ])?;
+    control_plane.apply(&objects::ssh_secret(&fleet.private_key()?))?;
+    let (port, user) = (fleet.port(), fleet.user());
+    let seconds = INTERVAL.as_secs();
+    control_plane.apply(&format!(
+        "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {{name: cluster}}\nspec: {{probeIntervalSeconds: {seconds}, ssh: {{user: {user}, port: {port}}}}}\n"
+    ))?;
+    let command = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
+    let log = control_plane.dir().join("operator.log");
+    let operator = command.start(Some(&log), &[], true)?;
+    control_plane.kubectl(&[
+        "wait",
+        &format!("windowsnodestorage/{NODE}"),
+        "--for=create",
+        "--timeout=120s",
+    ])?;
+    control_plane.kubectl(&[
+        "wait",
+        &format!("windowsnodestorage/{NODE}"),
+        "--for=condition=Ready",
+        "--timeout=120s",
+    ])?;
+    // What follows the set-up is over when nothing was written for longer than a look at the node takes to come.
+    until_quiet(&control_plane, INTERVAL + Duration::from_secs(5))?;
+    let before = writes(&control_plane)?;
+    let cpu = cpu_time(operator.id())?;
+    let (connections, logins) = (host.counters().connections, host.counters().logins);
+    sleep(length);
+    let cpu = cpu_time(operator.id())?.saturating_sub(cpu);
+    let visits = host.counters().connections - connections;
+    let logged_in = host.counters().logins - logins;
+    ensure!(logged_in == visits, "some connections were not let in");
+    let written = writes(&control_plane)? - before;
+    let memory = memory(operator.id())?;
+    operator.kill()?;
+    // Whether the first falls in is chance, and a look itself takes a moment.
+    let expected = length.as_secs() / INTERVAL.as_secs() + 1;
+    Ok(vec![
+        Row::new("resident", megabytes(memory.resident), "MB").at_most(15.0),
+        Row::new("of that allocated", megabytes(memory.anonymous), "MB"),
+        Row::new(
+            "share of a core",
+            cpu.as_secs_f64() / length.as_secs_f64() * 100.0,
+            "%",
+        )
+        .at_most(0.5),
+        Row::new(
+            format!("writes to the API server in {} s", length.as_secs()),
+            count(written),
+            "",
+        )
+        .at_most(0.0),
+        Row::new(
+            format!(
+                "connections to the host in {} s, one every {} s wanted",
+                length.as_secs(),
+                INTERVAL.as_secs()
+            ),
+            count(visits),
+            "",
+        )
+        .at_most(count(expected)),
+    ])
+}
+
+#[allow(clippy::cast_precision_loss, reason = "there are few")]
+fn count(number: u64) -> f64 {
+    number as f64
+}

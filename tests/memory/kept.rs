@@ -1,0 +1,184 @@
+//! What stays allocated for each object, kind by kind, in the index and in the judgement that follows it.
+
+use kube::core::DeserializeGuard;
+use serde_json::Value;
+use testbed::realistic::{self, Os, Owner};
+use windows_storage_operator::assess::Assessment;
+use windows_storage_operator::index::Cluster;
+use windows_storage_operator::objects::{
+    ClaimObject, CsiNodeObject, DeploymentObject, NodeObject, Object, PodObject, ReplicaSetObject,
+    StatefulSetObject, VolumeObject, absorb,
+};
+
+/// Objects of each kind, enough for what they share to weigh nothing.
+const COUNT: usize = 500;
+const NODES: usize = 50;
+const PODS_OF_SET: usize = 5;
+const PODS_OF_DEPLOYMENT: usize = 10;
+
+/// What is kept of a kind.
+pub struct Kept {
+    /// The kind, and of what.
+    pub kind: &'static str,
+    /// Bytes that stay allocated for each, as they were asked for: the allocator adds its own.
+    pub bytes: usize,
+    /// No more than this may stay.
+    pub bound: usize,
+}
+
+/// A cluster that grows.
+#[derive(Default)]
+struct Growing {
+    cluster: Cluster,
+    assessment: Assessment,
+    kept: Vec<Kept>,
+}
+
+impl Growing {
+    /// Takes in objects as a watch does, has them judged, and notes what stays.
+    fn add<K: Object>(
+        &mut self,
+        (kind, bound): (&'static str, usize),
+        count: usize,
+        object: impl Fn(usize) -> Value,
+    ) {
+        let allocated = allocation_counter::measure(|| {
+            for number in 0..count {
+                let object: DeserializeGuard<K> = serde_json::from_value(object(number)).unwrap();
+                assert!(object.0.is_ok(), "{kind} {number} cannot be read");
+                absorb(&mut self.cluster, object);
+            }
+            self.assessment.update(&mut self.cluster);
+        });
+        // What was kept before may need less now.
+        let bytes = usize::try_from(allocated.bytes_current).unwrap_or_default() / count;
+        self.kept.push(Kept { kind, bytes, bound });
+    }
+
+    fn of(&mut self, os: Os, bounds: &Bounds) {
+        let uid = |kind: &str, number: usize| format!("{kind}-{os:?}-{number:024}");
+        let placed = |number: usize, of: usize| (number / of, number % of);
+        self.add::<NodeObject>(bounds.node, NODES, |number| {
+            let node = realistic::node(os, number);
+            with(
+                identified(node, &uid("node", number)),
+                realistic::node_status(os, number),
+            )
+        });
+        self.add::<CsiNodeObject>(bounds.csi_node, NODES, |number| {
+            realistic::csi_node(os, number, "uid", number > 0)
+        });
+        self.add::<PodObject>(bounds.driver_pod, NODES, |number| {
+            let pod = realistic::driver_pod(os, number, &uid("driver", 0));
+            with(pod, realistic::pod_status(number))
+        });
+        self.add::<DeploymentObject>(bounds.deployment, COUNT, |number| {
+            let deployment = realistic::deployment(os, number, PODS_OF_DEPLOYMENT);
+            identified(deployment, &uid("deployment", number))
+        });
+        self.add::<ReplicaSetObject>(bounds.replica_set, COUNT, |number| {
+            let above = uid("deployment", number);
+            let set = realistic::replica_set(os, number, PODS_OF_DEPLOYMENT, 0, &above);
+            identified(set, &uid("replicaset", number))
+        });
+        self.add::<StatefulSetObject>(bounds.stateful_set, COUNT, |number| {
+            let set = realistic::stateful_set(os, number, PODS_OF_SET);
+            identified(set, &uid("statefulset", number))
+        });
+        self.add::<PodObject>(bounds.pod, COUNT, |number| {
+            let (set, ordinal) = placed(number, PODS_OF_DEPLOYMENT);
+            let name = realistic::workload_name(os, false, set);
+            let owner = Owner {
+                kind: "ReplicaSet",
+                name: &name,
+                uid: &uid("replicaset", set),
+            };
+            let node = realistic::node_name(os, number % NODES);
+            let pod = realistic::stateless_pod(os, set, ordinal, &node, &owner);
+            with(pod, realistic::pod_status(number))
+        });
+        self.add::<VolumeObject>(bounds.volume, COUNT, |number| {
+            let (set, ordinal) = placed(number, PODS_OF_SET);
+            realistic::volume(os, set, ordinal)
+        });
+        self.add::<ClaimObject>(bounds.claim, COUNT, |number| {
+            let (set, ordinal) = placed(number, PODS_OF_SET);
+            realistic::claim(os, set, ordinal)
+        });
+        self.add::<PodObject>(bounds.pod_with_claim, COUNT, |number| {
+            let (set, ordinal) = placed(number, PODS_OF_SET);
+            let name = realistic::workload_name(os, true, set);
+            let owner = Owner {
+                kind: "StatefulSet",
+                name: &name,
+                uid: &uid("statefulset", set),
+            };
+            let node = realistic::node_name(os, number % NODES);
+            let pod = realistic::stateful_pod(os, set, ordinal, &node, &owner);
+            with(pod, realistic::pod_status(number))
+        });
+    }
+}
+
+/// The name of each row, and its bound.
+struct Bounds {
+    node: (&'static str, usize),
+    csi_node: (&'static str, usize),
+    driver_pod: (&'static str, usize),
+    deployment: (&'static str, usize),
+    replica_set: (&'static str, usize),
+    stateful_set: (&'static str, usize),
+    pod: (&'static str, usize),
+    volume: (&'static str, usize),
+    claim: (&'static str, usize),
+    pod_with_claim: (&'static str, usize),
+}
+
+/// Kind by kind. The bounds are half as much again as was measured: what is kept twice does not fit.
+pub fn measure() -> Vec<Kept> {
+    let mut growing = Growing::default();
+    growing.of(
+        Os::Linux,
+        &Bounds {
+            node: ("Node, Linux", 1_200),
+            csi_node: ("CSINode, Linux", 1_000),
+            driver_pod: ("Pod of a CSI driver, Linux", 2_200),
+            deployment: ("Deployment, Linux", 2_150),
+            replica_set: ("ReplicaSet, Linux", 3_050),
+            stateful_set: ("StatefulSet, Linux", 1_750),
+            pod: ("Pod without storage, Linux", 1_400),
+            volume: ("PersistentVolume, CSI", 350),
+            claim: ("PersistentVolumeClaim, of CSI", 550),
+            pod_with_claim: ("Pod with a claim, Linux", 2_000),
+        },
+    );
+    growing.of(
+        Os::Windows,
+        &Bounds {
+            node: ("Node, Windows", 1_400),
+            csi_node: ("CSINode, Windows", 950),
+            driver_pod: ("Pod of a CSI driver, Windows", 2_500),
+            deployment: ("Deployment, Windows", 2_500),
+            replica_set: ("ReplicaSet, Windows", 2_600),
+            stateful_set: ("StatefulSet, Windows", 3_400),
+            pod: ("Pod without storage, Windows", 1_500),
+            volume: ("PersistentVolume, in-tree", 300),
+            claim: ("PersistentVolumeClaim, of in-tree", 850),
+            pod_with_claim: ("Pod with a claim, Windows, judged", 3_000),
+        },
+    );
+    growing.kept
+}
+
+/// The object with another's top-level fields.
+fn with(mut object: Value, more: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut object, more) {
+        fields.extend(more);
+    }
+    object
+}
+
+fn identified(mut object: Value, uid: &str) -> Value {
+    object["metadata"]["uid"] = uid.into();
+    object
+}

@@ -1,0 +1,15 @@
+//! What is kept of each object has a bound. `cargo bench --bench memory` prints the figures.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod kept;
+
+#[test]
+fn what_is_kept_of_each_object_stays_within_its_bound() {
+    let kept = kept::measure();
+    let above: Vec<String> = kept
+        .iter()
+        .filter(|kept| kept.bytes > kept.bound)
+        .map(|kept| format!("{}: {} B, bound {} B", kept.kind, kept.bytes, kept.bound))
+        .collect();
+    assert!(above.is_empty(), "{}", above.join("\n"));
+}
