@@ -171,6 +171,21 @@ pub struct OperatorCommand {
 }
 
 impl OperatorCommand {
+    /// The kubeconfig that the operator gets.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Another way to the API server.
+    #[must_use]
+    pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// Another payload, for instance with an older csi-proxy.
     #[must_use]
     pub fn with_payload(&self, payload: &Path) -> Self {
@@ -257,6 +272,12 @@ impl Operator {
             .and_then(|rest| rest.trim().strip_suffix("kB"))
             .context("the kernel does not tell the peak of the resident set")?;
         Ok(peak.trim().parse::<u64>()? * 1024)
+    }
+
+    /// The process, to look at in `/proc`.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits for its end.
