@@ -1,7 +1,7 @@
 //! Watches that keep the [`index`](crate::index) as the cluster is.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1 as core;
@@ -19,6 +19,12 @@ use crate::{backoff, deadline};
 /// The first pause after a watch was interrupted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long the API server keeps up a watch before it ends it, in seconds; the library begins it anew from where it was.
+/// One that is still there 5 s later has fallen silent and is given up. Until then it looks like one of a kind of which
+/// nothing changes, so this bounds for how long old data passes for the present.
+const WATCH: u32 = 60;
+/// How long a page of a list may take, once the client may ask for it: the API server itself gives up after a minute.
+const PAGE: Duration = Duration::from_secs(60);
 
 /// The index, shared between the watches that fill it and those who read it.
 #[derive(Clone)]
@@ -78,7 +84,7 @@ pub struct OwnNamespace {
 #[must_use]
 pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let all = watcher::Config::default().page_size(500);
+    let all = watcher::Config::default().page_size(500).timeout(WATCH);
     let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
     let config_maps =
         Api::<DeserializeGuard<core::ConfigMap>>::namespaced(client.clone(), &own.namespace);
@@ -113,19 +119,25 @@ async fn feed<K: Object>(
         let error = until_interrupted(&api, &config, &mut failures, &shared).await;
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
-        let (kind, problem) = (K::kind(&()), explain(&error));
+        let (kind, problem) = (K::kind(&()), error.explain());
         tracing::warn!(%kind, retry_seconds = pause.as_secs_f32(), "watch interrupted: {problem}");
         shared.update(|cluster| {
             let table = K::table(cluster);
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.
-            if is_own_kind::<K>() && is_not_found(&error) && table.is_empty() {
+            if is_own_kind::<K>() && error.is_not_found() && table.is_empty() {
                 return table.finish();
             }
             table.fail(problem)
         });
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Why a kind is to be listed anew.
+enum Interruption {
+    Watcher(watcher::Error),
+    SlowList,
 }
 
 /// Feeds the table until something goes wrong. After that the kind is listed anew: only a complete list shows that
@@ -135,20 +147,36 @@ async fn until_interrupted<K: Object>(
     config: &watcher::Config,
     failures: &mut u32,
     shared: &SharedCluster,
-) -> watcher::Error {
+) -> Interruption {
     let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
+    let mut listed = None;
     loop {
-        match events.next().await {
+        let next = match listed {
+            Some(_) => events.next().await,
+            None => match tokio::time::timeout(PAGE, events.next()).await {
+                Ok(next) => next,
+                Err(_) => return Interruption::SlowList,
+            },
+        };
+        let error = match next {
             Some(Ok(event)) => {
-                if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
-                    *failures = 0;
+                match &event {
+                    watcher::Event::Init | watcher::Event::InitApply(_) => listed = None,
+                    watcher::Event::InitDone => listed = Some(Instant::now()),
+                    watcher::Event::Apply(_) | watcher::Event::Delete(_) => *failures = 0,
                 }
                 shared.update(|cluster| take_in(cluster, event));
+                continue;
             }
-            Some(Err(error)) => return error,
+            Some(Err(error)) => error,
             // A watcher has no end; one that had is the same as one without a resource version.
-            None => return watcher::Error::NoResourceVersion,
+            None => watcher::Error::NoResourceVersion,
+        };
+        // A list alone is no success: where watches are refused, one list after the other would be asked for.
+        if listed.is_some_and(|listed| listed.elapsed() > LONGEST_PAUSE) {
+            *failures = 0;
         }
+        return Interruption::Watcher(error);
     }
 }
 
@@ -170,31 +198,38 @@ fn is_own_kind<K: Object>() -> bool {
     K::group(&()) == GROUP
 }
 
-fn status_of(error: &watcher::Error) -> Option<&kube::core::Status> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status),
-        _ => None,
+impl Interruption {
+    fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Watcher(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+                | watcher::Error::WatchFailed(kube::Error::Api(status))
+                | watcher::Error::WatchError(status),
+            ) => Some(status),
+            _ => None,
+        }
     }
-}
 
-fn is_not_found(error: &watcher::Error) -> bool {
-    status_of(error).is_some_and(|status| status.code == 404)
-}
+    fn is_not_found(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404)
+    }
 
-fn explain(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(cause)
-        | watcher::Error::WatchStartFailed(cause)
-        | watcher::Error::WatchFailed(cause) => match status_of(error) {
-            Some(status) if status.code == 403 => {
-                format!("reading it is forbidden: {}", status.message)
-            }
-            _ => deadline::plain(cause),
-        },
-        watcher::Error::WatchError(status) => status.message.clone(),
-        other @ watcher::Error::NoResourceVersion => other.to_string(),
+    fn explain(&self) -> String {
+        match self {
+            Self::SlowList => format!("its list does not come within {} s", PAGE.as_secs()),
+            Self::Watcher(
+                watcher::Error::InitialListFailed(cause)
+                | watcher::Error::WatchStartFailed(cause)
+                | watcher::Error::WatchFailed(cause),
+            ) => match self.status() {
+                Some(status) if status.code == 403 => {
+                    format!("reading it is forbidden: {}", status.message)
+                }
+                _ => deadline::plain(cause),
+            },
+            Self::Watcher(watcher::Error::WatchError(status)) => status.message.clone(),
+            Self::Watcher(other @ watcher::Error::NoResourceVersion) => other.to_string(),
+        }
     }
 }
