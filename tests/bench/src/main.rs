@@ -4,6 +4,7 @@
 mod machine;
 mod report;
 mod sizes;
+mod soak;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,10 +41,16 @@ struct Measurement {
     measure: fn(Options) -> Result<Vec<Row>>,
 }
 
-const MEASUREMENTS: &[Measurement] = &[Measurement {
-    name: "sizes",
-    measure: sizes::measure,
-}];
+const MEASUREMENTS: &[Measurement] = &[
+    Measurement {
+        name: "sizes",
+        measure: sizes::measure,
+    },
+    Measurement {
+        name: "soak",
+        measure: soak::measure,
+    },
+];
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
     let found = MEASUREMENTS.iter().find(|known| known.name == name);
