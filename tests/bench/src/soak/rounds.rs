@@ -58,6 +58,8 @@ pub struct Rounds<'a> {
     random: Random,
     tally: Tally,
     start: Instant,
+    /// So much of the audit log has been read.
+    read: u64,
 }
 
 impl<'a> Rounds<'a> {
@@ -78,6 +80,7 @@ impl<'a> Rounds<'a> {
             random: Random(0x5eed),
             tally: Tally::default(),
             start,
+            read: 0,
         };
         rounds.quiet_point()?;
         Ok(rounds)
@@ -88,10 +91,10 @@ impl<'a> Rounds<'a> {
         let mut round = 0;
         while Instant::now() < end {
             round += 1;
-            let before = self.openings()?;
+            self.openings()?;
             self.churn(round)?;
             self.quiet_point()?;
-            self.tally.opened += self.openings()? - before;
+            self.tally.opened += self.openings()?;
             if round.is_multiple_of(OPEN) {
                 self.open_and_close()?;
             }
@@ -224,10 +227,12 @@ impl<'a> Rounds<'a> {
         }))
     }
 
-    /// How often the operator has written that upgrades may go on, as the API server's audit log tells.
-    fn openings(&self) -> Result<usize> {
+    /// How often the operator has written that upgrades may go on since this was last asked, as the API server's audit
+    /// log tells.
+    fn openings(&mut self) -> Result<usize> {
         let control_plane = &self.sandbox.control_plane;
-        let requests = control_plane.requests_of(NAMESPACE, "windows-storage-operator")?;
+        let account = "windows-storage-operator";
+        let requests = control_plane.requests_since(&mut self.read, NAMESPACE, account)?;
         let opens = |answer: &Value| {
             let conditions = answer["spec"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|condition| {
