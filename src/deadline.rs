@@ -63,6 +63,12 @@ impl CallError {
         self.status() == Some(403)
     }
 
+    /// Whether the server has too much to do, or is not ready, and may well answer soon.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self.status(), Some(429 | 503 | 504))
+    }
+
     /// Whether what was asked for is no longer kept, such as the rest of a long list.
     #[must_use]
     pub fn is_gone(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod api;
 pub mod assess;
 pub mod backoff;
 pub mod check;
+pub mod client;
 pub mod deadline;
 pub mod files;
 pub mod gate;

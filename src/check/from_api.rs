@@ -6,6 +6,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use crate::api::GROUP;
+use crate::backoff;
 use crate::check::Progress;
 use crate::deadline::{self, CallError};
 use crate::index::Cluster;
@@ -15,8 +16,11 @@ use crate::objects::{Object, Received, absorb, for_each_kind};
 const PAGE: u32 = 500;
 /// How long one answer may take: many objects, over a slow line.
 const LIST: Duration = Duration::from_secs(60);
-/// How often a list is begun that takes longer than the API server keeps the rest of it.
+/// How often a list is begun that takes longer than the API server keeps the rest of it, or for which the server is too
+/// busy.
 const STARTS: u32 = 3;
+/// The pause before a busy server is asked again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 /// Why the cluster could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +88,11 @@ impl Reading<'_> {
                     table.finish();
                 }
                 Err(error) if error.is_gone() && starts < STARTS => {
+                    starts += 1;
+                    continue;
+                }
+                Err(error) if error.is_busy() && starts < STARTS => {
+                    tokio::time::sleep(backoff::pause(starts, PAUSES.0, PAUSES.1)).await;
                     starts += 1;
                     continue;
                 }

@@ -7,26 +7,39 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use http::Uri;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use windows_storage_operator::deadline;
 use windows_storage_operator::visible::visible;
+use windows_storage_operator::{backoff, client, deadline};
 
 use crate::cli::ClusterArgs;
 
 /// A connection on which nothing comes for so long is dead: watches are renewed, and say that they live, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
 
+/// How often a server is asked for its version that is too busy to tell, and the pauses between.
+const ATTEMPTS: u32 = 5;
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
+
 /// A client of the cluster, and the version of its API server.
 pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(kube::Client, String)> {
     let mut config = configuration(arguments).await?;
     config.read_timeout = Some(SILENCE);
     let address = without_password(&config.cluster_url);
-    let client = kube::Client::try_from(config).map_err(|error| {
+    let client = client::client(config).map_err(|error| {
         let problem = deadline::plain(&error);
         anyhow!("cannot set up the connection to {address}: {problem}")
     })?;
-    let version = deadline::call("read the API server's version", client.apiserver_version())
-        .await
-        .with_context(|| format!("cannot reach the cluster at {address}"))?;
+    let mut attempt = 1;
+    let answer = loop {
+        let what = "read the API server's version";
+        match deadline::call(what, client.apiserver_version()).await {
+            Err(error) if error.is_busy() && attempt < ATTEMPTS => {
+                tokio::time::sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
+                attempt += 1;
+            }
+            answer => break answer,
+        }
+    };
+    let version = answer.with_context(|| format!("cannot reach the cluster at {address}"))?;
     Ok((client, version.git_version))
 }
 

@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::assess::report::{Upgradeable, Verdict};
+use crate::serve::process::ProcessCollector;
 
 /// The operator's metrics.
 #[derive(Clone)]
@@ -40,7 +41,9 @@ struct TargetLabel {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("windows_storage");
+        let mut all = Registry::default();
+        all.register_collector(Box::new(ProcessCollector));
+        let registry = all.sub_registry_with_prefix("windows_storage");
         let metrics = Self {
             registry: Arc::default(),
             upgradeable: Gauge::default(),
@@ -83,7 +86,7 @@ impl Default for Metrics {
         *metrics
             .registry
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = registry;
+            .unwrap_or_else(PoisonError::into_inner) = all;
         metrics
     }
 }

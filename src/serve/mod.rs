@@ -1,6 +1,7 @@
 //! Health and metrics over HTTP.
 
 mod metrics;
+mod process;
 mod readiness;
 
 use axum::extract::{RawQuery, State};
@@ -89,10 +90,17 @@ mod tests {
             "{ready}"
         );
         assert!(get("/readyz?verbose").await.contains("[+]cluster-read ok"));
-        assert!(
-            get("/metrics")
-                .await
-                .contains("windows_storage_upgradeable")
-        );
+        let metrics = get("/metrics").await;
+        for line in [
+            "\nwindows_storage_upgradeable 0",
+            "\nprocess_resident_memory_bytes ",
+            "\nprocess_virtual_memory_bytes ",
+            "\nprocess_cpu_seconds_total ",
+            "\nprocess_open_fds ",
+            "\nprocess_max_fds ",
+            "\nwindows_storage_runtime_tasks ",
+        ] {
+            assert!(metrics.contains(line), "{line} is not in {metrics}");
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! What stays allocated for each object, kind by kind, in the index and in the judgement that follows it.
 
-use kube::core::DeserializeGuard;
 use serde_json::Value;
 use testbed::realistic::{self, Os, Owner};
 use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::objects::{
-    ClaimObject, CsiNodeObject, DeploymentObject, NodeObject, Object, PodObject, ReplicaSetObject,
-    StatefulSetObject, VolumeObject, absorb,
+    ClaimObject, CsiNodeObject, DeploymentObject, NodeObject, Object, PodObject, Received,
+    ReplicaSetObject, StatefulSetObject, VolumeObject, absorb,
 };
 
 /// Objects of each kind, enough for what they share to weigh nothing.
@@ -44,9 +43,11 @@ impl Growing {
     ) {
         let allocated = allocation_counter::measure(|| {
             for number in 0..count {
-                let object: DeserializeGuard<K> = serde_json::from_value(object(number)).unwrap();
-                assert!(object.0.is_ok(), "{kind} {number} cannot be read");
-                absorb(&mut self.cluster, object);
+                let text = object(number).to_string();
+                let object: Received = serde_json::from_str(&text).unwrap();
+                let decoded = object.decode::<K>();
+                assert!(decoded.is_ok(), "{kind} {number} cannot be read");
+                absorb::<K>(&mut self.cluster, &object);
             }
             self.assessment.update(&mut self.cluster);
         });

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod api_faults;
 mod bad_input;
 mod check;
 mod external;

@@ -14,6 +14,7 @@ mod process;
 mod report;
 mod requests;
 mod sizes;
+mod soak;
 mod start;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +76,10 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "growth",
         measure: growth::measure,
+    },
+    Measurement {
+        name: "soak",
+        measure: soak::measure,
     },
 ];
 

@@ -1,5 +1,6 @@
 //! Real parts for tests, the demo and the local run: a Kubernetes control plane and Windows hosts in a box.
 
+pub mod api_proxy;
 pub mod cleanup;
 pub mod control_plane;
 pub mod node_agent;

@@ -181,6 +181,21 @@ impl OperatorCommand {
         })
     }
 
+    /// The kubeconfig that the operator gets.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Another way to the API server.
+    #[must_use]
+    pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// Another payload, for instance with an older csi-proxy.
     #[must_use]
     pub fn with_payload(&self, payload: &Path) -> Self {

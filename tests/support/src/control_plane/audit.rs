@@ -1,6 +1,7 @@
 //! What the API server was asked for by service accounts, as its audit log tells.
 
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -45,14 +46,29 @@ pub struct Request {
 impl ControlPlane {
     /// What a service account has asked for so far, each kind of request as often as it came.
     pub fn requests_of(&self, namespace: &str, service_account: &str) -> Result<Vec<Request>> {
+        self.requests_since(&mut 0, namespace, service_account)
+    }
+
+    /// The same from a place in the log on, which is moved to its end.
+    pub fn requests_since(
+        &self,
+        place: &mut u64,
+        namespace: &str,
+        service_account: &str,
+    ) -> Result<Vec<Request>> {
         let user = format!("system:serviceaccount:{namespace}:{service_account}");
         let path = self.audit_log();
-        let log =
-            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let mut requests = Vec::new();
+        let mut log = Vec::new();
+        let mut file =
+            fs::File::open(&path).with_context(|| format!("reading {}", path.display()))?;
+        file.seek(SeekFrom::Start(*place))?;
+        file.read_to_end(&mut log)?;
         // The last line may be in the middle of being written.
-        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        for line in whole.lines() {
+        let end = log.iter().rposition(|byte| *byte == b'\n');
+        log.truncate(end.map_or(0, |end| end + 1));
+        *place += log.len() as u64;
+        let mut requests = Vec::new();
+        for line in std::str::from_utf8(&log)?.lines() {
             let entry: Value = serde_json::from_str(line).context("a line of the audit log")?;
             if entry["user"]["username"] == user.as_str() {
                 requests.push(request(&entry));

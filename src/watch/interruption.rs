@@ -1,0 +1,52 @@
+//! Why a kind is to be listed anew.
+
+use kube::runtime::watcher;
+
+use crate::deadline;
+use crate::watch::feed::PAGE;
+
+pub(super) enum Interruption {
+    /// The watch or the list failed.
+    Watcher(watcher::Error),
+    /// A page of the list did not come.
+    SlowList,
+    /// Objects that were left out matter now.
+    Wanted,
+}
+
+impl Interruption {
+    fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Watcher(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+                | watcher::Error::WatchFailed(kube::Error::Api(status))
+                | watcher::Error::WatchError(status),
+            ) => Some(status),
+            _ => None,
+        }
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404)
+    }
+
+    pub fn explain(&self) -> String {
+        match self {
+            Self::SlowList => format!("its list does not come within {} s", PAGE.as_secs()),
+            Self::Wanted => "objects that were left out matter now".to_owned(),
+            Self::Watcher(
+                watcher::Error::InitialListFailed(cause)
+                | watcher::Error::WatchStartFailed(cause)
+                | watcher::Error::WatchFailed(cause),
+            ) => match self.status() {
+                Some(status) if status.code == 403 => {
+                    format!("reading it is forbidden: {}", status.message)
+                }
+                _ => deadline::plain(cause),
+            },
+            Self::Watcher(watcher::Error::WatchError(status)) => status.message.clone(),
+            Self::Watcher(other @ watcher::Error::NoResourceVersion) => other.to_string(),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! A reverse proxy in front of the API server, that does by order what a bad network, an overloaded server or another
+//! proxy would. Without an order it changes nothing: credentials pass through, so rights stay what they are.
+
+mod body;
+mod order;
+
+use std::convert::Infallible;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_openssl::client::legacy::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use openssl::base64;
+use openssl::ssl::{SslConnector, SslMethod};
+use openssl::x509::X509;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::broadcast;
+
+use body::{Answer, EndOrder};
+
+pub use order::{Call, End, Fault, On, Verb};
+
+/// Orders to end watches that a watch may be behind.
+const ORDERS: usize = 64;
+
+/// A request that the proxy has seen.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What it was.
+    pub call: Call,
+    /// When it came in.
+    pub at: Instant,
+    /// The fault that was done to it, as an order.
+    pub order: Option<usize>,
+    /// The User-Agent and all else that tells clients apart is left out; this is the path with its query.
+    pub path: String,
+}
+
+/// The proxy. It ends with its connections when it is dropped.
+#[derive(Debug)]
+pub struct ApiProxy {
+    runtime: Option<Runtime>,
+    shared: Arc<Shared>,
+    kubeconfig: PathBuf,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    client: Client<HttpsConnector<HttpConnector>, Incoming>,
+    orders: Mutex<Vec<Standing>>,
+    seen: Mutex<Vec<Seen>>,
+    ends: broadcast::Sender<EndOrder>,
+}
+
+/// A standing order.
+#[derive(Debug)]
+struct Standing {
+    on: On,
+    fault: Fault,
+    /// To how many requests more; `None` until it is lifted.
+    left: Option<usize>,
+    hits: usize,
+}
+
+/// An order that was given, to ask after and to take back.
+#[derive(Clone, Debug)]
+pub struct Order {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Order {
+    /// To how many requests it was done.
+    #[must_use]
+    pub fn hits(&self) -> usize {
+        self.shared.orders()[self.number].hits
+    }
+
+    /// It is done to no further request. What hangs goes on hanging.
+    pub fn lift(&self) {
+        self.shared.orders()[self.number].left = Some(0);
+    }
+
+    /// The requests that it was done to.
+    #[must_use]
+    pub fn victims(&self) -> Vec<Seen> {
+        let seen = self.shared.seen();
+        let victims = seen.iter().filter(|seen| seen.order == Some(self.number));
+        victims.cloned().collect()
+    }
+}
+
+impl ApiProxy {
+    /// A proxy in front of the server of that kubeconfig, as [`crate::control_plane`] writes them.
+    pub fn start(kubeconfig: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(kubeconfig)
+            .with_context(|| format!("reading {}", kubeconfig.display()))?;
+        let mut config: Value = serde_json::from_str(&text).context("the kubeconfig is no JSON")?;
+        let cluster = &mut config["clusters"][0]["cluster"];
+        let server = cluster["server"].as_str().context("server")?.to_owned();
+        let authority = cluster["certificate-authority-data"].as_str();
+        let authority = base64::decode_block(authority.context("certificate-authority-data")?)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("api-proxy")
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        *cluster = json!({"server": format!("http://{}", listener.local_addr()?)});
+        let proxied = kubeconfig.with_extension("proxied.kubeconfig");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&proxied)?;
+        file.write_all(config.to_string().as_bytes())?;
+        let shared = Arc::new(Shared {
+            server,
+            client: Client::builder(TokioExecutor::new()).build(connector(&authority)?),
+            orders: Mutex::default(),
+            seen: Mutex::default(),
+            ends: broadcast::Sender::new(ORDERS),
+        });
+        runtime.spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self {
+            runtime: Some(runtime),
+            shared,
+            kubeconfig: proxied,
+        })
+    }
+
+    /// The same kubeconfig with the proxy in place of the server.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Orders a fault for all such requests that come from now on. An order before it that fits goes first.
+    #[must_use]
+    pub fn order(&self, on: On, fault: Fault) -> Order {
+        self.standing(on, fault, None)
+    }
+
+    /// The same, for so many requests.
+    pub fn order_times(&self, times: usize, on: On, fault: Fault) -> Order {
+        self.standing(on, fault, Some(times))
+    }
+
+    fn standing(&self, on: On, fault: Fault, left: Option<usize>) -> Order {
+        let mut orders = self.shared.orders();
+        orders.push(Standing {
+            on,
+            fault,
+            left,
+            hits: 0,
+        });
+        Order {
+            shared: Arc::clone(&self.shared),
+            number: orders.len() - 1,
+        }
+    }
+
+    /// Takes back all orders. What hangs goes on hanging.
+    pub fn lift_all(&self) {
+        for order in self.shared.orders().iter_mut() {
+            order.left = Some(0);
+        }
+    }
+
+    /// Ends the watches that run now, of that resource or all.
+    pub fn end_watches(&self, resource: Option<&str>, end: End) {
+        // Nobody listens where no watch runs.
+        let _ = self.shared.ends.send((resource.map(str::to_owned), end));
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.shared.seen().clone()
+    }
+
+    /// How many requests there were of that verb to that resource.
+    #[must_use]
+    pub fn count(&self, verb: Verb, resource: &str) -> usize {
+        let seen = self.shared.seen();
+        let fits = |seen: &&Seen| seen.call.verb == verb && seen.call.resource == resource;
+        seen.iter().filter(fits).count()
+    }
+}
+
+impl Drop for ApiProxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Also where it is dropped within another runtime, which may not wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn connector(authority: &[u8]) -> Result<HttpsConnector<HttpConnector>> {
+    let mut tls = SslConnector::builder(SslMethod::tls_client())?;
+    tls.cert_store_mut().add_cert(X509::from_pem(authority)?)?;
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    Ok(HttpsConnector::with_connector(http, tls)?)
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        // One that was given up while it waited is no concern of the others.
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let shared = Arc::clone(&shared);
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        });
+        tokio::spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new();
+            // An error here is the end of a connection, which the client sees as well.
+            let _ = connection
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+impl Shared {
+    fn orders(&self) -> MutexGuard<'_, Vec<Standing>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the request, and says what is to be done to it.
+    fn take_in(&self, call: &Call, path: String) -> Option<Fault> {
+        let mut orders = self.orders();
+        let open = |order: &Standing| order.left != Some(0) && order.on.fits(call);
+        let order = orders.iter().position(open);
+        self.seen().push(Seen {
+            call: call.clone(),
+            at: Instant::now(),
+            order,
+            path,
+        });
+        let order = &mut orders[order?];
+        order.hits += 1;
+        order.left = order.left.map(|left| left - 1);
+        Some(order.fault.clone())
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+        // A watch is to hear every order that is given from now on.
+        let ends = self.ends.subscribe();
+        let (mut parts, sent) = request.into_parts();
+        let call = Call::of(&parts);
+        let fault = self.take_in(&call, parts.uri.to_string());
+        match &fault {
+            Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Refuse {
+                status,
+                retry_after,
+            }) => return refusal(*status, *retry_after),
+            _ => {}
+        }
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let Ok(target) = format!("{}{path}", self.server).parse::<Uri>() else {
+            return refusal(StatusCode::BAD_REQUEST, None);
+        };
+        parts.uri = target;
+        parts.headers.remove(HOST);
+        parts.headers.remove(CONNECTION);
+        let Ok(answer) = self.client.request(Request::from_parts(parts, sent)).await else {
+            return refusal(StatusCode::BAD_GATEWAY, None);
+        };
+        let (parts, body) = answer.into_parts();
+        let body = match fault {
+            Some(Fault::HangAfter) => std::future::pending().await,
+            Some(fault @ (Fault::CutAfter(_) | Fault::Slow(..))) => body::disturbed(body, fault),
+            _ if call.verb != Verb::Watch || parts.status != StatusCode::OK => {
+                body::untouched(body)
+            }
+            Some(Fault::EndAfter(count, end)) => {
+                body::watch(body, call.resource, ends, Some((count, end)))
+            }
+            _ => body::watch(body, call.resource, ends, None),
+        };
+        Response::from_parts(parts, body)
+    }
+}
+
+/// The words of the API server: of its request handler for 429, of its storage for 410.
+fn refusal(status: StatusCode, retry_after: Option<u32>) -> Response<Answer> {
+    let (reason, message) = match status {
+        StatusCode::GONE => (
+            "Expired",
+            "The provided continue parameter is too old to display a consistent list result.",
+        ),
+        StatusCode::SERVICE_UNAVAILABLE => ("ServiceUnavailable", "the server is not ready"),
+        StatusCode::BAD_GATEWAY => ("ServiceUnavailable", "the API server cannot be reached"),
+        _ => ("InternalError", "an error on the server has happened"),
+    };
+    let (kind, text) = if status == StatusCode::TOO_MANY_REQUESTS {
+        let text = "Too many requests, please try again later.\n".to_owned();
+        ("text/plain; charset=utf-8", text)
+    } else {
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": status.as_u16(),
+        });
+        ("application/json", body.to_string())
+    };
+    let mut answer = Response::new(body::whole(text));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Some(seconds) = retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    answer
+}

@@ -1,0 +1,231 @@
+//! What is ordered to go wrong, and with which requests.
+
+use std::time::Duration;
+
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+
+/// What a request does, as RBAC calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Reads one object, or what is no object, such as `/version`.
+    Get,
+    /// Reads all objects of a kind, or a page of them.
+    List,
+    /// Follows the objects of a kind.
+    Watch,
+    /// Makes an object.
+    Create,
+    /// Replaces an object.
+    Update,
+    /// Changes an object.
+    Patch,
+    /// Removes objects.
+    Delete,
+}
+
+/// A request, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What it does.
+    pub verb: Verb,
+    /// To which resource, in the plural, or the path where it is none.
+    pub resource: String,
+    /// It asks for the rest of a list that was begun before.
+    pub continued: bool,
+}
+
+impl Call {
+    pub(super) fn of(request: &Parts) -> Self {
+        let path = request.uri.path();
+        let query = request.uri.query().unwrap_or_default();
+        let asks = |wanted: &[&str]| query.split('&').any(|part| wanted.contains(&part));
+        let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let rest = match segments.as_slice() {
+            ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+            _ => &[],
+        };
+        let (resource, name) = match rest {
+            ["namespaces", _, resource, name @ ..] | [resource, name @ ..] => (*resource, name),
+            [] => (path, &[][..]),
+        };
+        let verb = match request.method {
+            _ if asks(&["watch=true", "watch=1"]) => Verb::Watch,
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE => Verb::Delete,
+            _ if name.is_empty() && !rest.is_empty() => Verb::List,
+            _ => Verb::Get,
+        };
+        Self {
+            verb,
+            resource: resource.to_owned(),
+            continued: query.split('&').any(|part| part.starts_with("continue=")),
+        }
+    }
+}
+
+/// With which requests something goes wrong.
+#[derive(Clone, Debug, Default)]
+pub struct On {
+    verb: Option<Verb>,
+    resource: Option<String>,
+    continued: bool,
+}
+
+impl On {
+    /// Every request.
+    #[must_use]
+    pub fn any() -> Self {
+        Self::default()
+    }
+
+    /// Requests of that verb, to any resource.
+    #[must_use]
+    pub fn verb(verb: Verb) -> Self {
+        Self {
+            verb: Some(verb),
+            ..Self::default()
+        }
+    }
+
+    /// Requests of that verb to that resource.
+    #[must_use]
+    pub fn to(verb: Verb, resource: &str) -> Self {
+        Self {
+            resource: Some(resource.to_owned()),
+            ..Self::verb(verb)
+        }
+    }
+
+    /// The second and further pages of a list of that resource.
+    #[must_use]
+    pub fn rest_of_list(resource: &str) -> Self {
+        Self {
+            continued: true,
+            ..Self::to(Verb::List, resource)
+        }
+    }
+
+    pub(super) fn fits(&self, call: &Call) -> bool {
+        self.verb.is_none_or(|verb| verb == call.verb)
+            && self
+                .resource
+                .as_ref()
+                .is_none_or(|resource| *resource == call.resource)
+            && (!self.continued || call.continued)
+    }
+}
+
+/// How a watch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As the API server itself ends one when its time is over.
+    Closed,
+    /// By a lost connection.
+    Cut,
+    /// By an event ERROR that says 410: what came meanwhile is no longer kept.
+    Gone,
+    /// Not at all: nothing comes any more.
+    Silent,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// The request is taken and never answered. It does not reach the API server.
+    Hang,
+    /// It is carried out and the answer never comes.
+    HangAfter,
+    /// It is refused with this status, and does not reach the API server.
+    Refuse {
+        /// The status, with the words that the API server has for it.
+        status: StatusCode,
+        /// The header `Retry-After`, in seconds.
+        retry_after: Option<u32>,
+    },
+    /// The watch ends so after that many events, bookmarks included.
+    EndAfter(usize, End),
+    /// The connection is lost after that many bytes of the body.
+    CutAfter(usize),
+    /// The body comes in pieces of so many bytes, with a pause before each.
+    Slow(usize, Duration),
+}
+
+impl Fault {
+    /// A refusal without `Retry-After`.
+    #[must_use]
+    pub fn refuse(status: u16) -> Self {
+        Self::Refuse {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            retry_after: None,
+        }
+    }
+
+    /// Too many requests, with `Retry-After` in seconds.
+    #[must_use]
+    pub fn too_many(retry_after: u32) -> Self {
+        Self::Refuse {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            retry_after: Some(retry_after),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    fn call(method: Method, uri: &str) -> Call {
+        let request = Request::builder().method(method).uri(uri).body(()).unwrap();
+        Call::of(&request.into_parts().0)
+    }
+
+    #[test]
+    fn requests_are_told_apart_as_rbac_does() {
+        for (method, uri, verb, resource) in [
+            (Method::GET, "/version", Verb::Get, "/version"),
+            (Method::GET, "/api/v1/pods?limit=500", Verb::List, "pods"),
+            (
+                Method::GET,
+                "/api/v1/pods?limit=5&watch=true",
+                Verb::Watch,
+                "pods",
+            ),
+            (Method::GET, "/api/v1/nodes/win-1", Verb::Get, "nodes"),
+            (Method::GET, "/api/v1/namespaces/x", Verb::Get, "namespaces"),
+            (
+                Method::GET,
+                "/api/v1/namespaces/x/secrets?fieldSelector=metadata.name%3Dy",
+                Verb::List,
+                "secrets",
+            ),
+            (
+                Method::PATCH,
+                "/apis/windowsstorage.dev/v1alpha1/windowsstorages/cluster/status",
+                Verb::Patch,
+                "windowsstorages",
+            ),
+            (
+                Method::POST,
+                "/apis/events.k8s.io/v1/namespaces/default/events",
+                Verb::Create,
+                "events",
+            ),
+        ] {
+            let seen = call(method, uri);
+            assert_eq!(
+                (seen.verb, seen.resource.as_str()),
+                (verb, resource),
+                "{uri}"
+            );
+        }
+        let rest = On::rest_of_list("pods");
+        assert!(!rest.fits(&call(Method::GET, "/api/v1/pods?limit=500")));
+        assert!(rest.fits(&call(Method::GET, "/api/v1/pods?continue=abc&limit=500")));
+        assert!(!rest.fits(&call(Method::GET, "/api/v1/nodes?continue=abc")));
+    }
+}

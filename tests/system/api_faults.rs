@@ -1,0 +1,277 @@
+//! What may go wrong between the operator and the API server, shown by a proxy between them. Whatever it is: memory stays
+//! bounded, no decision is lost, and the gate is not opened by it.
+
+mod bursts;
+mod gone;
+mod refused;
+mod silent;
+mod torn;
+mod transparent;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+use testbed::api_proxy::{ApiProxy, End, Verb};
+use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
+use testbed::sandbox::Operator;
+
+use crate::harness::Harness;
+
+/// By how much the peak of the resident set may grow through any fault: what one page of any kind takes while it is read,
+/// in a program that is not optimized.
+const HEADROOM: u64 = 24 << 20;
+const DRIVER: &str = "disk.csi.azure.com";
+/// The namespace of pods that are there for their number. It comes before that of the workload in a list.
+const CROWD: &str = "crowd";
+/// Writes at one time.
+const WRITERS: usize = 32;
+
+/// A cluster with two Windows nodes and a pod whose volume lacks its driver on both, the operator behind a proxy, and an
+/// eye on the gate that is not.
+struct Rig {
+    harness: Harness,
+    proxy: ApiProxy,
+    gate: GateWatch,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let mut harness = Harness::held();
+        harness.sandbox.add_node("win-2", None).unwrap();
+        harness.sandbox.register("win-2", &[]).unwrap();
+        let proxy = ApiProxy::start(harness.command.kubeconfig()).unwrap();
+        harness.command = harness.command.with_kubeconfig(proxy.kubeconfig());
+        let gate = GateWatch::start(&harness);
+        Self {
+            harness,
+            proxy,
+            gate,
+        }
+    }
+
+    /// The operator, once it holds upgrades for both nodes.
+    fn start(&self) -> Running {
+        let operator = self
+            .harness
+            .start_with_arguments(&["--serve-address=127.0.0.1:0"]);
+        self.expect_missing("win-1, win-2");
+        for resource in ["csinodes", "persistentvolumes", "pods"] {
+            self.harness.eventually("its watches run", || {
+                self.proxy.count(Verb::Watch, resource) > 0
+            });
+        }
+        let peak = operator.peak_memory().unwrap();
+        Running { operator, peak }
+    }
+
+    fn register(&self, node: &str, is_registered: bool) {
+        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
+        self.harness.sandbox.register(node, drivers).unwrap();
+    }
+
+    /// The gate is closed, and names just these nodes.
+    fn expect_missing(&self, nodes: &str) {
+        let missing = format!("needs {DRIVER}, missing on {nodes}");
+        let mut last = Default::default();
+        self.harness
+            .eventually(&format!("the gate says {missing}"), || {
+                last = self.harness.gate();
+                let (status, reason, message) = &last;
+                status == "False"
+                    && reason == "DriversMissing"
+                    && message.trim_end_matches('.').ends_with(&missing)
+            });
+    }
+
+    fn expect_open(&self) {
+        self.harness.expect_gate("True", "DriversRegistered", &[]);
+    }
+
+    /// Ends the watch of that resource, or all, and waits until that of pods is back.
+    fn end_watches(&self, resource: Option<&str>, end: End) {
+        let before = self.proxy.count(Verb::Watch, "pods");
+        self.proxy.end_watches(resource, end);
+        self.harness.eventually("the watch of pods is back", || {
+            self.proxy.count(Verb::Watch, "pods") > before
+        });
+    }
+
+    /// So many pods that use no volume.
+    fn crowd(&self, pods: usize) -> Crowd {
+        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {CROWD}}}\n");
+        let control_plane = &self.harness.sandbox.control_plane;
+        control_plane.apply(&namespace).unwrap();
+        let crowd = Crowd::new(control_plane.kubeconfig(), pods);
+        crowd.create();
+        crowd
+    }
+}
+
+/// The operator, and the most memory that it had before anything went wrong.
+struct Running {
+    operator: Operator,
+    peak: u64,
+}
+
+impl Running {
+    /// Its memory has stayed within bounds.
+    fn assert_memory(&self) {
+        let peak = self.operator.peak_memory().unwrap();
+        println!(
+            "peak memory: {} KiB, before the faults {} KiB",
+            peak >> 10,
+            self.peak >> 10
+        );
+        assert!(peak <= self.peak + HEADROOM, "{peak} after {}", self.peak);
+    }
+
+    /// It has stayed alive as well.
+    fn assert_well(mut self) {
+        assert_eq!(self.operator.ended().unwrap(), None);
+        self.assert_memory();
+    }
+}
+
+/// Every state that the gate has had.
+struct GateWatch {
+    kubectl: Child,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl GateWatch {
+    fn start(harness: &Harness) -> Self {
+        let mut kubectl = harness
+            .sandbox
+            .control_plane
+            .kubectl_command()
+            .args(["get", "operatorcondition", OPERATOR_CONDITION, "-n", NAMESPACE, "--watch", "-o"])
+            .arg(r#"jsonpath={.spec.conditions[?(@.type=="Upgradeable")].status}{" "}{.metadata.resourceVersion}{"\n"}"#)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(kubectl.stdout.take().unwrap()).lines();
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let told = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                told.lock().unwrap().push(line);
+            }
+        });
+        Self { kubectl, seen }
+    }
+
+    /// How often it was opened so far, up to the object as it is now.
+    fn openings(&self, harness: &Harness) -> usize {
+        let object = harness.get(&format!("operatorcondition/{OPERATOR_CONDITION}"));
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap();
+        let mut states = Vec::new();
+        harness.eventually(
+            "the watch of the gate has come to its present state",
+            || {
+                states.clone_from(&*self.seen.lock().unwrap());
+                states
+                    .iter()
+                    .any(|line| line.ends_with(&format!(" {version}")))
+            },
+        );
+        let open: Vec<bool> = states.iter().map(|line| line.starts_with("True")).collect();
+        let first = usize::from(open.first() == Some(&true));
+        first + open.windows(2).filter(|pair| !pair[0] && pair[1]).count()
+    }
+}
+
+impl Drop for GateWatch {
+    fn drop(&mut self) {
+        let _ = self.kubectl.kill();
+        let _ = self.kubectl.wait();
+    }
+}
+
+async fn client_of(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.unwrap()).unwrap()
+}
+
+/// Many pods, written by many at once.
+struct Crowd {
+    runtime: tokio::runtime::Runtime,
+    api: Api<Pod>,
+    names: Vec<String>,
+}
+
+impl Crowd {
+    fn new(kubeconfig: &Path, pods: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let client = runtime.block_on(client_of(kubeconfig));
+        let api = Api::namespaced(client, CROWD);
+        let names = (0..pods).map(|number| format!("one-{number:05}")).collect();
+        Self {
+            runtime,
+            api,
+            names,
+        }
+    }
+
+    fn create(&self) {
+        let parameters = PostParams::default();
+        let each = self.names.iter().map(|name| {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                "spec": {
+                    "nodeName": "win-1", "os": {"name": "windows"},
+                    "containers": [{"name": "main", "image": "example.com/nothing"}],
+                },
+            });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let (api, parameters) = (&self.api, &parameters);
+            async move { api.create(parameters, &pod).await.map(drop).unwrap() }
+        });
+        self.runtime
+            .block_on(stream::iter(each).buffer_unordered(WRITERS).collect::<()>());
+    }
+
+    /// Changes every pod in a way that matters to nobody: an event each.
+    fn touch(&self, round: usize) {
+        let patch =
+            Patch::Merge(json!({"metadata": {"annotations": {"round": round.to_string()}}}));
+        let parameters = PatchParams::default();
+        let each = self.names.iter().map(|name| {
+            let (api, patch, parameters) = (&self.api, &patch, &parameters);
+            async move { api.patch(name, parameters, patch).await.map(drop).unwrap() }
+        });
+        self.runtime
+            .block_on(stream::iter(each).buffer_unordered(WRITERS).collect::<()>());
+    }
+}
+
+/// A pod on `win-1` with a volume of its own whose driver is not `DRIVER`.
+fn pod_that_needs_another_driver() -> String {
+    format!(
+        r"apiVersion: v1
+kind: Pod
+metadata: {{name: late, namespace: {}}}
+spec:
+  nodeName: win-1
+  os: {{name: windows}}
+  containers: [{{name: main, image: example.com/nothing}}]
+  volumes:
+  - name: share
+    azureFile: {{secretName: none, shareName: none}}
+",
+        objects::WORKLOADS
+    )
+}

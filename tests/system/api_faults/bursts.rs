@@ -1,0 +1,60 @@
+//! Much at once.
+
+use testbed::api_proxy::{End, Verb};
+
+use super::{Rig, pod_that_needs_another_driver};
+
+const PODS: usize = 1_000;
+const ROUNDS: usize = 10;
+
+#[test]
+fn a_burst_of_ten_thousand_events_and_a_relist_of_everything_lose_no_decision() {
+    let rig = Rig::new();
+    let crowd = rig.crowd(PODS);
+    let running = rig.start();
+    for round in 0..ROUNDS {
+        crowd.touch(round);
+        // Decisions in the midst of it, each of which says something else than the one before.
+        rig.register("win-2", round % 2 == 0);
+    }
+    assert_eq!(ROUNDS % 2, 0);
+    rig.expect_missing("win-1, win-2");
+    running.assert_memory();
+
+    let lists = rig.proxy.count(Verb::List, "pods");
+    rig.end_watches(None, End::Gone);
+    rig.register("win-2", true);
+    rig.expect_missing("win-1");
+    // What has come and gone while nobody watched.
+    rig.end_watches(None, End::Gone);
+    let relists = rig.proxy.count(Verb::List, "pods") - lists;
+    assert_eq!(relists, 2 * (PODS + 1).div_ceil(500), "pages");
+    rig.harness.kubectl(&[
+        "delete",
+        "pod",
+        "-n",
+        "shop",
+        "web-0",
+        "--force",
+        "--grace-period=0",
+    ]);
+    let control_plane = &rig.harness.sandbox.control_plane;
+    control_plane
+        .apply(&pod_that_needs_another_driver())
+        .unwrap();
+    rig.harness.expect_gate(
+        "False",
+        "DriversMissing",
+        &["pod shop/late", "file.csi.azure.com"],
+    );
+    rig.harness
+        .sandbox
+        .register("win-1", &["file.csi.azure.com"])
+        .unwrap();
+    rig.harness
+        .sandbox
+        .register("win-2", &["file.csi.azure.com"])
+        .unwrap();
+    rig.expect_open();
+    running.assert_well();
+}

@@ -1,0 +1,46 @@
+//! 410: what was asked for is no longer kept.
+
+use testbed::api_proxy::{End, Fault, On, Verb};
+
+use super::Rig;
+
+/// More than a page.
+const PODS: usize = 600;
+
+#[test]
+fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
+    let rig = Rig::new();
+    rig.crowd(PODS);
+    let running = rig.start();
+
+    // As the answer to the start of a watch.
+    let order = rig
+        .proxy
+        .order_times(2, On::to(Verb::Watch, "csinodes"), Fault::refuse(410));
+    rig.proxy.end_watches(Some("csinodes"), End::Closed);
+    rig.register("win-2", true);
+    rig.expect_missing("win-1");
+    assert_eq!(order.hits(), 2);
+
+    // As an event, of every kind at once.
+    rig.proxy.end_watches(None, End::Gone);
+    rig.register("win-2", false);
+    rig.expect_missing("win-1, win-2");
+
+    // As the answer to what asks for the second page: the pod that holds upgrades is on it.
+    let order = rig
+        .proxy
+        .order(On::rest_of_list("pods"), Fault::refuse(410));
+    rig.proxy.end_watches(Some("pods"), End::Gone);
+    for node in ["win-1", "win-2"] {
+        rig.register(node, true);
+    }
+    rig.harness
+        .eventually("the rest of the list is gone again and again", || {
+            order.hits() >= 3
+        });
+    assert_eq!(rig.gate.openings(&rig.harness), 0, "on half a list");
+    order.lift();
+    rig.expect_open();
+    running.assert_well();
+}

@@ -1,0 +1,69 @@
+//! An API server that takes requests and never answers.
+
+use std::time::Duration;
+
+use testbed::api_proxy::{End, Fault, On, Verb};
+
+use super::Rig;
+
+#[test]
+fn a_write_of_the_gate_without_an_answer_is_tried_again_whether_it_was_carried_out_or_not() {
+    let rig = Rig::new();
+    let running = rig.start();
+    let write = || On::to(Verb::Patch, "operatorconditions");
+    let lost = rig.proxy.order_times(1, write(), Fault::Hang);
+    rig.register("win-2", true);
+    rig.expect_missing("win-1");
+    assert_eq!(lost.hits(), 1);
+
+    // Carried out, and its answer lost: the gate is open. When it has to be closed the operator does not know that it is.
+    let carried_out = rig.proxy.order_times(1, write(), Fault::HangAfter);
+    rig.register("win-1", true);
+    rig.expect_open();
+    assert_eq!(carried_out.hits(), 1);
+    rig.register("win-1", false);
+    rig.expect_missing("win-1");
+    assert_eq!(rig.gate.openings(&rig.harness), 1);
+    running.assert_well();
+}
+
+#[test]
+fn lists_and_watches_that_never_answer_are_given_up_and_nothing_opens_meanwhile() {
+    let rig = Rig::new();
+    let running = rig.start();
+    // One list is not answered, one comes so slowly that it takes for ever, and a watch falls silent.
+    let hung = rig
+        .proxy
+        .order_times(1, On::to(Verb::List, "persistentvolumes"), Fault::Hang);
+    let slow = rig.proxy.order_times(
+        1,
+        On::to(Verb::List, "pods"),
+        Fault::Slow(1, Duration::from_millis(100)),
+    );
+    rig.proxy.end_watches(Some("persistentvolumes"), End::Gone);
+    rig.proxy.end_watches(Some("pods"), End::Gone);
+    rig.proxy.end_watches(Some("csinodes"), End::Silent);
+    rig.register("win-2", true);
+    rig.expect_missing("win-1");
+    assert_eq!((hung.hits(), slow.hits()), (1, 1));
+    rig.harness.eventually("the lists are given up", || {
+        rig.proxy.count(Verb::List, "pods") >= 3
+            && rig.proxy.count(Verb::List, "persistentvolumes") >= 3
+    });
+
+    // All of it.
+    let all = rig.proxy.order(On::any(), Fault::Hang);
+    rig.proxy.end_watches(None, End::Silent);
+    for node in ["win-1", "win-2"] {
+        rig.register(node, true);
+    }
+    let told = rig.harness.log().len();
+    rig.harness.eventually("every watch is found out", || {
+        let log = rig.harness.log();
+        log[told..].matches("watch interrupted: no answer").count() > 10
+    });
+    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    all.lift();
+    rig.expect_open();
+    running.assert_well();
+}

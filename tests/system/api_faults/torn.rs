@@ -1,0 +1,117 @@
+//! Answers that end too early.
+
+use std::time::Duration;
+
+use testbed::api_proxy::{End, Fault, On, Verb};
+
+use super::{Rig, pod_that_needs_another_driver};
+
+#[test]
+fn a_watch_that_ends_at_any_moment_loses_nothing() {
+    let rig = Rig::new();
+    let running = rig.start();
+    let mut is_registered = false;
+    for end in [End::Closed, End::Cut, End::Gone] {
+        for events in 0..4 {
+            let order = rig.proxy.order_times(
+                1,
+                On::to(Verb::Watch, "csinodes"),
+                Fault::EndAfter(events, end),
+            );
+            rig.proxy.end_watches(Some("csinodes"), End::Closed);
+            // As many changes as the watch lives for, and one that it does not see.
+            for _ in 0..=events {
+                is_registered = !is_registered;
+                rig.register("win-2", is_registered);
+                rig.expect_missing(if is_registered {
+                    "win-1"
+                } else {
+                    "win-1, win-2"
+                });
+            }
+            assert_eq!(order.hits(), 1, "{end:?} after {events}");
+        }
+    }
+    // In the middle of an event.
+    for bytes in [1, 100, 1_000] {
+        let order =
+            rig.proxy
+                .order_times(1, On::to(Verb::Watch, "csinodes"), Fault::CutAfter(bytes));
+        rig.proxy.end_watches(Some("csinodes"), End::Closed);
+        for _ in 0..2 {
+            is_registered = !is_registered;
+            rig.register("win-2", is_registered);
+            rig.expect_missing(if is_registered {
+                "win-1"
+            } else {
+                "win-1, win-2"
+            });
+        }
+        assert_eq!(order.hits(), 1, "cut after {bytes} bytes");
+    }
+    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    running.assert_well();
+}
+
+#[test]
+fn watches_that_end_as_soon_as_they_begin_are_not_begun_in_a_hot_loop() {
+    let rig = Rig::new();
+    let running = rig.start();
+    let order = rig
+        .proxy
+        .order(On::to(Verb::Watch, "pods"), Fault::EndAfter(0, End::Closed));
+    rig.proxy.end_watches(Some("pods"), End::Closed);
+    rig.harness
+        .eventually("the watch is begun again", || order.hits() >= 5);
+    let starts = order.victims();
+    // The fifth at the earliest four seconds after the first was sent; that may have been late to arrive.
+    let took = starts[4].at - starts[0].at;
+    assert!(took > Duration::from_secs(3), "{took:?}");
+    order.lift();
+    let control_plane = &rig.harness.sandbox.control_plane;
+    control_plane
+        .apply(&pod_that_needs_another_driver())
+        .unwrap();
+    rig.harness
+        .expect_gate("False", "DriversMissing", &["pod shop/late"]);
+    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    running.assert_well();
+}
+
+#[test]
+fn a_list_that_is_cut_is_not_taken_for_a_whole_one() {
+    let rig = Rig::new();
+    rig.crowd(5);
+    let running = rig.start();
+    // The pod that holds upgrades is the last: it is never in what came.
+    for bytes in [3_000, 300, 0] {
+        let order = rig
+            .proxy
+            .order_times(2, On::to(Verb::List, "pods"), Fault::CutAfter(bytes));
+        rig.end_watches(Some("pods"), End::Gone);
+        assert_eq!(order.hits(), 2, "cut after {bytes} bytes");
+        // The new watch tells what is new.
+        let control_plane = &rig.harness.sandbox.control_plane;
+        control_plane
+            .apply(&pod_that_needs_another_driver())
+            .unwrap();
+        rig.harness
+            .expect_gate("False", "DriversMissing", &["pod shop/late"]);
+        let delete = [
+            "delete",
+            "pod",
+            "late",
+            "--namespace=shop",
+            "--force",
+            "--grace-period=0",
+        ];
+        rig.harness.kubectl(&delete);
+        rig.expect_missing("win-1, win-2");
+    }
+    rig.register("win-2", true);
+    rig.expect_missing("win-1");
+    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    rig.register("win-1", true);
+    rig.expect_open();
+    running.assert_well();
+}

@@ -1,0 +1,49 @@
+//! The proxy itself: without an order it is not there.
+
+use std::path::Path;
+
+use http::Request;
+use kube::Client;
+
+use super::{Rig, client_of};
+
+#[test]
+fn a_proxy_without_orders_changes_nothing() {
+    let rig = Rig::new();
+    let running = rig.start();
+    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    for node in ["win-1", "win-2"] {
+        rig.register(node, true);
+    }
+    rig.expect_open();
+    assert_eq!(rig.gate.openings(&rig.harness), 1);
+    rig.harness.assert_nothing_was_forbidden();
+
+    // What the operator may not do, it may not do through the proxy, and the answers are the same to the byte.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let through = rig.proxy.kubeconfig();
+    let straight = through.to_str().unwrap();
+    let straight = straight.replace(".proxied.kubeconfig", ".kubeconfig");
+    let [straight, through] =
+        [Path::new(&straight), through].map(|kubeconfig| runtime.block_on(client_of(kubeconfig)));
+    for (path, is_allowed) in [
+        ("/version", true),
+        ("/api/v1/nodes", true),
+        ("/api/v1/pods?limit=1", true),
+        ("/apis/storage.k8s.io/v1/csinodes/win-1", false),
+        ("/apis/storage.k8s.io/v1/csinodes?limit=2", true),
+        ("/api/v1/namespaces/kube-system/secrets", false),
+        ("/api/v1/nodes/nobody", false),
+        ("/api/v1/pods?continue=nonsense", false),
+    ] {
+        let ask = |client: &Client| {
+            let request = Request::get(path).body(Vec::new()).unwrap();
+            let answer = runtime.block_on(client.request_text(request));
+            answer.map_err(|error| error.to_string())
+        };
+        let (straight, through) = (ask(&straight), ask(&through));
+        assert_eq!(straight, through, "{path}");
+        assert_eq!(straight.is_ok(), is_allowed, "{path}: {straight:?}");
+    }
+    running.assert_well();
+}
