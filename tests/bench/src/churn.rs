@@ -20,6 +20,8 @@ const IN_FLIGHT: usize = 64;
 /// Pods go one after the other with this stride, so that neighbours do not follow each other.
 const STRIDE: usize = 7_919;
 
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Patches of the status of one pod after the other, until this is dropped.
 pub struct Churn {
     counts: Arc<Counts>,
@@ -57,9 +59,9 @@ struct Metadata {
 }
 
 impl Churn {
-    /// Begins with so many changes a second, spread over all pods.
-    pub async fn start(client: &Client, per_second: u32) -> Result<Self> {
-        let pods = pods(client).await?;
+    /// Begins with so many changes a second, spread over those pods.
+    pub fn start(client: &Client, pods: &Arc<[String]>, per_second: u32) -> Result<Self> {
+        let pods = Arc::clone(pods);
         ensure!(!pods.is_empty(), "there are no pods to change");
         let counts = Arc::new(Counts::default());
         let (client, shared) = (client.clone(), Arc::clone(&counts));
@@ -92,6 +94,17 @@ impl Churn {
         })
     }
 
+    /// Waits until so many changes have been written since it began.
+    pub async fn reach(&self, changes: u64) -> Result<()> {
+        let reached = async {
+            while self.written() < changes {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        reached.with_context(|| format!("{changes} changes of pods were not written"))
+    }
+
     /// How many changes have been written.
     pub fn written(&self) -> u64 {
         self.counts.written.load(Ordering::Relaxed)
@@ -113,7 +126,7 @@ impl Drop for Churn {
 }
 
 /// The paths of all pods.
-async fn pods(client: &Client) -> Result<Vec<String>> {
+pub async fn pods(client: &Client) -> Result<Arc<[String]>> {
     let mut paths = Vec::new();
     let mut rest = String::new();
     loop {
@@ -129,7 +142,7 @@ async fn pods(client: &Client) -> Result<Vec<String>> {
         }));
         rest = page.metadata.r#continue;
         if rest.is_empty() {
-            return Ok(paths);
+            return Ok(paths.into());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How long it takes from the write of the last missing CSINode entry to the `OperatorCondition`, while pods change.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,9 +11,9 @@ use testbed::control_plane::ControlPlane;
 use testbed::sandbox::{Operator, OperatorCommand};
 use tokio::task::block_in_place;
 
-use crate::churn::Churn;
+use crate::churn::{self, Churn};
 use crate::cluster::{self, DRIVER, LARGE, Os};
-use crate::figures::{milliseconds, quantile};
+use crate::figures::{median, milliseconds, quantile};
 use crate::gate::{GateWatch, Watch};
 use crate::memory::settled_operator;
 use crate::report::Row;
@@ -47,15 +48,13 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         // It writes the status of every node, which the later ones find as it shall be.
         let first = || settled_operator(&control_plane, LARGE.windows.nodes);
         block_in_place(first)?.kill()?;
-        let churn = Churn::start(&bed.client, CHURN).await?;
         let mut times = Times::default();
         while times.opened.len() < repetitions {
             let start = || command.start(Some(&log), &[], true);
             bed.with_one_process(start, &control_plane, of_process, &mut times)
                 .await?;
         }
-        let rate = churn.rate()?;
-        Ok(times.rows(rate))
+        Ok(times.rows())
     })
 }
 
@@ -63,6 +62,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
 struct Times {
     opened: Vec<f64>,
     closed: Vec<f64>,
+    /// Changes of pods a second, for each process.
+    rates: Vec<f64>,
     /// Of the API server: a write until a watch tells of it.
     told: Vec<f64>,
     /// Of the API server: a write, that a watch tells of it, a read and a write for that, and that a watch tells of it.
@@ -70,9 +71,9 @@ struct Times {
 }
 
 impl Times {
-    fn rows(&self, rate: f64) -> Vec<Row> {
+    fn rows(&self) -> Vec<Row> {
         let at = |values: &[f64], share| quantile(values, share);
-        let mut rows = vec![Row::new("pod changes", rate, "/s")];
+        let mut rows = vec![Row::new("pod changes", median(&self.rates), "/s")];
         for (name, share, bar) in [("p50", 0.5, 50.0), ("p99", 0.99, 500.0)] {
             let own = at(&self.told, share);
             rows.push(Row::new(
@@ -116,6 +117,7 @@ struct Bed {
     second: Watch,
     /// With the driver, and without it.
     csi_nodes: [Value; 2],
+    pods: Arc<[String]>,
     path: String,
     writes: u64,
 }
@@ -143,6 +145,7 @@ impl Bed {
             first: Watch::of(&client, ORDINARY, "first").await?,
             second: Watch::of(&client, ORDINARY, "second").await?,
             csi_nodes: [with, without],
+            pods: churn::pods(&client).await?,
             client,
             path,
             writes: 0,
@@ -162,6 +165,9 @@ impl Bed {
             .until(PATIENCE, |gate| gate.reason == "DriversMissing")
             .await?;
         block_in_place(|| until_quiet(control_plane, QUIET))?;
+        // Its first list of the cluster is not what is measured, so nothing changes until then.
+        let churn = Churn::start(&self.client, &self.pods, CHURN)?;
+        churn.reach(CHURN.into()).await?;
         for _ in 0..openings {
             self.ordinary(times).await?;
             let written = self.register(true).await?;
@@ -172,6 +178,7 @@ impl Bed {
             let closed = self.gate.until(PATIENCE, |gate| gate.status == "False");
             times.closed.push(since(written, closed.await?));
         }
+        times.rates.push(churn.rate()?);
         operator.kill()
     }
 

@@ -8,7 +8,7 @@ use testbed::control_plane::ControlPlane;
 use testbed::sandbox::install;
 
 use crate::Options;
-use crate::churn::Churn;
+use crate::churn::{self, Churn};
 use crate::cluster::{self, Loader, Os, Part, Size};
 use crate::figures::{megabytes, milliseconds};
 use crate::memory::settled_operator;
@@ -107,7 +107,8 @@ impl Figure {
         let resident = megabytes(memory(operator.id())?.resident);
         let mut per_thousand = 0.0;
         if let Some(length) = length {
-            let churn = Churn::start(client, CHURN).await?;
+            let pods = churn::pods(client).await?;
+            let churn = Churn::start(client, &pods, CHURN)?;
             let (before, written) = (cpu_time(operator.id())?, churn.written());
             tokio::time::sleep(length).await;
             let time = cpu_time(operator.id())?.saturating_sub(before);
