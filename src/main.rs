@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::{Cli, Command};
 use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::memory;
 
 /// Not upgradeable, by the command line's contract.
 const NOT_UPGRADEABLE: u8 = 3;
 
 fn main() -> ExitCode {
+    memory::keep_little();
     let outcome = match Cli::parse().command {
         Command::Run(arguments) => command::run(&arguments),
         Command::Check(arguments) => command::check(&arguments).map(Some),

@@ -15,6 +15,7 @@ use tokio::sync::watch::Receiver;
 
 use crate::assess::report::Upgradeable;
 use crate::gate::Gate;
+use crate::memory;
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
 use crate::payload::{Payload, PayloadError};
 use crate::serve::{Health, Shown, serve};
@@ -31,6 +32,8 @@ const GATHER_TIMES: u32 = 4;
 const LONGEST_GATHER: Duration = Duration::from_millis(500);
 /// Whatever is due: without news there is never less between two passes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// How often memory that is no longer used is given back.
+const GIVE_BACK: Duration = Duration::from_secs(30);
 /// Without news there is never more between two passes.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a single pass waits for nodes before it looks again.
@@ -214,10 +217,17 @@ impl Controller {
         let mut cluster = self.shared.changes();
         let mut observed = self.observations.changes();
         let started = tokio::time::Instant::now();
+        let (mut given_back, mut was_complete) = (Instant::now(), false);
         loop {
             cluster.mark_unchanged();
             observed.mark_unchanged();
             self.pass().await;
+            let is_complete = self.decisions.is_complete();
+            if is_complete && !was_complete || given_back.elapsed() >= GIVE_BACK {
+                memory::give_back();
+                given_back = Instant::now();
+            }
+            was_complete = is_complete;
             let clean = self.attempts.is_clean();
             self.shown.readiness.tell(self.health());
             let written = self.gate.as_ref().is_some_and(Gate::is_set);
