@@ -24,7 +24,7 @@ use testbed::simulated_host::{Greeting, LostLine, SimulatedFleet, SimulatedHost}
 
 use crate::report::Row;
 use crate::{Options, operator_binary, payload};
-use process::{Sample, cpu_seconds};
+use process::{Sample, cpu_seconds, machine_cpu_seconds};
 
 const HOSTS: usize = 500;
 /// One of so many is dead: 5 %.
@@ -197,6 +197,7 @@ struct Run {
     /// Seconds of a core until then.
     operator_cpu: f64,
     hosts_cpu: f64,
+    machine_cpu: f64,
 }
 
 impl Run {
@@ -207,6 +208,7 @@ impl Run {
         started: Instant,
     ) -> Result<Self> {
         let own = cpu_seconds(std::process::id())?;
+        let machine = machine_cpu_seconds()?;
         let mut samples = Vec::new();
         let mut waiting: Vec<&SimulatedHost> = live.to_vec();
         let mut ready = None;
@@ -222,6 +224,7 @@ impl Run {
                     told: all.duration_since(started),
                     operator_cpu: cpu_seconds(operator.process_id())?,
                     hosts_cpu: cpu_seconds(std::process::id())? - own,
+                    machine_cpu: machine_cpu_seconds()? - machine,
                     samples,
                 });
             }
@@ -356,6 +359,16 @@ fn rows(
         ),
         Row::new("the operator's time on cores", run.operator_cpu, "s"),
         Row::new("the hosts' time on cores", run.hosts_cpu, "s"),
+        Row::new(
+            "everything else on this machine, the API server first",
+            run.machine_cpu - run.operator_cpu - run.hosts_cpu,
+            "s",
+        ),
+        Row::new(
+            "cores busy meanwhile",
+            run.machine_cpu / (run.told.as_secs_f64() * cores) * 100.0,
+            "%",
+        ),
         Row::new("hosts at work at one time, at most", logins as f64, ""),
         Row::new(
             "SSH connections at one time, at most",
@@ -382,6 +395,13 @@ fn rows(
         )
         .at_most(50.0),
         Row::new("memory at the end", memory(2), "MB"),
+        Row::new(
+            "memory at the end, without the program's file",
+            in_time
+                .last()
+                .map_or(0.0, |sample| megabytes(sample.anonymous)),
+            "MB",
+        ),
         Row::new("writes of host keys", writes("configmaps"), ""),
         Row::new(
             "writes of node statuses",
