@@ -109,9 +109,9 @@ impl Pins {
             };
             match written {
                 Ok(Ok(_)) => {
-                    judged.iter_mut().for_each(|judged| {
+                    for judged in &mut judged {
                         judged.get_or_insert(Ok(()));
-                    });
+                    }
                     break;
                 }
                 Ok(Err(error)) if error.is_conflict() => {}

@@ -99,13 +99,12 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
         let place = tokio::time::timeout(tools.queue, &mut place).await;
         place.ok().map(|place| (reached, place))
     };
-    let ((session, cutter), _place) = match in_time {
-        Some(reached) => reached,
+    let ((session, cutter), _place) = if let Some(reached) = in_time {
+        reached
+    } else {
         // No server waits for ever for a login. The visit keeps its place in the row, and connects anew when it is there.
-        None => {
-            let place = place.await;
-            (reach(target, tools).await?, place)
-        }
+        let place = place.await;
+        (reach(target, tools).await?, place)
     };
     let desired = match &target.desired {
         Ok(desired) if needs_node(&desired.request) => filled_in(desired, target, tools).await,

@@ -193,11 +193,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
 
 /// Makes sure that what was undone here is not tried again, also where the node's status does not say so yet.
 fn remind(target: &mut Arc<Target>, undone: Option<&Undone>) {
-    let Some(undone) = undone else {
-        return;
-    };
     // A copy of its own: nothing is undone on most nodes, and these share theirs with the plan.
-    if let Ok(desired) = &mut Arc::make_mut(target).desired
+    if let Some(undone) = undone
+        && let Ok(desired) = &mut Arc::make_mut(target).desired
         && desired.revision == undone.revision
         && desired.attempt == undone.attempt
     {
@@ -326,14 +324,17 @@ mod tests {
             !calls_for_visit(&turn, &known, false),
             "a turn that is over is no news"
         );
-        let pinned = new(|new| {
-            Arc::make_mut(&mut new.target).host_keys.pin = Some(HostKey::new("ssh-ed25519", b"one"))
-        });
-        assert!(!calls(&pinned), "the visit itself has pinned the key");
-        let other = new(|new| {
-            Arc::make_mut(&mut new.target).host_keys.pin = Some(HostKey::new("ssh-ed25519", b"two"))
-        });
-        assert!(calls_for_visit(&pinned, &other, false));
+        let pinned = |key: &[u8]| {
+            let mut new = known.clone();
+            let target = Arc::make_mut(&mut new.target);
+            target.host_keys.pin = Some(HostKey::new("ssh-ed25519", key));
+            new
+        };
+        assert!(
+            !calls(&pinned(b"one")),
+            "the visit itself has pinned the key"
+        );
+        assert!(calls_for_visit(&pinned(b"one"), &pinned(b"two"), false));
     }
 
     #[test]

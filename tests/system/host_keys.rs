@@ -154,8 +154,8 @@ async fn a_whole_fleet_is_pinned_at_once_by_a_few_writes() {
         "a node whose visit was cut may be gone, and another host may get its name"
     );
     let requests = control_plane.requests_of("default", "operator").unwrap();
-    let writes = requests.iter().filter(|request| request.verb == "patch");
-    assert!(writes.count() < 10, "{requests:#?}");
+    let patches = requests.iter().filter(|request| request.verb == "patch");
+    assert!(patches.count() < 10, "{requests:#?}");
 }
 
 #[tokio::test]

@@ -8,11 +8,8 @@
 
 mod cluster;
 mod process;
+mod statuses;
 
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -25,6 +22,7 @@ use testbed::simulated_host::{Greeting, LostLine, SimulatedFleet, SimulatedHost}
 use crate::report::Row;
 use crate::{Options, operator_binary, payload};
 use process::{Sample, cpu_seconds, machine_cpu_seconds};
+use statuses::Statuses;
 
 const HOSTS: usize = 500;
 /// One of so many is dead: 5 %.
@@ -237,70 +235,6 @@ impl Run {
             );
             thread::sleep(TICK);
         }
-    }
-}
-
-/// Follows the statuses in the API by a watch.
-struct Statuses {
-    watch: Child,
-    seen: Arc<Mutex<Seen>>,
-}
-
-struct Seen {
-    missing: BTreeSet<String>,
-    all_at: Option<Instant>,
-}
-
-impl Statuses {
-    fn follow(control_plane: &ControlPlane, live: &[&SimulatedHost]) -> Result<Self> {
-        const LINE: &str = concat!(
-            r#"jsonpath={.metadata.name}{" "}"#,
-            r#"{.status.conditions[?(@.type=="CSIProxyReady")].status}{"\n"}"#
-        );
-        let mut watch = control_plane
-            .kubectl_command()
-            .args(["get", "windowsnodestorages", "--watch", "-o", LINE])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("starting kubectl")?;
-        let lines = BufReader::new(watch.stdout.take().context("kubectl has no output")?);
-        let seen = Arc::new(Mutex::new(Seen {
-            missing: live.iter().map(|host| host.name().to_owned()).collect(),
-            all_at: None,
-        }));
-        let noted = Arc::clone(&seen);
-        thread::spawn(move || {
-            for line in lines.lines().map_while(Result::ok) {
-                if let Some(name) = line.strip_suffix(" True") {
-                    let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                    if seen.missing.remove(name) && seen.missing.is_empty() {
-                        seen.all_at = Some(Instant::now());
-                    }
-                }
-            }
-        });
-        Ok(Self { watch, seen })
-    }
-
-    fn all_at(&self) -> Option<Instant> {
-        self.seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .all_at
-    }
-
-    fn missing(&self) -> usize {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.missing.len()
-    }
-}
-
-impl Drop for Statuses {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.watch.kill();
-        let _ = self.watch.wait();
     }
 }
 

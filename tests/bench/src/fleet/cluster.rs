@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use openssl::rand::rand_bytes;
-use openssl::sha::sha256;
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
-use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use testbed::simulated_host::{File, SimulatedFleet, SimulatedHost};
 
 /// The operator's ServiceAccount.
 pub const ACCOUNT: &str = "windows-storage-operator";
@@ -30,10 +29,7 @@ pub fn small_payload(folder: &Path) -> Result<PathBuf> {
         let mut content = vec![0; size];
         rand_bytes(&mut content)?;
         fs::write(folder.join(program), &content)?;
-        let hash: String = sha256(&content)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = File::new(&content).sha256();
         manifest[program] = json!({"file": program, "version": version, "sha256": hash});
     }
     fs::write(folder.join("payload.json"), manifest.to_string())?;
