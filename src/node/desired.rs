@@ -1,5 +1,7 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
+use std::sync::Arc;
+
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 
@@ -28,7 +30,7 @@ pub enum NodePlan {
     /// It cannot be gone to.
     Blocked(NodeError),
     /// Go there.
-    Visit(Box<Target>),
+    Visit(Arc<Target>),
 }
 
 /// A node to go to.
@@ -175,7 +177,7 @@ impl<'a> Planner<'a> {
             (_, Err(error), _) => NodePlan::Blocked(error),
             (_, _, Err(error)) => NodePlan::Blocked(error.clone()),
             (None, _, _) => NodePlan::Waiting,
-            (Some(desired), Ok((address, user)), Ok(key)) => NodePlan::Visit(Box::new(Target {
+            (Some(desired), Ok((address, user)), Ok(key)) => NodePlan::Visit(Arc::new(Target {
                 node: name.to_owned(),
                 uid: node.uid.clone(),
                 boot_id: node.boot_id.clone(),

@@ -32,7 +32,7 @@ const MOST_STEPS: usize = 5;
 
 /// How long a host that has shaken hands may have to wait until others are done: OpenSSH gives two minutes to log in.
 const QUEUE: Duration = Duration::from_secs(60);
-/// Connections that are being made at one time. Dead hosts hold only these.
+/// Connections that are being made, or wait for a place to work at, at one time. Dead hosts hold only these.
 const CONCURRENT_CONNECTS: usize = 64;
 /// Nodes that are worked on at one time; each may hold some megabytes of a transfer.
 const CONCURRENT_WORK: usize = 32;
@@ -68,6 +68,8 @@ pub struct Tools {
     pub nodes: Api<Node>,
     connecting: Semaphore,
     working: Semaphore,
+    /// [`QUEUE`]; tests have less time.
+    queue: Duration,
 }
 
 impl Tools {
@@ -81,48 +83,32 @@ impl Tools {
             nodes,
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
             working: Semaphore::new(CONCURRENT_WORK),
+            queue: QUEUE,
         }
     }
 }
 
 /// Goes to the node and brings it to what is desired. `Err` means that the node was not reached.
 pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError> {
-    let connected = {
-        // The semaphores are never closed; without a permit the visit only is not bounded.
+    // The semaphores are never closed; without a permit the visit only is not bounded.
+    let mut place = std::pin::pin!(tools.working.acquire());
+    let in_time = {
+        // Until there is a place to work at: how many hosts wait for one is bounded as well.
         let _permit = tools.connecting.acquire().await.ok();
-        connect(target, HANDSHAKE).await
+        let reached = reach(target, tools).await?;
+        let place = tokio::time::timeout(tools.queue, &mut place).await;
+        place.ok().map(|place| (reached, place))
     };
-    let (session, key, cutter) = connected?;
-    match tools.pins.judge_by(&target.host_keys, &target.node, &key) {
-        Judgement::Known => {}
-        Judgement::New => {
-            tools.pins.pin(&target.node, &key).await?;
-            tracing::info!(
-                key = %key.fingerprint(),
-                kind = key.kind(),
-                "host key pinned at the first contact"
-            );
-        }
-        Judgement::Refused(error) => {
-            if error.reason == Reason::HostKeyUnknown {
-                // The command that accepts a key changes the ConfigMap, so it has to be there.
-                tools.pins.make().await?;
-            }
-            return Err(error);
-        }
-    }
+    let ((session, cutter), _place) = if let Some(reached) = in_time {
+        reached
+    } else {
+        // No server waits for ever for a login. The visit keeps its place in the row, and connects anew when it is there.
+        let place = place.await;
+        (reach(target, tools).await?, place)
+    };
     let desired = match &target.desired {
         Ok(desired) if needs_node(&desired.request) => filled_in(desired, target, tools).await,
         other => other.clone(),
-    };
-    let Ok(_permit) = tokio::time::timeout(QUEUE, tools.working.acquire()).await else {
-        return Err(NodeError::new(
-            Reason::TimedOut,
-            format!(
-                "{CONCURRENT_WORK} other nodes were worked on for more than {} s; this one comes later",
-                QUEUE.as_secs()
-            ),
-        ));
     };
     let (target, payload, turns) = (target.clone(), tools.payload.clone(), tools.turns.clone());
     let span = tracing::Span::current();
@@ -144,6 +130,30 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
             ),
         ))
     })
+}
+
+/// Connects to the host and makes sure that it is the right one. Nobody has logged in yet.
+async fn reach(target: &Target, tools: &Tools) -> Result<(Session, Cutter), NodeError> {
+    let (session, key, cutter) = connect(target, HANDSHAKE).await?;
+    match tools.pins.judge_by(&target.host_keys, &target.node, &key) {
+        Judgement::Known => {}
+        Judgement::New => {
+            tools.pins.pin(&target.node, &key).await?;
+            tracing::info!(
+                key = %key.fingerprint(),
+                kind = key.kind(),
+                "host key pinned at the first contact"
+            );
+        }
+        Judgement::Refused(error) => {
+            if error.reason == Reason::HostKeyUnknown {
+                // The command that accepts a key changes the ConfigMap, so it has to be there.
+                tools.pins.make().await?;
+            }
+            return Err(error);
+        }
+    }
+    Ok((session, cutter))
 }
 
 /// What is desired of this very node: with what its services want to know of the Node object.
@@ -393,6 +403,8 @@ fn has_touched(failure: &Failure) -> bool {
     }
 }
 
+#[cfg(test)]
+mod crowd;
 #[cfg(test)]
 mod cuts;
 #[cfg(test)]

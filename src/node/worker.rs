@@ -27,7 +27,7 @@ pub struct Workers {
 
 #[derive(Clone, PartialEq)]
 struct Assignment {
-    target: Target,
+    target: Arc<Target>,
     interval: Duration,
     /// It is the node's turn; being told so is what matters here, the turn itself is taken on the node.
     turn: bool,
@@ -73,7 +73,7 @@ impl Workers {
         for (node, plan) in plans {
             let assignment = match plan {
                 NodePlan::Visit(target) => Some(Assignment {
-                    target: (**target).clone(),
+                    target: Arc::clone(target),
                     interval,
                     turn: turns.contains(node),
                 }),
@@ -143,7 +143,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             continue;
         };
         remind(&mut assignment.target, undone.as_ref());
-        let target = &assignment.target;
+        let target = assignment.target.as_ref();
         let outcome = tokio::select! {
             outcome = visit(target, &shared.tools) => outcome,
             () = revoked(&mut assignments, target) => continue,
@@ -192,8 +192,10 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
 }
 
 /// Makes sure that what was undone here is not tried again, also where the node's status does not say so yet.
-fn remind(target: &mut Target, undone: Option<&Undone>) {
-    if let (Ok(desired), Some(undone)) = (&mut target.desired, undone)
+fn remind(target: &mut Arc<Target>, undone: Option<&Undone>) {
+    // A copy of its own: nothing is undone on most nodes, and these share theirs with the plan.
+    if let Some(undone) = undone
+        && let Ok(desired) = &mut Arc::make_mut(target).desired
         && desired.revision == undone.revision
         && desired.attempt == undone.attempt
     {
@@ -292,7 +294,7 @@ mod tests {
 
     fn assignment(turn: bool) -> Assignment {
         Assignment {
-            target: Target::of_test_host(22),
+            target: Arc::new(Target::of_test_host(22)),
             interval: Duration::from_secs(300),
             turn,
         }
@@ -308,7 +310,9 @@ mod tests {
         };
         let calls = |new: &Assignment| calls_for_visit(&known, new, false);
         assert!(!calls(&known));
-        assert!(calls(&new(|new| new.target.boot_id = "other".to_owned())));
+        assert!(calls(&new(
+            |new| Arc::make_mut(&mut new.target).boot_id = "other".to_owned()
+        )));
         assert!(calls(&new(|new| new.interval = Duration::from_secs(10))));
         let turn = new(|new| new.turn = true);
         assert!(calls(&turn));
@@ -320,11 +324,17 @@ mod tests {
             !calls_for_visit(&turn, &known, false),
             "a turn that is over is no news"
         );
-        let pinned =
-            new(|new| new.target.host_keys.pin = Some(HostKey::new("ssh-ed25519", b"one")));
-        assert!(!calls(&pinned), "the visit itself has pinned the key");
-        let other = new(|new| new.target.host_keys.pin = Some(HostKey::new("ssh-ed25519", b"two")));
-        assert!(calls_for_visit(&pinned, &other, false));
+        let pinned = |key: &[u8]| {
+            let mut new = known.clone();
+            let target = Arc::make_mut(&mut new.target);
+            target.host_keys.pin = Some(HostKey::new("ssh-ed25519", key));
+            new
+        };
+        assert!(
+            !calls(&pinned(b"one")),
+            "the visit itself has pinned the key"
+        );
+        assert!(calls_for_visit(&pinned(b"one"), &pinned(b"two"), false));
     }
 
     #[test]
@@ -337,9 +347,9 @@ mod tests {
             message: "words".to_owned(),
         };
         let reminded = |attempt: &str| {
-            let mut target = target.clone();
+            let mut target = Arc::new(target.clone());
             remind(&mut target, Some(&undone(attempt)));
-            target.desired.unwrap().refused
+            target.desired.clone().unwrap().refused
         };
         assert_eq!(reminded("1").as_deref(), Some("words"));
         assert_eq!(reminded("0"), None, "the administrator asked for another");
@@ -367,7 +377,7 @@ mod tests {
             kube::Api::all(client),
         );
         let mut workers = Workers::new(tools, observations.clone(), Metrics::default());
-        let plan = NodePlan::Visit(Box::new(target));
+        let plan = NodePlan::Visit(Arc::new(target));
         let nobody = BTreeSet::new();
         workers.assign(
             &BTreeMap::from([("win-1".to_owned(), plan)]),

@@ -1,5 +1,6 @@
 //! One pass: judge what is known, then let each actor write what differs.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -8,11 +9,14 @@ use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
 use crate::gate::{Change, Gate, Judged};
 use crate::run::Controller;
-use crate::run::decide::{News, Todo};
+use crate::run::decide::{News, NodeDecision, Todo};
+use crate::status::{NodeStatus, Written};
 
-/// How long one pass goes from node to node to write statuses or to remove what is left of those that are gone: the gate
-/// must not wait for thousands of them.
-const WRITES: Duration = Duration::from_secs(1);
+/// How long one pass waits for statuses of nodes that are being written, before the next one looks at the gate again:
+/// the gate must not wait for thousands of them.
+const WRITES: Duration = Duration::from_millis(200);
+/// How long one pass goes from node to node to remove what is left of those that are gone.
+const REMOVALS: Duration = Duration::from_secs(1);
 /// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
 const STALE: Duration = Duration::from_secs(120);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -26,6 +30,10 @@ impl Controller {
     pub(super) async fn pass(&mut self) {
         let known = self.decisions.told().cloned();
         self.unfinished = false;
+        // Before anything is decided, so that it rests on what was written.
+        while let Some(written) = self.status.nodes.ended_already() {
+            self.note_node(written);
+        }
         let todo = self.judge();
         let verdict = &todo.verdict;
         if known.as_ref() != Some(verdict) {
@@ -52,33 +60,16 @@ impl Controller {
             self.workers.assign(plans, turns, self.decisions.interval());
             self.decisions.are_assigned();
         }
+        self.write_nodes(todo.nodes).await;
         let started = Instant::now();
-        for node in &todo.nodes {
-            if started.elapsed() > WRITES {
-                // The rest stays open; the next pass looks at the verdict first.
-                self.unfinished = true;
-                break;
-            }
-            let target = format!("WindowsNodeStorage/{}", node.name);
-            if self.may_try(&target) {
-                let written = self
-                    .status
-                    .write_node(&node.name, &node.uid, node.previous.as_ref(), &node.status)
-                    .await;
-                if written.is_ok() {
-                    self.decisions.is_written(&node.name);
-                }
-                self.note(&target, written);
-            }
-        }
         for stray in &todo.strays {
-            if started.elapsed() > WRITES {
+            if started.elapsed() > REMOVALS {
                 self.unfinished = true;
                 break;
             }
-            let target = format!("WindowsNodeStorage/{stray}");
+            let target = node_target(stray);
             if self.may_try(&target) {
-                let removed = self.status.remove_node(stray).await;
+                let removed = self.status.nodes.remove(stray).await;
                 if removed.is_ok() {
                     self.decisions.is_written(stray);
                 }
@@ -86,7 +77,7 @@ impl Controller {
             }
         }
         for gone in &todo.departed {
-            if started.elapsed() > WRITES {
+            if started.elapsed() > REMOVALS {
                 self.unfinished = true;
                 break;
             }
@@ -134,6 +125,49 @@ impl Controller {
         todo
     }
 
+    /// Writes statuses, some at a time. What is still on its way when the next pass is due goes on beside it.
+    async fn write_nodes(&mut self, decided: Vec<NodeDecision>) {
+        let nodes = &mut self.status.nodes;
+        let decided = decided.into_iter().map(|decision| NodeStatus {
+            name: decision.name,
+            uid: decision.uid,
+            previous: decision.previous,
+            status: decision.status,
+        });
+        // Where something is on its way, the next pass decides: what is there is not what was decided from.
+        let mut waiting: VecDeque<NodeStatus> =
+            decided.filter(|node| !nodes.is_on_its_way(node)).collect();
+        waiting.retain(|node| self.may_try(&node_target(&node.name)));
+        let due = tokio::time::Instant::now() + WRITES;
+        loop {
+            while self.status.nodes.has_room()
+                && let Some(node) = waiting.pop_front()
+            {
+                self.status.nodes.begin(node);
+            }
+            match tokio::time::timeout_at(due, self.status.nodes.next()).await {
+                Ok(Some(written)) => self.note_node(written),
+                Ok(None) => return,
+                Err(_) => {
+                    self.unfinished = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn note_node(&mut self, written: Written) {
+        let Written {
+            node,
+            outcome,
+            outdated,
+        } = written;
+        if outcome.is_ok() && !outdated {
+            self.decisions.is_written(&node);
+        }
+        self.note(&node_target(&node), outcome);
+    }
+
     /// Removes what is left of a node, once the API server itself says that it is not there.
     async fn forget(&mut self, node: &str) {
         let target = format!("DepartedNode/{node}");
@@ -145,7 +179,7 @@ impl Controller {
             Ok(Some(_)) => self.attempts.succeeded(&target),
             Ok(None) => {
                 let unpinned = self.pins.remove(node).await;
-                let removed = self.status.remove_node(node).await;
+                let removed = self.status.nodes.remove(node).await;
                 let problem = unpinned.err().map(|error| error.to_string());
                 match problem.or(removed.err().map(|error| error.to_string())) {
                     None => {
@@ -240,6 +274,10 @@ impl Controller {
         self.attempts
             .failed(target, problem, longest, Instant::now());
     }
+}
+
+fn node_target(node: &str) -> String {
+    format!("WindowsNodeStorage/{node}")
 }
 
 fn log_verdict(verdict: &Verdict) {

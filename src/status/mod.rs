@@ -5,10 +5,12 @@ mod conditions;
 mod csi_proxy;
 mod events;
 mod node;
+mod node_writer;
 mod rollout;
 mod writer;
 
 pub use cluster::{ClusterInputs, cluster_status, with_verdict};
 pub use events::EventSink;
 pub use node::{NodeInputs, is_ready, node_status};
+pub use node_writer::{NodeStatus, NodeWriter, Written};
 pub use writer::StatusWriter;

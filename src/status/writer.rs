@@ -1,23 +1,21 @@
-//! Writes the status of our custom resources: only differences, and each as one patch.
+//! Writes the status of `WindowsStorage`: only differences, and as one patch.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::api::{
-    SETTINGS_NAME, WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus,
-    WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
-};
+use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::deadline::{self, CallError};
-use crate::status::EventSink;
 use crate::status::conditions::news;
+use crate::status::{EventSink, NodeWriter};
 use crate::watch::SharedCluster;
 
 /// Writes status and tells of changes.
 pub struct StatusWriter {
-    nodes: Api<WindowsNodeStorage>,
+    /// The statuses of nodes.
+    pub nodes: NodeWriter,
     settings: Api<WindowsStorage>,
     events: EventSink,
     shared: SharedCluster,
@@ -29,92 +27,10 @@ impl StatusWriter {
     #[must_use]
     pub fn new(client: &Client, events: EventSink, shared: SharedCluster) -> Self {
         Self {
-            nodes: Api::all(client.clone()),
+            nodes: NodeWriter::new(client, events.clone(), shared.clone()),
             settings: Api::all(client.clone()),
             events,
             shared,
-        }
-    }
-
-    /// Brings one node's status to `status`.
-    pub async fn write_node(
-        &self,
-        node: &str,
-        uid: &str,
-        previous: Option<&WindowsNodeStorageStatus>,
-        status: &WindowsNodeStorageStatus,
-    ) -> Result<(), CallError> {
-        if previous == Some(status) {
-            return Ok(());
-        }
-        if previous.is_none() {
-            self.create_node(node, uid).await?;
-        }
-        let patch = json!({"status": replacing(status)});
-        let written = deadline::call(
-            "write WindowsNodeStorage status",
-            self.nodes
-                .patch_status(node, &PatchParams::default(), &Patch::Merge(&patch)),
-        )
-        .await?;
-        let object = reference(
-            "windowsstorage.dev/v1alpha1",
-            "WindowsNodeStorage",
-            node,
-            &written.uid().unwrap_or_default(),
-        );
-        self.shared.update(|cluster| {
-            cluster
-                .node_statuses
-                .apply(node.to_owned(), written.status.unwrap_or_default())
-        });
-        let empty = WindowsNodeStorageStatus::default();
-        // The kubelet's own events name its node by name in the uid; `kubectl describe node` looks for the same.
-        let node_object = reference("v1", "Node", node, node);
-        for condition in worth_telling(&previous.unwrap_or(&empty).conditions, &status.conditions) {
-            self.events.tell(&node_object, condition).await;
-            self.events.tell(&object, condition).await;
-        }
-        Ok(())
-    }
-
-    async fn create_node(&self, node: &str, uid: &str) -> Result<(), CallError> {
-        let object = WindowsNodeStorage {
-            metadata: ObjectMeta {
-                name: Some(node.to_owned()),
-                owner_references: Some(vec![OwnerReference {
-                    api_version: "v1".to_owned(),
-                    kind: "Node".to_owned(),
-                    name: node.to_owned(),
-                    uid: uid.to_owned(),
-                    ..OwnerReference::default()
-                }]),
-                ..ObjectMeta::default()
-            },
-            spec: WindowsNodeStorageSpec {},
-            status: None,
-        };
-        match deadline::call(
-            "create WindowsNodeStorage",
-            self.nodes.create(&PostParams::default(), &object),
-        )
-        .await
-        {
-            Err(error) if !error.is_conflict() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes the object of a Node that is there but no longer a Windows node of ours.
-    pub async fn remove_node(&self, node: &str) -> Result<(), CallError> {
-        match deadline::call(
-            "delete WindowsNodeStorage",
-            self.nodes.delete(node, &DeleteParams::default()),
-        )
-        .await
-        {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
         }
     }
 
@@ -140,7 +56,7 @@ impl StatusWriter {
                 _ => {}
             }
         }
-        let patch = json!({"status": replacing_settings(status)});
+        let patch = json!({"status": replacing(status)});
         let written = deadline::call(
             "write WindowsStorage status",
             self.settings.patch_status(
@@ -173,7 +89,10 @@ impl StatusWriter {
 
 /// News, but neither that all is well from the start, nor what is only on its way, nor what another condition tells
 /// in full: `Ready` and `NodesReady` only sum up, so they are told when they become true.
-fn worth_telling<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
+pub(super) fn worth_telling<'a>(
+    previous: &[Condition],
+    current: &'a [Condition],
+) -> Vec<&'a Condition> {
     const ON_ITS_WAY: [&str; 2] = ["Pending", "Writing"];
     let was_on_its_way = |type_: &str| {
         previous.iter().any(|condition| {
@@ -195,31 +114,7 @@ fn worth_telling<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'
 }
 
 /// A merge patch leaves alone what it does not name: fields that are absent now are named as null.
-fn replacing(status: &WindowsNodeStorageStatus) -> serde_json::Value {
-    let mut value = json!(status);
-    if let Some(fields) = value.as_object_mut() {
-        for field in [
-            "csiProxy",
-            "failedUpdate",
-            "foreignInstances",
-            "lastContactTime",
-        ] {
-            fields.entry(field).or_insert(serde_json::Value::Null);
-        }
-        if let Some(csi_proxy) = fields
-            .get_mut("csiProxy")
-            .and_then(|value| value.as_object_mut())
-        {
-            for field in ["version", "sha256", "lastInterruptionMilliseconds"] {
-                csi_proxy.entry(field).or_insert(serde_json::Value::Null);
-            }
-        }
-    }
-    value
-}
-
-/// The same for the status of `WindowsStorage`.
-fn replacing_settings(status: &WindowsStorageStatus) -> serde_json::Value {
+fn replacing(status: &WindowsStorageStatus) -> serde_json::Value {
     let mut value = json!(status);
     if let Some(fields) = value.as_object_mut() {
         for field in ["verdict", "counts", "rollout"] {
@@ -229,7 +124,7 @@ fn replacing_settings(status: &WindowsStorageStatus) -> serde_json::Value {
     value
 }
 
-fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
+pub(super) fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some(api_version.to_owned()),
         kind: Some(kind.to_owned()),
@@ -242,7 +137,6 @@ fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectRefe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::CsiProxyStatus;
 
     fn condition(type_: &str, status: &str, reason: &str) -> Condition {
         Condition {
@@ -283,21 +177,5 @@ mod tests {
         ];
         assert_eq!(told(&failed, &good), ["CSIProxyReady", "Ready"]);
         assert!(told(&[], &good).is_empty(), "all is well from the start");
-    }
-
-    #[test]
-    fn what_is_gone_from_a_status_is_named_in_the_patch() {
-        let bare = replacing(&WindowsNodeStorageStatus::default());
-        assert!(bare["csiProxy"].is_null() && bare.as_object().unwrap().contains_key("csiProxy"));
-        let with = WindowsNodeStorageStatus {
-            csi_proxy: Some(CsiProxyStatus::default()),
-            ..WindowsNodeStorageStatus::default()
-        };
-        assert!(
-            replacing(&with)["csiProxy"]
-                .as_object()
-                .unwrap()
-                .contains_key("version")
-        );
     }
 }

@@ -142,13 +142,17 @@ impl Scene {
     }
 
     pub async fn go_to(&self, target: &Target, programs: &Programs) -> Result<Visited, NodeError> {
-        let tools = Tools::new(
+        visit(target, &self.tools(programs)).await
+    }
+
+    /// What visits share that bring those programs.
+    pub fn tools(&self, programs: &Programs) -> Tools {
+        Tools::new(
             programs.payload.clone(),
             self.pins.clone(),
             self.turns.clone(),
             self.nodes.clone(),
-        );
-        visit(target, &tools).await
+        )
     }
 
     /// What a visit failed with, before or after the login.

@@ -190,7 +190,7 @@ fn what_somebody_else_looks_after_is_not_held_against_the_node() {
 fn to_visit(revision: &str, attempt: &str) -> NodePlan {
     let mut target = Target::of_test_host(22);
     target.desired = Ok(Desired::of_test(revision, attempt));
-    NodePlan::Visit(Box::new(target))
+    NodePlan::Visit(std::sync::Arc::new(target))
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod churn;
 mod cluster;
 mod decision;
 mod figures;
+mod fleet;
 mod gate;
 mod growth;
 mod idle;
@@ -80,6 +81,10 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "soak",
         measure: soak::measure,
+    },
+    Measurement {
+        name: "fleet",
+        measure: fleet::measure,
     },
 ];
 

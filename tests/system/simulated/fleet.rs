@@ -38,6 +38,9 @@ fn dead_and_slow_hosts_hold_up_no_other() {
         "the slow ones are still held, so nothing has waited for them"
     );
     assert_eq!(simulation.ready().len(), good.len());
+    let connections = simulation.fleet.gauges().connections.most();
+    // 96, and those of which the hosts have not seen the end yet.
+    assert!(connections < 140, "{connections} connections at one time");
     let peak = operator.peak_memory().unwrap();
     println!(
         "{} good of {} hosts were ready after {:.1} s; peak memory {} MiB",

@@ -76,6 +76,9 @@ impl Speech {
 pub struct Faults {
     /// How long each request takes besides the work.
     pub latency: Duration,
+    /// How far away it is: every byte arrives so much later, in each direction. A round trip takes twice this, the one
+    /// that makes a connection included.
+    pub distance: Duration,
     /// How it meets those who connect.
     pub greeting: Greeting,
     /// It knows no key.

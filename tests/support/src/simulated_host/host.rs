@@ -1,6 +1,6 @@
 //! The state of one simulated host, as its server and its tests share it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use russh::keys::{PrivateKey, PublicKey};
@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::agent::Agent;
 use super::disk::Disk;
 use super::faults::{Counters, Faults, Moment};
+use super::gauge::Gauges;
 use super::server::Cut;
 
 /// What a host has and does.
@@ -36,10 +37,12 @@ pub struct Host {
     login: PublicKey,
     /// Whether the power is off.
     down: watch::Sender<bool>,
+    /// Those of the whole fleet.
+    pub gauges: Arc<Gauges>,
 }
 
 impl Host {
-    pub fn new(login: PublicKey, keys: Vec<PrivateKey>) -> Self {
+    pub fn new(login: PublicKey, keys: Vec<PrivateKey>, gauges: Arc<Gauges>) -> Self {
         Self {
             state: Mutex::new(State {
                 disk: Disk::default(),
@@ -53,6 +56,7 @@ impl Host {
             releases: watch::Sender::default(),
             login,
             down: watch::Sender::default(),
+            gauges,
         }
     }
 

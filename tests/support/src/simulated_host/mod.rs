@@ -5,7 +5,9 @@
 
 mod agent;
 mod disk;
+mod distance;
 mod faults;
+mod gauge;
 mod host;
 mod server;
 mod sftp;
@@ -23,7 +25,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 pub use disk::{Disk, File};
+pub use distance::LostLine;
 pub use faults::{Counters, Faults, Greeting, Moment, Speech};
+pub use gauge::{Gauge, Gauges};
 
 use host::Host;
 
@@ -69,6 +73,7 @@ pub struct SimulatedFleet {
     network: u8,
     port: u16,
     hosts: AtomicU16,
+    gauges: Arc<Gauges>,
     /// Keeps other fleets away from this port in this network.
     _claim: TcpListener,
 }
@@ -88,6 +93,7 @@ impl SimulatedFleet {
             network,
             port: claim.local_addr()?.port(),
             hosts: AtomicU16::new(0),
+            gauges: Arc::default(),
             _claim: claim,
         })
     }
@@ -109,6 +115,12 @@ impl SimulatedFleet {
         Ok(self.login.to_openssh(LineEnding::LF)?.to_string())
     }
 
+    /// How many connections there are, and were at most, over all hosts.
+    #[must_use]
+    pub fn gauges(&self) -> &Gauges {
+        &self.gauges
+    }
+
     /// Starts one more host, with an Ed25519 host key.
     pub fn add_host(&self, name: &str) -> Result<SimulatedHost> {
         let number = self.hosts.fetch_add(1, Ordering::Relaxed) + 1;
@@ -119,7 +131,8 @@ impl SimulatedFleet {
         let address = IpAddr::V4(Ipv4Addr::new(127, self.network, high, low));
         let runtime = self.runtime.as_ref().context("the fleet is ending")?;
         let keys = vec![new_key(KeyKind::Ed25519)?];
-        let host = Arc::new(Host::new(self.login.public_key().clone(), keys));
+        let gauges = Arc::clone(&self.gauges);
+        let host = Arc::new(Host::new(self.login.public_key().clone(), keys, gauges));
         let place = SocketAddr::new(address, self.port);
         // It takes connections from here on, whenever the task begins.
         host.count(|counters| counters.listening = true);
@@ -269,6 +282,13 @@ impl SimulatedHost {
     pub async fn power_off(&self) -> Result<()> {
         self.host.set_down(true);
         self.wait_until(|seen| !seen.listening).await.map(drop)
+    }
+
+    /// Cuts the power and the line: nobody says so to those who try to connect. It does not boot again before
+    /// what this returns is dropped.
+    pub async fn lose_line(&self) -> Result<LostLine> {
+        self.power_off().await?;
+        LostLine::at(self.place)
     }
 
     /// Boots again: what a request was in the middle of is undone.

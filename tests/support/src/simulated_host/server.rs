@@ -17,7 +17,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::agent::Printed;
+use super::distance;
 use super::faults::{Greeting, Speech};
+use super::gauge::Entered;
 use super::host::Host;
 use super::sftp::Sftp;
 
@@ -41,7 +43,9 @@ pub async fn listen(host: Arc<Host>, listener: TcpListener) {
                 counters.connections_now += 1;
                 counters.connections_most = counters.connections_most.max(counters.connections_now);
             });
+            let entered = Entered::new(&host.gauges.connections);
             connection(&host, stream).await;
+            drop(entered);
             host.count(|counters| counters.connections_now -= 1);
         });
     }
@@ -94,9 +98,22 @@ async fn talk(host: &Arc<Host>, mut stream: TcpStream) {
         stream,
         host: Arc::clone(host),
     };
+    if faults.distance.is_zero() {
+        serve(host, config, stream).await;
+    } else {
+        let (near, way) = distance::far(stream, faults.distance);
+        tokio::join!(serve(host, config, near), way);
+    }
+}
+
+async fn serve<S>(host: &Arc<Host>, config: Arc<Config>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let connection = Connection {
         host: Arc::clone(host),
         sftp: None,
+        at_work: None,
     };
     if let Ok(session) = russh::server::run_stream(config, stream, connection).await {
         let _ = session.await;
@@ -185,6 +202,8 @@ impl AsyncWrite for Counted {
 struct Connection {
     host: Arc<Host>,
     sftp: Option<(ChannelId, Sftp)>,
+    /// From the login on.
+    at_work: Option<Entered>,
 }
 
 impl Handler for Connection {
@@ -213,6 +232,7 @@ impl Handler for Connection {
             return Ok(Auth::reject());
         }
         self.host.count(|counters| counters.logins += 1);
+        self.at_work = Some(Entered::new(&self.host.gauges.logins));
         Ok(Auth::Accept)
     }
 

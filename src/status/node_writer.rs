@@ -1,0 +1,310 @@
+//! Writes the statuses of nodes: only differences, each as one patch, and many at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
+use crate::deadline::{self, CallError};
+use crate::status::EventSink;
+use crate::status::writer::{reference, worth_telling};
+use crate::watch::SharedCluster;
+
+/// Statuses on their way at one time: enough for an API server that is far away, and few for one that is busy.
+const CONCURRENT_WRITES: usize = 16;
+
+/// The status that a node shall have.
+pub struct NodeStatus {
+    /// The node's name.
+    pub name: String,
+    /// The Node's uid.
+    pub uid: String,
+    /// The status as it is.
+    pub previous: Option<WindowsNodeStorageStatus>,
+    /// The status as it shall be.
+    pub status: WindowsNodeStorageStatus,
+}
+
+/// A write that has ended.
+pub struct Written {
+    /// The node's name.
+    pub node: String,
+    /// How it ended.
+    pub outcome: Result<(), CallError>,
+    /// Something else has been decided meanwhile, so that there is more to write.
+    pub outdated: bool,
+}
+
+/// Writes statuses of nodes and tells of changes. A node has one write on its way at most.
+pub struct NodeWriter {
+    api: Arc<NodeApi>,
+    writes: JoinSet<(String, Result<(), CallError>)>,
+    on_their_way: BTreeMap<String, OnItsWay>,
+}
+
+struct OnItsWay {
+    status: WindowsNodeStorageStatus,
+    outdated: bool,
+}
+
+impl NodeWriter {
+    /// A writer into that cluster. What it has written goes into the index at once, so that nobody writes it again
+    /// before the watch brings it.
+    #[must_use]
+    pub fn new(client: &Client, events: EventSink, shared: SharedCluster) -> Self {
+        Self {
+            api: Arc::new(NodeApi {
+                nodes: Api::all(client.clone()),
+                events,
+                shared,
+            }),
+            writes: JoinSet::new(),
+            on_their_way: BTreeMap::new(),
+        }
+    }
+
+    /// Whether one more write may begin.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.writes.len() < CONCURRENT_WRITES
+    }
+
+    /// Whether a status of that node is on its way. Then it is noted whether that is still the one that it shall have.
+    pub fn is_on_its_way(&mut self, decided: &NodeStatus) -> bool {
+        let on_its_way = self.on_their_way.get_mut(&decided.name);
+        on_its_way.is_some_and(|on_its_way| {
+            on_its_way.outdated |= on_its_way.status != decided.status;
+            true
+        })
+    }
+
+    /// Begins to bring a node's status to what was decided. No other may be on its way there.
+    pub fn begin(&mut self, decided: NodeStatus) {
+        let on_its_way = OnItsWay {
+            status: decided.status.clone(),
+            outdated: false,
+        };
+        self.on_their_way.insert(decided.name.clone(), on_its_way);
+        let api = Arc::clone(&self.api);
+        self.writes.spawn(async move {
+            let outcome = api.write(&decided).await;
+            (decided.name, outcome)
+        });
+    }
+
+    /// Waits for the next write that ends; `None` where nothing is on its way.
+    pub async fn next(&mut self) -> Option<Written> {
+        self.writes.join_next().await.map(|ended| self.ended(ended))
+    }
+
+    /// A write that has ended already.
+    pub fn ended_already(&mut self) -> Option<Written> {
+        self.writes.try_join_next().map(|ended| self.ended(ended))
+    }
+
+    fn ended(
+        &mut self,
+        ended: Result<(String, Result<(), CallError>), tokio::task::JoinError>,
+    ) -> Written {
+        // Nobody aborts a write, so that it can only have ended by a panic: no task may die unseen.
+        let (node, outcome) = ended.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => unreachable!("{error}"),
+        });
+        let on_its_way = self.on_their_way.remove(&node);
+        Written {
+            outdated: on_its_way.is_some_and(|on_its_way| on_its_way.outdated),
+            node,
+            outcome,
+        }
+    }
+
+    /// Removes the object of a Node that is there but no longer a Windows node of ours.
+    pub async fn remove(&self, node: &str) -> Result<(), CallError> {
+        match deadline::call(
+            "delete WindowsNodeStorage",
+            self.api.nodes.delete(node, &DeleteParams::default()),
+        )
+        .await
+        {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+struct NodeApi {
+    nodes: Api<WindowsNodeStorage>,
+    events: EventSink,
+    shared: SharedCluster,
+}
+
+impl NodeApi {
+    async fn write(&self, decided: &NodeStatus) -> Result<(), CallError> {
+        let NodeStatus {
+            name,
+            uid,
+            previous,
+            status,
+        } = decided;
+        if previous.as_ref() == Some(status) {
+            return Ok(());
+        }
+        if previous.is_none() {
+            self.create(name, uid).await?;
+        }
+        let patch = json!({"status": replacing(status)});
+        let written = deadline::call(
+            "write WindowsNodeStorage status",
+            self.nodes
+                .patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)),
+        )
+        .await?;
+        let object = reference(
+            "windowsstorage.dev/v1alpha1",
+            "WindowsNodeStorage",
+            name,
+            &written.uid().unwrap_or_default(),
+        );
+        self.shared.update(|cluster| {
+            cluster
+                .node_statuses
+                .apply(name.clone(), written.status.unwrap_or_default())
+        });
+        let empty = WindowsNodeStorageStatus::default();
+        // The kubelet's own events name its node by name in the uid; `kubectl describe node` looks for the same.
+        let node_object = reference("v1", "Node", name, name);
+        let before = &previous.as_ref().unwrap_or(&empty).conditions;
+        for condition in worth_telling(before, &status.conditions) {
+            self.events.tell(&node_object, condition).await;
+            self.events.tell(&object, condition).await;
+        }
+        Ok(())
+    }
+
+    async fn create(&self, node: &str, uid: &str) -> Result<(), CallError> {
+        let object = WindowsNodeStorage {
+            metadata: ObjectMeta {
+                name: Some(node.to_owned()),
+                owner_references: Some(vec![OwnerReference {
+                    api_version: "v1".to_owned(),
+                    kind: "Node".to_owned(),
+                    name: node.to_owned(),
+                    uid: uid.to_owned(),
+                    ..OwnerReference::default()
+                }]),
+                ..ObjectMeta::default()
+            },
+            spec: WindowsNodeStorageSpec {},
+            status: None,
+        };
+        match deadline::call(
+            "create WindowsNodeStorage",
+            self.nodes.create(&PostParams::default(), &object),
+        )
+        .await
+        {
+            Err(error) if !error.is_conflict() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A merge patch leaves alone what it does not name: fields that are absent now are named as null.
+fn replacing(status: &WindowsNodeStorageStatus) -> serde_json::Value {
+    let mut value = json!(status);
+    if let Some(fields) = value.as_object_mut() {
+        for field in [
+            "csiProxy",
+            "failedUpdate",
+            "foreignInstances",
+            "lastContactTime",
+        ] {
+            fields.entry(field).or_insert(serde_json::Value::Null);
+        }
+        if let Some(csi_proxy) = fields
+            .get_mut("csiProxy")
+            .and_then(|value| value.as_object_mut())
+        {
+            for field in ["version", "sha256", "lastInterruptionMilliseconds"] {
+                csi_proxy.entry(field).or_insert(serde_json::Value::Null);
+            }
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::CsiProxyStatus;
+
+    #[test]
+    fn what_is_gone_from_a_status_is_named_in_the_patch() {
+        let bare = replacing(&WindowsNodeStorageStatus::default());
+        assert!(bare["csiProxy"].is_null() && bare.as_object().unwrap().contains_key("csiProxy"));
+        let with = WindowsNodeStorageStatus {
+            csi_proxy: Some(CsiProxyStatus::default()),
+            ..WindowsNodeStorageStatus::default()
+        };
+        assert!(
+            replacing(&with)["csiProxy"]
+                .as_object()
+                .unwrap()
+                .contains_key("version")
+        );
+    }
+
+    #[tokio::test]
+    async fn many_are_on_their_way_at_once_and_what_is_decided_meanwhile_is_noted() {
+        // A server that takes requests and never answers.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let config = kube::Config::new(address.parse().unwrap());
+        let client = Client::try_from(config).unwrap();
+        let events = EventSink::new(client.clone(), None);
+        let mut writer = NodeWriter::new(&client, events, SharedCluster::default());
+        let decided = |node: usize, csi_node: bool| NodeStatus {
+            name: format!("win-{node}"),
+            uid: String::new(),
+            previous: Some(WindowsNodeStorageStatus::default()),
+            status: WindowsNodeStorageStatus {
+                csi_node,
+                management: "Managed".to_owned(),
+                ..WindowsNodeStorageStatus::default()
+            },
+        };
+        let mut begun = 0;
+        while writer.has_room() {
+            writer.begin(decided(begun, true));
+            begun += 1;
+        }
+        assert_eq!(begun, CONCURRENT_WRITES);
+        let mut held = Vec::new();
+        while held.len() < begun {
+            // None waits for the end of another.
+            let taken = tokio::time::timeout(deadline::CALL / 2, listener.accept()).await;
+            held.push(taken.unwrap().unwrap());
+        }
+        assert!(writer.ended_already().is_none());
+        assert!(writer.is_on_its_way(&decided(0, true)));
+        assert!(writer.is_on_its_way(&decided(1, false)));
+        assert!(writer.is_on_its_way(&decided(1, true)));
+        assert!(!writer.is_on_its_way(&decided(begun, true)));
+        drop((held, listener));
+        let mut outdated = Vec::new();
+        while let Some(written) = writer.next().await {
+            assert!(written.outcome.is_err(), "nobody has answered");
+            if written.outdated {
+                outdated.push(written.node);
+            }
+        }
+        assert_eq!(outdated, ["win-1"]);
+        assert!(writer.has_room() && !writer.is_on_its_way(&decided(1, false)));
+    }
+}

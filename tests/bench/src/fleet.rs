@@ -1,0 +1,354 @@
+//! A fleet of Windows hosts that are fresh and far away, some of them dead: how close the operator comes to the work
+//! divided by what does it, and what it takes meanwhile.
+//!
+//! The API server is a real one, the hosts are [`testbed::simulated_host`]: real SSH, an agent that only says what the
+//! real one would. They are in this process, on the same cores as the operator, and every byte to or from them is held
+//! back for half a round trip. Their programs are a few hundred kilobytes of noise unless it is measured in full: with the
+//! real ones the two ends of SSH on one machine are all that would be measured.
+
+mod cluster;
+mod process;
+mod statuses;
+
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, ensure};
+use testbed::control_plane::{ControlPlane, Request};
+use testbed::objects;
+use testbed::sandbox::{Operator, Sandbox};
+use testbed::simulated_host::{Greeting, LostLine, SimulatedFleet, SimulatedHost};
+
+use crate::report::Row;
+use crate::{Options, operator_binary, payload};
+use process::{Sample, cpu_seconds, machine_cpu_seconds};
+use statuses::Statuses;
+
+const HOSTS: usize = 500;
+/// One of so many is dead: 5 %.
+const DEAD_OF: usize = 20;
+const ONE_WAY: Duration = Duration::from_micros(12_500);
+/// Hosts that are measured one by one, before the others come.
+const ALONE: usize = 5;
+/// How often it is looked how far they are. The figure is no better than that.
+const TICK: Duration = Duration::from_millis(50);
+/// Longer than anything takes; only failures wait for it.
+const PATIENCE: Duration = Duration::from_secs(1200);
+const CSI_PROXY: &str = "csi-proxy";
+
+/// 500 hosts at 25 ms, 5 % of them dead.
+pub fn measure(options: Options) -> Result<Vec<Row>> {
+    let sandbox = Sandbox::start()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let fleet = SimulatedFleet::new()?;
+    let programs = if options.full {
+        payload()?
+    } else {
+        cluster::small_payload(sandbox.control_plane.dir())?
+    };
+    sandbox
+        .control_plane
+        .apply(&objects::ssh_secret(&fleet.private_key()?))?;
+    cluster::want(&sandbox.control_plane, &fleet)?;
+    let operator = sandbox.operator(&operator_binary()?, &programs)?;
+    let log = sandbox.control_plane.dir().join("operator.log");
+    let host = |number: usize| -> Result<SimulatedHost> {
+        let host = fleet.add_host(&format!("win-{number:03}"))?;
+        host.set_faults(|faults| faults.distance = ONE_WAY);
+        Ok(host)
+    };
+
+    let running = operator.start(Some(&log), &[], true)?;
+    let mut alone = Vec::new();
+    for number in 0..ALONE {
+        let single = host(HOSTS + number)?;
+        alone.push(Alone::measure(&sandbox.control_plane, &running, &single)?);
+        // Its host goes with it.
+        sandbox
+            .control_plane
+            .kubectl(&["delete", "node", single.name()])?;
+    }
+    let alone = Alone::middle(alone);
+    running.terminate()?;
+
+    let hosts = (0..HOSTS).map(host).collect::<Result<Vec<_>>>()?;
+    let (dead, live): (Vec<_>, Vec<_>) = hosts
+        .iter()
+        .enumerate()
+        .partition(|(number, _)| number % DEAD_OF == DEAD_OF / 2);
+    let dead: Vec<&SimulatedHost> = dead.into_iter().map(|(_, host)| host).collect();
+    let live: Vec<&SimulatedHost> = live.into_iter().map(|(_, host)| host).collect();
+    let _lost = kill(&dead, &runtime)?;
+    cluster::add_nodes(&sandbox.control_plane, &hosts)?;
+    for gauge in [&fleet.gauges().connections, &fleet.gauges().logins] {
+        gauge.forget_most();
+    }
+    let before = sandbox
+        .control_plane
+        .requests_of(objects::NAMESPACE, cluster::ACCOUNT)?;
+    let statuses = Statuses::follow(&sandbox.control_plane, &live)?;
+    let started = Instant::now();
+    let running = operator.start(Some(&log), &[], true)?;
+    let run = Run::until_all_are_ready(&running, &live, &statuses, started)
+        .with_context(|| last_words(&log))?;
+    let requests = sandbox
+        .control_plane
+        .requests_of(objects::NAMESPACE, cluster::ACCOUNT)?;
+    let most = (
+        fleet.gauges().connections.most(),
+        fleet.gauges().logins.most(),
+    );
+    drop(running);
+    Ok(rows(
+        &alone,
+        &run,
+        live.len(),
+        most,
+        &requests[before.len()..],
+    ))
+}
+
+/// A third of them refuse connections, a third take them and say nothing, of the rest nothing is heard at all.
+fn kill(dead: &[&SimulatedHost], runtime: &tokio::runtime::Runtime) -> Result<Vec<LostLine>> {
+    let mut lost = Vec::new();
+    for (number, host) in dead.iter().enumerate() {
+        match number % 3 {
+            0 => runtime.block_on(host.power_off())?,
+            1 => host.set_faults(|faults| faults.greeting = Greeting::Silent),
+            _ => lost.push(runtime.block_on(host.lose_line())?),
+        }
+    }
+    Ok(lost)
+}
+
+/// What one fresh host takes that has the machine for itself.
+struct Alone {
+    /// From the connection to its end.
+    visit: Duration,
+    /// From the login to the end of the connection: the operator's limit of nodes at work counts these.
+    work: Duration,
+    /// Seconds of a core, the operator's and the host's.
+    cpu: f64,
+}
+
+impl Alone {
+    fn measure(
+        control_plane: &ControlPlane,
+        operator: &Operator,
+        host: &SimulatedHost,
+    ) -> Result<Self> {
+        let cpu = || -> Result<f64> {
+            Ok(cpu_seconds(operator.process_id())? + cpu_seconds(std::process::id())?)
+        };
+        let before = cpu()?;
+        cluster::add_nodes(control_plane, std::slice::from_ref(host))?;
+        let reached = |holds: &dyn Fn() -> bool| -> Result<Instant> {
+            let started = Instant::now();
+            while !holds() {
+                ensure!(
+                    started.elapsed() < PATIENCE,
+                    "{} is at {:?}",
+                    host.name(),
+                    host.counters()
+                );
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Instant::now())
+        };
+        let connected = reached(&|| host.counters().connections > 0)?;
+        let logged_in = reached(&|| host.counters().logins > 0)?;
+        let ended = reached(&|| {
+            host.command_of(CSI_PROXY).is_some() && host.counters().connections_now == 0
+        })?;
+        Ok(Self {
+            visit: ended - connected,
+            work: ended - logged_in,
+            cpu: cpu()? - before,
+        })
+    }
+
+    /// Of each figure the median.
+    fn middle(mut all: Vec<Self>) -> Self {
+        let middle = all.len() / 2;
+        all.sort_by_key(|alone| alone.visit);
+        let visit = all[middle].visit;
+        all.sort_by_key(|alone| alone.work);
+        let work = all[middle].work;
+        all.sort_by(|one, other| one.cpu.total_cmp(&other.cpu));
+        Self {
+            visit,
+            work,
+            cpu: all[middle].cpu,
+        }
+    }
+}
+
+/// What was seen from the operator's start until the API told that all live hosts are ready.
+struct Run {
+    /// When the last of them had what it needs.
+    ready: Duration,
+    /// When the last of their statuses said so.
+    told: Duration,
+    samples: Vec<Sample>,
+    /// Seconds of a core until then.
+    operator_cpu: f64,
+    hosts_cpu: f64,
+    machine_cpu: f64,
+}
+
+impl Run {
+    fn until_all_are_ready(
+        operator: &Operator,
+        live: &[&SimulatedHost],
+        statuses: &Statuses,
+        started: Instant,
+    ) -> Result<Self> {
+        let own = cpu_seconds(std::process::id())?;
+        let machine = machine_cpu_seconds()?;
+        let mut samples = Vec::new();
+        let mut waiting: Vec<&SimulatedHost> = live.to_vec();
+        let mut ready = None;
+        loop {
+            samples.push(Sample::take(operator.process_id())?);
+            waiting.retain(|host| host.command_of(CSI_PROXY).is_none());
+            if waiting.is_empty() {
+                ready.get_or_insert_with(|| started.elapsed());
+            }
+            if let (Some(ready), Some(all)) = (ready, statuses.all_at()) {
+                return Ok(Self {
+                    ready,
+                    told: all.duration_since(started),
+                    operator_cpu: cpu_seconds(operator.process_id())?,
+                    hosts_cpu: cpu_seconds(std::process::id())? - own,
+                    machine_cpu: machine_cpu_seconds()? - machine,
+                    samples,
+                });
+            }
+            ensure!(
+                started.elapsed() < PATIENCE,
+                "{} of {} hosts are not ready, {} statuses are not written",
+                waiting.len(),
+                live.len(),
+                statuses.missing()
+            );
+            thread::sleep(TICK);
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "counts and sizes are far below 2⁵²"
+)]
+fn rows(
+    alone: &Alone,
+    run: &Run,
+    live: usize,
+    (connections, logins): (usize, usize),
+    requests: &[Request],
+) -> Vec<Row> {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let waiting = alone.work.as_secs_f64() * live as f64 / logins.max(1) as f64;
+    let computing = alone.cpu * live as f64 / cores;
+    let ideal = waiting.max(computing);
+    let ready = run.ready.as_secs_f64();
+    let count = |what: &dyn Fn(&&Request) -> bool| requests.iter().filter(what).count() as f64;
+    let writes = |resource: &'static str| {
+        count(&move |request| {
+            request.resource == resource && ["create", "patch"].contains(&&*request.verb)
+        })
+    };
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    let in_time: Vec<&Sample> = run.samples.iter().collect();
+    let at = |part: usize| in_time.get((in_time.len() - 1) * part / 2);
+    let memory = |part: usize| at(part).map_or(0.0, |sample| megabytes(sample.resident));
+    let most = |of: &dyn Fn(&Sample) -> u64| run.samples.iter().map(of).max().unwrap_or_default();
+    vec![
+        Row::new("one host alone, visit", alone.visit.as_secs_f64(), "s"),
+        Row::new("one host alone, logged in", alone.work.as_secs_f64(), "s"),
+        Row::new("one host alone, cores of both ends", alone.cpu, "s"),
+        Row::new(
+            format!("ideal, waiting: {live} × logged in / at work at one time"),
+            waiting,
+            "s",
+        ),
+        Row::new(
+            format!("ideal, computing: {live} × cores of both ends / cores"),
+            computing,
+            "s",
+        ),
+        Row::new(format!("start to {live} live hosts ready"), ready, "s"),
+        Row::new(
+            "the same as a multiple of the larger ideal",
+            ready / ideal,
+            "×",
+        )
+        .at_most(1.3),
+        Row::new(
+            "start to their statuses in the API",
+            run.told.as_secs_f64(),
+            "s",
+        ),
+        Row::new("the operator's time on cores", run.operator_cpu, "s"),
+        Row::new("the hosts' time on cores", run.hosts_cpu, "s"),
+        Row::new(
+            "everything else on this machine, the API server first",
+            run.machine_cpu - run.operator_cpu - run.hosts_cpu,
+            "s",
+        ),
+        Row::new(
+            "cores busy meanwhile",
+            run.machine_cpu / (run.told.as_secs_f64() * cores) * 100.0,
+            "%",
+        ),
+        Row::new("hosts at work at one time, at most", logins as f64, ""),
+        Row::new(
+            "SSH connections at one time, at most",
+            connections as f64,
+            "",
+        )
+        .at_most(128.0),
+        Row::new(
+            "the operator's sockets and files, at most",
+            most(&|sample| sample.files) as f64,
+            "",
+        ),
+        Row::new(
+            "the operator's threads, at most",
+            most(&|sample| sample.threads) as f64,
+            "",
+        ),
+        Row::new("memory at the start", memory(0), "MB"),
+        Row::new("memory in the middle", memory(1), "MB"),
+        Row::new(
+            "memory at its peak",
+            megabytes(most(&|sample| sample.peak)),
+            "MB",
+        )
+        .at_most(50.0),
+        Row::new("memory at the end", memory(2), "MB"),
+        Row::new(
+            "memory at the end, without the program's file",
+            in_time
+                .last()
+                .map_or(0.0, |sample| megabytes(sample.anonymous)),
+            "MB",
+        ),
+        Row::new("writes of host keys", writes("configmaps"), ""),
+        Row::new(
+            "writes of node statuses",
+            writes("windowsnodestorages/status"),
+            "",
+        ),
+        Row::new("events", writes("events"), ""),
+        Row::new("writes in vain", count(&|request| request.code == 409), ""),
+    ]
+}
+
+fn last_words(log: &std::path::Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}

@@ -1,0 +1,103 @@
+//! The way to a simulated host: a long one, on which every byte takes its time and none waits for another; or none.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use socket2::{Domain, Socket, Type};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// As much as one read takes, in bytes.
+const CHUNK: usize = 32 * 1024;
+/// Chunks on the way in one direction: 4 MiB, as much as TCP has on its way on a good line.
+const IN_FLIGHT: usize = 128;
+
+/// The host's end of a connection that comes from so far away, and the work of the way between.
+///
+/// The kernel has answered the client at once, so the round trip that makes a connection is waited for here: the
+/// client's first bytes arrive, and the host learns of the connection, three times the way after it was asked for.
+pub fn far<S>(stream: S, one_way: Duration) -> (DuplexStream, impl Future<Output = ()>)
+where
+    S: AsyncRead + AsyncWrite,
+{
+    let made = Instant::now() + 3 * one_way;
+    let (near, way) = tokio::io::duplex(CHUNK);
+    let work = async move {
+        let (from_client, to_client) = tokio::io::split(stream);
+        let (from_host, to_host) = tokio::io::split(way);
+        tokio::join!(
+            pass(from_client, to_host, one_way, made),
+            pass(from_host, to_client, one_way, made + one_way),
+        );
+    };
+    (near, work)
+}
+
+/// Passes one direction on: what is read now arrives later, but not before the connection was made.
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    one_way: Duration,
+    made: Instant,
+) {
+    let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(IN_FLIGHT);
+    let read = async move {
+        let mut buffer = vec![0; CHUNK];
+        // An error is an end of the connection, which both sides see.
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            let due = made.max(Instant::now() + one_way);
+            if sender.send((due, buffer[..length].to_vec())).await.is_err() {
+                return;
+            }
+        }
+    };
+    let write = async move {
+        while let Some((due, bytes)) = receiver.recv().await {
+            sleep_until(due).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        // What was on its way has arrived; it may be gone already.
+        let _ = to.shutdown().await;
+    };
+    tokio::join!(read, write);
+}
+
+/// An address at which nobody says anything, not even that nobody is there, as long as this lives.
+#[derive(Debug)]
+pub struct LostLine {
+    _full: Socket,
+    _waiting: Vec<TcpStream>,
+}
+
+impl LostLine {
+    /// Nobody may listen at that address. Its connections wait for somebody to take them: once there are as many as may
+    /// wait, the kernel drops what asks for more. Source: `tcp_conn_request` in Linux's `net/ipv4/tcp_input.c`.
+    pub(super) fn at(place: SocketAddr) -> Result<Self> {
+        const MOST: usize = 16;
+        /// On this machine a connection is made at once, or never.
+        const AT_ONCE: Duration = Duration::from_millis(200);
+        let full = Socket::new(Domain::for_address(place), Type::STREAM, None)?;
+        full.set_reuse_address(true)?;
+        full.bind(&place.into())?;
+        full.listen(0)?;
+        let mut waiting = Vec::new();
+        while waiting.len() < MOST {
+            match TcpStream::connect_timeout(&place, AT_ONCE) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Ok(Self {
+                        _full: full,
+                        _waiting: waiting,
+                    });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        bail!("{place} still takes connections after {MOST} that nobody has taken up")
+    }
+}
