@@ -44,8 +44,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     )?;
     let sampler = Sampler::start(operator.id(), served_at(&log)?);
     let mut rounds = Rounds::new(&sandbox, &proxy, cluster)?;
-    let end = Instant::now() + Duration::from_secs(minutes * 60);
-    let tally = rounds.until(end).and_then(|tally| {
+    let length = Duration::from_secs(minutes * 60);
+    let tally = rounds.run(length).and_then(|tally| {
         let ended = operator.ended()?;
         anyhow::ensure!(ended.is_none(), "the operator ended: {ended:?}");
         Ok(tally)
@@ -103,6 +103,7 @@ fn rows(minutes: u64, tally: &Tally, series: &Series) -> Vec<Row> {
             tally.wrong,
         )
         .at_most(0.0),
+        told("times opened when it could be", tally.rightly_opened).at_least(1.0),
         told("times opened while it had to be closed", tally.opened).at_most(0.0),
     ];
     for curve in &series.curves {

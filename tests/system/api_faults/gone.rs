@@ -23,7 +23,7 @@ fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
     assert_eq!(order.hits(), 2);
 
     // As an event, of every kind at once.
-    rig.proxy.end_watches(None, End::Gone);
+    rig.end_watches(None, End::Gone);
     rig.register("win-2", false);
     rig.expect_missing("win-1, win-2");
 

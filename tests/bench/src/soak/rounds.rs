@@ -23,6 +23,8 @@ const RESTART: usize = 5;
 const OPEN: usize = 4;
 /// How long the gate may take at a quiet point: its own longest pause, and the longest one between two lists after.
 const QUIET: Duration = Duration::from_secs(150);
+/// This part of the time belongs to the end, when all stands still.
+const STILL: u32 = 12;
 const RESOURCES: [&str; 5] = [
     "pods",
     "nodes",
@@ -48,6 +50,8 @@ pub struct Tally {
     pub wrong: usize,
     /// Times that the operator wrote `True` in a round in which upgrades had to be held throughout.
     pub opened: usize,
+    /// Times that it wrote `True` in the others.
+    pub rightly_opened: usize,
 }
 
 /// The rounds.
@@ -86,21 +90,49 @@ impl<'a> Rounds<'a> {
         Ok(rounds)
     }
 
-    /// Round after round.
-    pub fn until(&mut self, end: Instant) -> Result<Tally> {
+    /// Round after round for so long. The last part of it all stands still, as large as it was at the beginning.
+    pub fn run(&mut self, length: Duration) -> Result<Tally> {
+        let start = Instant::now();
+        let churning = length.saturating_sub(length / STILL);
         let mut round = 0;
-        while Instant::now() < end {
+        self.openings()?;
+        while start.elapsed() < churning {
             round += 1;
-            self.openings()?;
             self.churn(round)?;
             self.quiet_point()?;
             self.tally.opened += self.openings()?;
             if round.is_multiple_of(OPEN) {
                 self.open_and_close()?;
+                self.tally.rightly_opened += self.openings()?;
             }
         }
+        self.restore()?;
+        self.quiet_point()?;
+        self.tally.opened += self.openings()?;
+        std::thread::sleep(length.saturating_sub(start.elapsed()));
         self.tally.changes = self.cluster.changes;
         Ok(std::mem::take(&mut self.tally))
+    }
+
+    /// As many nodes and pods as at the beginning, and all hosts up.
+    fn restore(&mut self) -> Result<()> {
+        while self.cluster.nodes().len() < NODES {
+            self.cluster.add_node(false)?;
+        }
+        for node in self.cluster.nodes().drain(NODES..) {
+            self.cluster.remove_node(&node)?;
+        }
+        let nodes = self.cluster.nodes();
+        for node in &nodes {
+            self.cluster.power(node, true)?;
+        }
+        while self.cluster.pods().len() < PODS {
+            self.cluster.add_pod(&nodes[0], false)?;
+        }
+        for pod in self.cluster.pods().drain(PODS..) {
+            self.cluster.remove_pod(&pod)?;
+        }
+        Ok(())
     }
 
     /// Changes and faults, with some node always without its driver and some pod that needs it.
