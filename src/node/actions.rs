@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windows_storage_agent::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, to_sftp,
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
+    to_sftp,
 };
-use windows_storage_agent::protocol::{Answer, ApplyResult, Request};
+use windows_storage_agent::protocol::{Answer, ApplyResult, Packed, Request};
 
 use crate::node::plan::Observed;
 use crate::node::session::{Output, Session};
@@ -16,6 +17,9 @@ use crate::payload::{Payload, Program};
 const COMMAND: Duration = Duration::from_secs(60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
+
+/// How long a request's files may take to arrive, from the start of the command that waits for them.
+const ARRIVAL: Duration = Duration::from_secs(15 * 60);
 
 /// Less than what a whole visit may take.
 const MOST_SECONDS: u32 = 15 * 60;
@@ -87,23 +91,25 @@ impl Actions {
     }
 
     /// Hands the agent a request, with csi-proxy's binary where it is not on the node, and waits for the result.
+    ///
+    /// The agent's command starts first, so that it comes up while the files travel, and unpacks what has come.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let mut request = request.clone();
+        let visit = format!("{:016x}", rand::random::<u64>());
+        let mut packed = None;
         if with_files {
             let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-            let upload = format!(r"{INCOMING_DIR}\csi-proxy-{}.part", &csi_proxy.sha256[..16]);
+            let path = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
             tracing::info!(
                 bytes = content.len(),
                 version = csi_proxy.version,
                 "sending csi-proxy"
             );
-            self.session.upload(&to_sftp(&upload), &content)?;
-            for file in request
-                .files
-                .iter_mut()
-                .filter(|file| file.sha256 == csi_proxy.sha256)
-            {
-                file.upload = Some(upload.clone());
+            if csi_proxy.packing.is_some() {
+                packed = Some((path, content));
+            } else {
+                // What is not packed has to be there before the command: nobody unpacks it, and so nobody waits for it.
+                self.session.upload(&to_sftp(&path), &content)?;
             }
         }
         let text = serde_json::to_vec(&request).map_err(|error| {
@@ -112,8 +118,7 @@ impl Actions {
                 format!("the request cannot be written: {error}"),
             )
         })?;
-        let path = format!(r"{INCOMING_DIR}\request-{}.json", &request.id[..16]);
-        self.session.upload(&to_sftp(&path), &text)?;
+        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{visit}.json");
         let seconds = request
             .stop_timeout_seconds
             .saturating_add(request.start_timeout_seconds)
@@ -127,10 +132,17 @@ impl Actions {
             .min(MOST_SECONDS);
         let limit = Duration::from_secs(u64::from(seconds)) + MARGIN;
         let command = format!(
-            "{AGENT_EXE} apply --request {path} --timeout {}",
-            limit.as_secs()
+            "{AGENT_EXE} apply --request {path} --timeout {} --arrival-timeout {}",
+            (ARRIVAL + limit).as_secs(),
+            ARRIVAL.as_secs()
         );
-        let output = self.session.run(&command, limit + MARGIN)?;
+        let running = self.session.start(&command)?;
+        if let Err(error) = self.bring(&path, &text, packed.as_ref()) {
+            // The command would wait for what does not come.
+            self.session.give_up();
+            return Err(error);
+        }
+        let output = running.finish(&self.session, limit + MARGIN)?;
         // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
         let _ = self.session.remove(&to_sftp(&path));
         match answer(&output) {
@@ -145,6 +157,50 @@ impl Actions {
             )),
         }
     }
+}
+
+impl Actions {
+    /// Brings a request and what it needs.
+    fn bring(
+        &mut self,
+        path: &str,
+        request: &[u8],
+        packed: Option<&(String, Arc<Vec<u8>>)>,
+    ) -> Result<(), NodeError> {
+        self.session.upload(&to_sftp(path), request)?;
+        let Some((packed, content)) = packed else {
+            return Ok(());
+        };
+        let sent = self.session.upload(&to_sftp(packed), content);
+        if sent.is_err() {
+            // Where the server still answers, nothing stays behind.
+            let _ = self.session.remove(&to_sftp(path));
+        }
+        sent
+    }
+}
+
+/// Has a request say where csi-proxy comes and how; gives the path to send it to.
+fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
+    let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.part");
+    let packed = program.packing.map(|packing| Packed {
+        path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
+        format: packing.format,
+        size,
+        unpacked_size: packing.unpacked_size,
+    });
+    let travels_to = packed
+        .as_ref()
+        .map_or_else(|| upload.clone(), |packed| packed.path.clone());
+    for file in request
+        .files
+        .iter_mut()
+        .filter(|file| file.sha256 == program.sha256)
+    {
+        file.upload = Some(upload.clone());
+        file.packed.clone_from(&packed);
+    }
+    travels_to
 }
 
 fn read(program: &Program) -> Result<(Program, Arc<Vec<u8>>), NodeError> {

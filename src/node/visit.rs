@@ -402,6 +402,8 @@ mod scene;
 
 #[cfg(test)]
 mod tests {
+    use windows_storage_agent::durations::Durations;
+
     use super::*;
 
     #[test]
@@ -415,6 +417,7 @@ mod tests {
                     message: "words".to_owned(),
                 }),
                 interruption_milliseconds: None,
+                durations: Durations::default(),
                 state: NodeState::default(),
             };
             let mut visited = Visited {
@@ -446,6 +449,7 @@ mod tests {
             outcome: Outcome::RolledBack,
             failure: None,
             interruption_milliseconds: None,
+            durations: Durations::default(),
             state: NodeState::default(),
         };
         let judged = |kept| {

@@ -138,6 +138,7 @@ fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
             path: CSI_PROXY_EXE.to_owned(),
             sha256: sha256.to_owned(),
             upload: upload.map(|name| format!(r"{INCOMING_DIR}\{name}")),
+            packed: None,
         }],
         services: vec![Service {
             name: CSI_PROXY_SERVICE.to_owned(),
