@@ -85,8 +85,8 @@ pub fn unpack(
     loop {
         // What a block may refer back to stays with the decoder, so that some blocks have nothing to take out.
         while decoder.can_collect() == 0 && !decoder.is_finished() {
-            let decoded = decoder.decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1));
-            decoded.map_err(|error| source.blame(&error))?;
+            let done = decoder.decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1));
+            done.map_err(|error| source.blame(&error))?;
         }
         let length = decoder.read(&mut buffer).map_err(UnpackError::Write)?;
         if length == 0 {

@@ -1,8 +1,9 @@
 //! What is done on a node over one SSH session: look, bring the agent, hand it a request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use windows_storage_agent::durations::Durations;
 use windows_storage_agent::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
     to_sftp,
@@ -11,7 +12,7 @@ use windows_storage_agent::protocol::{Answer, ApplyResult, Packed, Request};
 
 use crate::node::plan::Observed;
 use crate::node::session::{Output, Session};
-use crate::node::{NodeError, Reason};
+use crate::node::{NodeError, Phases, Reason};
 use crate::payload::{Payload, Program};
 
 const COMMAND: Duration = Duration::from_secs(60);
@@ -30,12 +31,21 @@ pub struct Actions {
     pub session: Session,
     /// The programs for nodes.
     pub payload: Payload,
+    /// How long it all took.
+    pub phases: Phases,
 }
 
 impl Actions {
     /// Asks the agent for the node's state. Only where nothing answers it is looked whether there is an agent: opening
     /// SFTP takes more round trips than the question.
     pub fn observe(&mut self) -> Result<Observed, NodeError> {
+        let begin = Instant::now();
+        let observed = self.look();
+        self.phases.ended("status", begin);
+        observed
+    }
+
+    fn look(&mut self) -> Result<Observed, NodeError> {
         let output = self.session.run(
             &format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}"),
             COMMAND,
@@ -52,6 +62,7 @@ impl Actions {
 
     /// Brings the agent of the payload and installs it.
     pub fn bring_agent(&mut self) -> Result<(), NodeError> {
+        let begin = Instant::now();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         let partial = format!("{}.part", to_sftp(&program));
@@ -63,6 +74,7 @@ impl Actions {
         );
         self.session.upload(&partial, &content)?;
         self.session.rename(&partial, &to_sftp(&program))?;
+        self.phases.ended("agent upload", begin);
         let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
         // What was brought is a copy by now; one that cannot be removed is written over the next time.
         let _ = self.session.remove(&to_sftp(&program));
@@ -71,9 +83,11 @@ impl Actions {
 
     /// Has an agent's program put itself in place and start as a service.
     pub fn install(&mut self, program: &str, arguments: &str) -> Result<(), NodeError> {
+        let begin = Instant::now();
         let output = self
             .session
             .run(&format!("{program} install{arguments}"), COMMAND)?;
+        self.phases.ended("agent install", begin);
         match answer(&output) {
             Some(Answer::Installed { sha256 }) => {
                 tracing::info!(sha256, "the agent is installed and its service runs");
@@ -94,6 +108,7 @@ impl Actions {
     ///
     /// The agent's command starts first, so that it comes up while the files travel, and unpacks what has come.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
+        let begin = Instant::now();
         let mut request = request.clone();
         let visit = format!("{:016x}", rand::random::<u64>());
         let mut packed = None;
@@ -142,11 +157,24 @@ impl Actions {
             self.session.give_up();
             return Err(error);
         }
+        self.phases.ended(
+            if with_files {
+                "csi-proxy upload"
+            } else {
+                "request"
+            },
+            begin,
+        );
+        let begin = Instant::now();
         let output = running.finish(&self.session, limit + MARGIN)?;
+        let took = begin.elapsed();
         // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
         let _ = self.session.remove(&to_sftp(&path));
         match answer(&output) {
-            Some(Answer::ApplyResult(result)) => Ok(result),
+            Some(Answer::ApplyResult(result)) => {
+                self.note(&result.durations, took);
+                Ok(result)
+            }
             Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
             _ => Err(NodeError::new(
                 Reason::AgentFailed,
@@ -160,6 +188,22 @@ impl Actions {
 }
 
 impl Actions {
+    /// What the agent's service says of its time, and what is left of the wait for it: unpacking what had arrived last, and
+    /// the way there and back.
+    fn note(&mut self, durations: &Durations, waited: Duration) {
+        let service: Vec<_> = durations
+            .named()
+            .into_iter()
+            .filter(|(name, _)| *name != "unpack")
+            .filter_map(|(name, took)| Some((name, Duration::from_millis(took?))))
+            .collect();
+        let sum: Duration = service.iter().map(|(_, took)| *took).sum();
+        self.phases.add("unpack", waited.saturating_sub(sum));
+        for (name, took) in service {
+            self.phases.add(name, took);
+        }
+    }
+
     /// Brings a request and what it needs.
     fn bring(
         &mut self,

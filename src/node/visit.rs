@@ -2,7 +2,7 @@
 
 mod left_alone;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -18,7 +18,7 @@ use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::{Turn, Turns};
 use crate::node::variables::{fill_in, needs_node};
-use crate::node::{Desired, HostKey, NodeError, Pins, Reason, Target};
+use crate::node::{Desired, HostKey, NodeError, Phases, Pins, Reason, Target};
 use crate::payload::Payload;
 
 pub use left_alone::describe_foreign;
@@ -46,6 +46,8 @@ pub struct Visited {
     pub problem: Option<NodeError>,
     /// How far the node is on the way to what is desired.
     pub standing: Standing,
+    /// How long the parts of the visit took.
+    pub phases: Phases,
 }
 
 impl Visited {
@@ -92,7 +94,8 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
         let _permit = tools.connecting.acquire().await.ok();
         connect(target, HANDSHAKE).await
     };
-    let (session, key, cutter) = connected?;
+    let (session, key, cutter, mut phases) = connected?;
+    let begin = Instant::now();
     match tools.pins.judge_by(&target.host_keys, &target.node, &key) {
         Judgement::Known => {}
         Judgement::New => {
@@ -124,12 +127,19 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
             ),
         ));
     };
+    phases.ended("host key", begin);
     let (target, payload, turns) = (target.clone(), tools.payload.clone(), tools.turns.clone());
     let span = tracing::Span::current();
     let work = move || {
         let _entered = span.entered();
+        let begin = Instant::now();
         session.login(&target.user, &target.key)?;
-        let mut actions = Actions { session, payload };
+        phases.ended("login", begin);
+        let mut actions = Actions {
+            session,
+            payload,
+            phases,
+        };
         Ok(actions.carry_out(&target.node, &desired, &turns))
     };
     let done = blocking(VISIT, work).await;
@@ -174,18 +184,23 @@ async fn filled_in(
 async fn connect(
     target: &Target,
     limit: Duration,
-) -> Result<(Session, HostKey, Cutter), NodeError> {
+) -> Result<(Session, HostKey, Cutter, Phases), NodeError> {
     let (address, port) = (target.address.clone(), target.port);
     let policy = target.host_keys.clone();
     let in_vain = |what: &str| {
         let problem = format!("{what} within {} s", limit.as_secs());
         unreachable(&place(&target.address, port), &problem)
     };
+    let mut phases = Phases::default();
+    let begin = Instant::now();
     let opened = blocking(limit, move || Line::open(&address, port)).await;
     let (line, cutter) = opened.ok_or_else(|| in_vain("no connection"))??;
+    phases.ended("connect", begin);
+    let begin = Instant::now();
     let shaken = blocking(limit, move || Session::shake_hands(line, &policy.kinds())).await;
     let (session, key) = shaken.ok_or_else(|| in_vain("no SSH greeting"))??;
-    Ok((session, key, cutter))
+    phases.ended("handshake", begin);
+    Ok((session, key, cutter, phases))
 }
 
 /// Runs blocking work on a thread of its own; `None` when time is up. The thread ends when its connection is cut.
@@ -215,6 +230,7 @@ impl Actions {
         if let Err(error) = self.steps(node, desired, turns, &mut visited) {
             visited.problem = Some(error);
         }
+        visited.phases = self.phases.clone();
         visited
     }
 
@@ -228,6 +244,7 @@ impl Actions {
         let mut observed = self.observe()?;
         let mut turn: Option<Turn> = None;
         let mut brought = false;
+        let mut changed = false;
         for _ in 0..MOST_STEPS {
             visited.standing = Standing::Bare;
             let desired = desired.as_ref().map_err(Clone::clone);
@@ -256,9 +273,18 @@ impl Actions {
                 turn = turns.take(node);
                 step = next_step(desired, &observed, turn.is_some());
             }
+            changed |= matches!(
+                step,
+                Step::BringAgent | Step::InstallAgent | Step::Apply { .. }
+            );
             observed = match step {
                 Step::Done => {
                     visited.standing = Standing::Current;
+                    if changed {
+                        tracing::info!("the node is as desired after {}", self.phases);
+                    } else {
+                        tracing::debug!("the node is as desired, seen in {}", self.phases);
+                    }
                     return Ok(());
                 }
                 Step::AwaitTurn => {

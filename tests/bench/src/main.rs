@@ -1,7 +1,10 @@
 //! Measures the whole operator on real parts, side by side with what one would run instead. Machines are noisy: what is
 //! compared is measured in one run, and no figure here fails anything.
 
+mod contact;
+mod copy;
 mod machine;
+mod node;
 mod report;
 mod sizes;
 
@@ -40,10 +43,20 @@ struct Measurement {
     measure: fn(Options) -> Result<Vec<Row>>,
 }
 
-const MEASUREMENTS: &[Measurement] = &[Measurement {
-    name: "sizes",
-    measure: sizes::measure,
-}];
+const MEASUREMENTS: &[Measurement] = &[
+    Measurement {
+        name: "sizes",
+        measure: sizes::measure,
+    },
+    Measurement {
+        name: "copy",
+        measure: copy::measure,
+    },
+    Measurement {
+        name: "contact",
+        measure: contact::measure,
+    },
+];
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
     let found = MEASUREMENTS.iter().find(|known| known.name == name);
