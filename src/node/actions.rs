@@ -66,13 +66,13 @@ impl Actions {
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         let partial = format!("{}.part", to_sftp(&program));
-        self.session.make_folders(&to_sftp(BOOTSTRAP_DIR))?;
         tracing::info!(
             bytes = content.len(),
             version = agent.version,
             "sending the agent"
         );
-        self.session.upload(&partial, &content)?;
+        self.session
+            .upload_into(&to_sftp(BOOTSTRAP_DIR), &partial, &content)?;
         self.session.rename(&partial, &to_sftp(&program))?;
         self.phases.ended("agent upload", begin);
         let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
@@ -168,8 +168,6 @@ impl Actions {
         let begin = Instant::now();
         let output = running.finish(&self.session, limit + MARGIN)?;
         let took = begin.elapsed();
-        // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
-        let _ = self.session.remove(&to_sftp(&path));
         match answer(&output) {
             Some(Answer::ApplyResult(result)) => {
                 self.note(&result.durations, took);

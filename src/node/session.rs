@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use ssh2::{BlockDirections, Channel, HostKeyType, Sftp};
+use ssh2::{BlockDirections, Channel, File, HostKeyType, Sftp};
 
 pub use crate::node::line::{Cutter, Line, place, unreachable};
 
@@ -22,6 +22,8 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// An SSH connection.
 pub struct Session {
     pub(super) ssh: ssh2::Session,
+    /// Files that were closed and whose closing was not yet confirmed. Dropped before SFTP is.
+    pub(super) closing: Vec<File>,
     pub(super) sftp: Option<Sftp>,
     /// The same connection as the session's.
     socket: TcpStream,
@@ -67,6 +69,7 @@ impl Session {
         Ok((
             Self {
                 ssh: session,
+                closing: Vec::new(),
                 sftp: None,
                 socket,
                 keepalive: KEEPALIVE,
@@ -212,7 +215,7 @@ impl Session {
 }
 
 /// libssh2's word for what has to wait.
-const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
+pub(super) const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
 
 /// A command that was started. Where it is given up, the session has to be given up before: its channel would wait for
 /// the command's end.

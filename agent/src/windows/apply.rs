@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use windows_storage_agent::durations::{Durations, milliseconds};
 use windows_storage_agent::errors::{failed_to, failure};
-use windows_storage_agent::paths::{AGENT_PIPE, AGENT_SERVICE};
+use windows_storage_agent::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
 use windows_storage_agent::protocol::{
     Answer, ApplyResult, Failure, FailureCategory, NodeState, Outcome, Request, ServiceState,
 };
@@ -31,7 +31,21 @@ pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer,
     validate_request_path(path)?;
     let deadline = Instant::now() + timeout;
     let arrived_by = deadline.min(Instant::now() + arrival);
-    let unpacked = unpack::unpack_files(path, arrived_by)?;
+    let done = unpack::unpack_files(path, arrived_by)
+        .and_then(|unpacked| hand_over(path, timeout, deadline, unpacked));
+    if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
+        // The service has what it needs, and whoever brought it would only come to remove it.
+        let _ = std::fs::remove_file(path);
+    }
+    done
+}
+
+fn hand_over(
+    path: &str,
+    timeout: Duration,
+    deadline: Instant,
+    unpacked: Option<Duration>,
+) -> Result<Answer, Failure> {
     let pipe = reach(deadline.min(Instant::now() + START))?;
     send(
         &pipe,

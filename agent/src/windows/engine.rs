@@ -196,7 +196,7 @@ fn read_request(path: &str) -> Result<Request, Failure> {
 }
 
 /// Removes what earlier visits have brought that were cut off: the node is as desired now, so nobody needs it. The request
-/// that was carried out is for the one who has brought it.
+/// that was carried out its command removes.
 fn sweep_brought(request: &str) {
     let Ok(entries) = std::fs::read_dir(INCOMING_DIR) else {
         return;

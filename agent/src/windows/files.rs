@@ -130,6 +130,6 @@ fn retry_for<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) 
             Err(error) if may_pass(&error) && begin.elapsed() < patience => sleep(pause),
             result => return result,
         }
-        pause = (pause * 2).min(Duration::from_millis(500));
+        pause = (pause * 2).min(Duration::from_millis(100));
     }
 }

@@ -78,6 +78,10 @@ fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
+fn is_brought_to(path: &str) -> bool {
+    to_sftp(path).rsplit('/').next().is_some_and(is_brought)
+}
+
 /// What earlier visits have brought that were cut off.
 fn sweep_brought(disk: &mut Disk, request: &str) {
     let incoming = format!("{}/", to_sftp(INCOMING_DIR).to_lowercase());
@@ -124,7 +128,14 @@ impl Agent {
             Ok(Command::Status { files, pipes }) => {
                 Ok(Answer::Status(self.state(disk, &files, &pipes)))
             }
-            Ok(Command::Apply { request, .. }) => self.apply(disk, &request),
+            Ok(Command::Apply { request, .. }) => {
+                let answer = self.apply(disk, &request);
+                if is_brought_to(&request) {
+                    // Where it never came there is nothing to remove.
+                    let _ = disk.remove(&request);
+                }
+                answer
+            }
             Ok(_) | Err(_) => {
                 return Printed {
                     stdout: String::new(),
