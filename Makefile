@@ -85,7 +85,7 @@ lint: setup-build ## Check format, clippy, documentation, dependencies
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
 # What only the benchmarks are compared with.
-BENCH_PARTS := kube-state-metrics controller-runtime-cache
+BENCH_PARTS := kube-state-metrics controller-runtime-cache sftp-put
 MEASUREMENTS :=
 
 .PHONY: bench

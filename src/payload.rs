@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use windows_storage_agent::protocol::Format;
 
 /// What is wrong with the payload folder.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,25 @@ struct ManifestEntry {
     file: String,
     version: String,
     sha256: String,
+    packed: Option<PackedEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PackedEntry {
+    file: String,
+    format: Format,
+    sha256: String,
+    unpacked_size: u64,
+}
+
+/// How a program is compressed, and what it unpacks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// How.
+    pub format: Format,
+    /// The size of the program itself, in bytes.
+    pub unpacked_size: u64,
 }
 
 /// A program for Windows nodes, checked against its pinned hash.
@@ -56,15 +76,19 @@ struct ManifestEntry {
 pub struct Program {
     /// Its version, as its builder names it.
     pub version: String,
-    /// Its SHA-256 in lower-case hexadecimal.
+    /// The SHA-256 of the program itself, in lower-case hexadecimal.
     pub sha256: String,
+    /// How what travels is compressed; absent where the program travels as it is.
+    pub packing: Option<Packing>,
+    /// The SHA-256 of what travels.
+    pub travels_as: String,
     path: PathBuf,
     /// The copy that nodes are being served from at this moment.
     in_use: Arc<Mutex<Weak<Vec<u8>>>>,
 }
 
 impl Program {
-    /// Its content. All who need it at the same time share one copy; whoever comes after the last of them has it read
+    /// What travels. All who need it at the same time share one copy; whoever comes after the last of them has it read
     /// and checked anew: it is large, and rarely needed.
     pub fn read(&self) -> Result<Arc<Vec<u8>>, PayloadError> {
         // Held while it is read, so that others wait for this copy. Nothing is half done where a thread has panicked.
@@ -74,11 +98,11 @@ impl Program {
         }
         let content = read(&self.path)?;
         let found = sha256_hex(&content);
-        if found != self.sha256 {
+        if found != self.travels_as {
             return Err(PayloadError::Changed {
                 path: self.path.clone(),
                 found,
-                pinned: self.sha256.clone(),
+                pinned: self.travels_as.clone(),
             });
         }
         let content = Arc::new(content);
@@ -97,7 +121,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Reads `payload.json` in that folder and the files that it names, and checks their hashes.
+    /// Reads `payload.json` in that folder and the files that travel, and checks their hashes.
     pub fn load(folder: &Path) -> Result<Self, PayloadError> {
         let path = folder.join("payload.json");
         let text = read(&path)?;
@@ -122,10 +146,28 @@ fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError>
         file,
         version,
         sha256,
+        packed,
     } = entry;
+    let (packing, travels_as, file) = match packed {
+        Some(PackedEntry {
+            file,
+            format,
+            sha256,
+            unpacked_size,
+        }) => {
+            let packing = Packing {
+                format,
+                unpacked_size,
+            };
+            (Some(packing), sha256, file)
+        }
+        None => (None, sha256.clone(), file),
+    };
     let program = Program {
         version,
         sha256,
+        packing,
+        travels_as,
         path: folder.join(file),
         in_use: Arc::default(),
     };
@@ -211,6 +253,33 @@ mod tests {
         // What is read next is what is there now.
         std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
         assert!(one.read().is_err());
+    }
+
+    #[test]
+    fn of_a_packed_program_only_what_travels_is_read() {
+        let folder = folder(&sha256_hex(b"agent"));
+        let manifest = |sum: &str| {
+            let text = format!(
+                r#"{{"csiProxy":{{"file":"absent","version":"v1","sha256":"of the program",
+                    "packed":{{"file":"c.exe","format":"zstd","sha256":"{sum}","unpackedSize":7}}}},
+                   "agent":{{"file":"a.exe","version":"v2","sha256":"{}"}}}}"#,
+                sha256_hex(b"agent")
+            );
+            std::fs::write(folder.path().join("payload.json"), text).unwrap();
+            Payload::load(folder.path())
+        };
+        let csi_proxy = manifest(&sha256_hex(b"proxy")).unwrap().csi_proxy;
+        assert_eq!(csi_proxy.sha256, "of the program");
+        assert_eq!(*csi_proxy.read().unwrap(), b"proxy");
+        let packing = Packing {
+            format: Format::Zstd,
+            unpacked_size: 7,
+        };
+        assert_eq!(csi_proxy.packing, Some(packing));
+        assert!(matches!(
+            manifest(&sha256_hex(b"another")),
+            Err(PayloadError::Changed { .. })
+        ));
     }
 
     #[test]

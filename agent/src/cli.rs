@@ -1,6 +1,6 @@
 //! The agent's command line.
 //!
-//! Parsed by hand: the grammar is four commands with six options, and the program must stay small.
+//! Parsed by hand: the grammar is four commands with a few options, and the program must stay small.
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub enum Command {
         request: String,
         /// How long to wait in all.
         timeout: Duration,
+        /// How long the request, and the packed files that it names, may take to arrive; part of the timeout.
+        arrival: Duration,
     },
     /// Say what the node looks like.
     Status {
@@ -43,9 +45,11 @@ Usage:
   windows-storage-agent install [--sha256 HEX]
       Put this program at C:\\k\\windows-storage-agent.exe and start it as the service windows-storage-agent.
       With --sha256 it refuses unless its own file has that hash. May be run again at any time.
-  windows-storage-agent apply --request FILE [--timeout SECONDS]
+  windows-storage-agent apply --request FILE [--timeout SECONDS] [--arrival-timeout SECONDS]
       Hand the request FILE, in C:\\k\\windows-storage\\incoming, to the service and wait for the result
       (300 seconds unless said otherwise). The service finishes even if this command is stopped.
+      Packed files that the request names are unpacked first. With --arrival-timeout the request and those files
+      may still be on their way.
   windows-storage-agent status [--file PATH]... [--pipe NAME]...
       Show services, files and pipes of the request that the node is kept to, and of the files and pipes named here.
       Changes nothing, and works while the service is down.
@@ -81,23 +85,18 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             },
         ),
         "apply" => {
-            let timeout = match options.last("--timeout") {
-                None => DEFAULT_TIMEOUT,
-                Some(text) => match text.parse() {
-                    Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
-                    _ => {
-                        return Err(format!(
-                            "--timeout wants a number of seconds above 0, not '{text}'"
-                        ));
-                    }
-                },
-            };
+            let timeout = options.seconds("--timeout")?.unwrap_or(DEFAULT_TIMEOUT);
+            let arrival = options.seconds("--arrival-timeout")?.unwrap_or_default();
             let request = options
                 .last("--request")
                 .ok_or("apply needs --request FILE")?;
             (
-                &["--request", "--timeout"],
-                Command::Apply { request, timeout },
+                &["--request", "--timeout", "--arrival-timeout"],
+                Command::Apply {
+                    request,
+                    timeout,
+                    arrival,
+                },
             )
         }
         "status" => (
@@ -166,6 +165,18 @@ impl Options {
     fn last(&self, option: &str) -> Option<String> {
         self.all(option).pop()
     }
+
+    fn seconds(&self, option: &str) -> Result<Option<Duration>, String> {
+        let Some(text) = self.last(option) else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(seconds) if seconds > 0 => Ok(Some(Duration::from_secs(seconds))),
+            _ => Err(format!(
+                "{option} wants a number of seconds above 0, not '{text}'"
+            )),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -189,7 +200,16 @@ mod tests {
             words(r"apply --request C:\k\r.json --timeout=7"),
             Ok(Command::Apply {
                 request: r"C:\k\r.json".into(),
-                timeout: Duration::from_secs(7)
+                timeout: Duration::from_secs(7),
+                arrival: Duration::ZERO,
+            })
+        );
+        assert_eq!(
+            words(r"apply --arrival-timeout 5 --request C:\k\r.json"),
+            Ok(Command::Apply {
+                request: r"C:\k\r.json".into(),
+                timeout: DEFAULT_TIMEOUT,
+                arrival: Duration::from_secs(5),
             })
         );
         assert_eq!(
@@ -213,6 +233,7 @@ mod tests {
             "apply --request",
             "apply --request x --timeout 0",
             "apply --request x --timeout soon",
+            "apply --request x --arrival-timeout 0",
             "status x",
             "service --file x",
         ] {

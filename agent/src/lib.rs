@@ -1,11 +1,13 @@
 //! What the operator and the agent on a Windows node say to each other, and the agent's own judgement.
 //!
-//! The modules here are plain data and pure functions: the operator uses them on Linux, the agent on Windows.
-//! What touches the Service Control Manager or the file system of a node lives in the agent's program.
+//! The modules here are plain data and functions for any system: the operator uses them on Linux, the agent on Windows.
+//! What touches the Service Control Manager or changes the files of a node lives in the agent's program.
 
 pub mod cli;
 pub mod command;
+pub mod digest;
 pub mod document;
+pub mod durations;
 pub mod errors;
 pub mod failure_actions;
 pub mod interruption;
@@ -20,4 +22,5 @@ pub mod scripts;
 pub mod seen;
 pub mod state;
 pub mod timestamp;
+pub mod unpack;
 pub mod validate;

@@ -12,6 +12,11 @@ pub const AGENT_RETIRED: &str = r"C:\k\windows-storage-agent.retired.exe";
 pub const STATE_DIR: &str = r"C:\k\windows-storage";
 /// Where SFTP puts what a request refers to.
 pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
+/// What the names of requests' files begin with in [`INCOMING_DIR`]; the rest is another one for each visit, so that a
+/// command which outlives its connection finds nothing of the next.
+pub const REQUEST_PREFIX: &str = "request-";
+/// The same for uploads of csi-proxy.
+pub const CSI_PROXY_PREFIX: &str = "csi-proxy-";
 /// Where SFTP puts the agent itself, which the SSH user then runs: below a folder in which only administrators can
 /// write, because the agent has not protected any folder of its own yet. In lower case for file systems that care.
 pub const BOOTSTRAP_DIR: &str = r"C:\windows\windows-storage";
@@ -35,6 +40,12 @@ pub const AGENT_SERVICE: &str = "windows-storage-agent";
 pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
 /// The pipe over which the agent's command reaches the agent's service.
 pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
+
+/// Whether a file of [`INCOMING_DIR`] is what a visit has brought.
+#[must_use]
+pub fn is_brought(name: &str) -> bool {
+    name.starts_with(REQUEST_PREFIX) || name.starts_with(CSI_PROXY_PREFIX)
+}
 
 /// The same path as SFTP servers on Windows take it: `C:/k/file`.
 #[must_use]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Service;
+use crate::durations::Durations;
 
 /// What a node shall look like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,34 @@ pub struct DesiredFile {
     /// Where SFTP has put the content; absent where the file is said to be right already.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub upload: Option<String>,
+    /// What SFTP brings in place of the upload, which the agent's command makes from it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packed: Option<Packed>,
+}
+
+/// A file that travels compressed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Packed {
+    /// Where SFTP puts it.
+    pub path: String,
+    /// How it is compressed.
+    pub format: Format,
+    /// Its size in bytes: it has arrived when there are so many.
+    pub size: u64,
+    /// The size of the content in bytes; what unpacks to more or less is refused.
+    pub unpacked_size: u64,
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// One frame of Zstandard, RFC 8878, with a window of 8 MiB at most.
+    Zstd,
+    /// A value of a newer operator.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The named pipes that a service opens.
@@ -89,6 +118,9 @@ pub struct ApplyResult {
     /// Milliseconds between the old pipes closing and the new ones opening, where a running service was replaced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub interruption_milliseconds: Option<u64>,
+    /// How long its parts took.
+    #[serde(default)]
+    pub durations: Durations,
     /// What the node looks like now.
     pub state: NodeState,
 }

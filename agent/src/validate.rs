@@ -9,7 +9,7 @@ use crate::order::start_order;
 use crate::paths::{
     AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
-use crate::protocol::{Failure, FailureCategory, Request};
+use crate::protocol::{Failure, FailureCategory, Format, Request};
 
 /// No service needs longer than this to stop or to start.
 const LONGEST_TIMEOUT_SECONDS: u32 = 3600;
@@ -100,11 +100,23 @@ fn check_files(request: &Request) -> Result<(), Failure> {
                 file.path
             )));
         }
-        if let Some(upload) = &file.upload
-            && !inside(upload, INCOMING_DIR)
+        let packed = file.packed.as_ref().map(|packed| &packed.path);
+        if let Some(upload) = [file.upload.as_ref(), packed]
+            .into_iter()
+            .flatten()
+            .find(|upload| !inside(upload, INCOMING_DIR))
         {
             return Err(invalid(format!(
                 "uploads belong in {INCOMING_DIR}: '{upload}'"
+            )));
+        }
+        if packed.is_some_and(|packed| {
+            let upload = file.upload.as_deref();
+            upload.is_none_or(|upload| same_path(upload, packed))
+        }) {
+            return Err(invalid(format!(
+                "the packed file for {} needs another upload to be unpacked to",
+                file.path
             )));
         }
         if !seen.insert(file.path.to_lowercase()) {
@@ -161,8 +173,21 @@ fn check_script(service: &str, script: &PreScript) -> Result<(), Failure> {
     }
 }
 
-/// What comes from the Node object is not for the agent to fill in.
+/// What comes from the Node object is not for the agent to fill in, and not every way to compress is known.
 fn supported(request: &Request) -> Result<(), Failure> {
+    let unknown = request.files.iter().find(|file| {
+        let packed = file.packed.as_ref();
+        packed.is_some_and(|packed| packed.format == Format::Unknown)
+    });
+    if let Some(file) = unknown {
+        return Err(failure(
+            FailureCategory::Unsupported,
+            format!(
+                "the content of {} is compressed in a way that this agent does not know; bring the operator's own agent first",
+                file.path
+            ),
+        ));
+    }
     for service in &request.services {
         let unresolved = if !service.node_variables_in_command.is_empty() {
             "nodeVariablesInCommand"
@@ -234,6 +259,7 @@ mod tests {
     use super::*;
     use crate::document::NodeVariable;
     use crate::plan::tests::request;
+    use crate::protocol::{DesiredFile, Packed};
 
     fn refusal(change: impl FnOnce(&mut Request)) -> Failure {
         let mut request = request();
@@ -269,6 +295,43 @@ mod tests {
         assert_eq!(
             refusal(|request| request.files[0].upload = Some(r"C:\temp\x".into())).category,
             FailureCategory::InvalidRequest
+        );
+    }
+
+    #[test]
+    fn refuses_packed_files_that_it_cannot_unpack() {
+        let packed = |path: &str, format| Packed {
+            path: path.into(),
+            format,
+            size: 1,
+            unpacked_size: 1,
+        };
+        let here = r"C:\k\windows-storage\incoming\a.zst";
+        let mut good = request();
+        good.files[0].upload = Some(r"C:\k\windows-storage\incoming\a.part".into());
+        good.files[0].packed = Some(packed(here, Format::Zstd));
+        assert_eq!(validate(&good), Ok(()));
+        let refused = |change: &dyn Fn(&mut DesiredFile)| {
+            let mut bad = good.clone();
+            change(&mut bad.files[0]);
+            validate(&bad).unwrap_err().category
+        };
+        let elsewhere = packed(r"C:\temp\a.zst", Format::Zstd);
+        assert_eq!(
+            refused(&|file| file.packed = Some(elsewhere.clone())),
+            FailureCategory::InvalidRequest
+        );
+        assert_eq!(
+            refused(&|file| file.upload = None),
+            FailureCategory::InvalidRequest
+        );
+        assert_eq!(
+            refused(&|file| file.upload = Some(here.to_uppercase().replacen("C:", "c:", 1))),
+            FailureCategory::InvalidRequest
+        );
+        assert_eq!(
+            refused(&|file| file.packed = Some(packed(here, Format::Unknown))),
+            FailureCategory::Unsupported
         );
     }
 

@@ -1,21 +1,26 @@
 //! What is done on a node over one SSH session: look, bring the agent, hand it a request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use windows_storage_agent::durations::Durations;
 use windows_storage_agent::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, to_sftp,
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
+    to_sftp,
 };
-use windows_storage_agent::protocol::{Answer, ApplyResult, Request};
+use windows_storage_agent::protocol::{Answer, ApplyResult, Packed, Request};
 
 use crate::node::plan::Observed;
 use crate::node::session::{Output, Session};
-use crate::node::{NodeError, Reason};
+use crate::node::{NodeError, Phases, Reason};
 use crate::payload::{Payload, Program};
 
 const COMMAND: Duration = Duration::from_secs(60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
+
+/// How long a request's files may take to arrive, from the start of the command that waits for them.
+const ARRIVAL: Duration = Duration::from_secs(15 * 60);
 
 /// Less than what a whole visit may take.
 const MOST_SECONDS: u32 = 15 * 60;
@@ -26,12 +31,21 @@ pub struct Actions {
     pub session: Session,
     /// The programs for nodes.
     pub payload: Payload,
+    /// How long it all took.
+    pub phases: Phases,
 }
 
 impl Actions {
     /// Asks the agent for the node's state. Only where nothing answers it is looked whether there is an agent: opening
     /// SFTP takes more round trips than the question.
     pub fn observe(&mut self) -> Result<Observed, NodeError> {
+        let begin = Instant::now();
+        let observed = self.look();
+        self.phases.ended("status", begin);
+        observed
+    }
+
+    fn look(&mut self) -> Result<Observed, NodeError> {
         let output = self.session.run(
             &format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}"),
             COMMAND,
@@ -48,17 +62,19 @@ impl Actions {
 
     /// Brings the agent of the payload and installs it.
     pub fn bring_agent(&mut self) -> Result<(), NodeError> {
+        let begin = Instant::now();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         let partial = format!("{}.part", to_sftp(&program));
-        self.session.make_folders(&to_sftp(BOOTSTRAP_DIR))?;
         tracing::info!(
             bytes = content.len(),
             version = agent.version,
             "sending the agent"
         );
-        self.session.upload(&partial, &content)?;
+        self.session
+            .upload_into(&to_sftp(BOOTSTRAP_DIR), &partial, &content)?;
         self.session.rename(&partial, &to_sftp(&program))?;
+        self.phases.ended("agent upload", begin);
         let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
         // What was brought is a copy by now; one that cannot be removed is written over the next time.
         let _ = self.session.remove(&to_sftp(&program));
@@ -67,9 +83,11 @@ impl Actions {
 
     /// Has an agent's program put itself in place and start as a service.
     pub fn install(&mut self, program: &str, arguments: &str) -> Result<(), NodeError> {
+        let begin = Instant::now();
         let output = self
             .session
             .run(&format!("{program} install{arguments}"), COMMAND)?;
+        self.phases.ended("agent install", begin);
         match answer(&output) {
             Some(Answer::Installed { sha256 }) => {
                 tracing::info!(sha256, "the agent is installed and its service runs");
@@ -87,23 +105,26 @@ impl Actions {
     }
 
     /// Hands the agent a request, with csi-proxy's binary where it is not on the node, and waits for the result.
+    ///
+    /// The agent's command starts first, so that it comes up while the files travel, and unpacks what has come.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
+        let begin = Instant::now();
         let mut request = request.clone();
+        let visit = format!("{:016x}", rand::random::<u64>());
+        let mut packed = None;
         if with_files {
             let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-            let upload = format!(r"{INCOMING_DIR}\csi-proxy-{}.part", &csi_proxy.sha256[..16]);
+            let path = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
             tracing::info!(
                 bytes = content.len(),
                 version = csi_proxy.version,
                 "sending csi-proxy"
             );
-            self.session.upload(&to_sftp(&upload), &content)?;
-            for file in request
-                .files
-                .iter_mut()
-                .filter(|file| file.sha256 == csi_proxy.sha256)
-            {
-                file.upload = Some(upload.clone());
+            if csi_proxy.packing.is_some() {
+                packed = Some((path, content));
+            } else {
+                // What is not packed has to be there before the command: nobody unpacks it, and so nobody waits for it.
+                self.session.upload(&to_sftp(&path), &content)?;
             }
         }
         let text = serde_json::to_vec(&request).map_err(|error| {
@@ -112,8 +133,7 @@ impl Actions {
                 format!("the request cannot be written: {error}"),
             )
         })?;
-        let path = format!(r"{INCOMING_DIR}\request-{}.json", &request.id[..16]);
-        self.session.upload(&to_sftp(&path), &text)?;
+        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{visit}.json");
         let seconds = request
             .stop_timeout_seconds
             .saturating_add(request.start_timeout_seconds)
@@ -127,14 +147,32 @@ impl Actions {
             .min(MOST_SECONDS);
         let limit = Duration::from_secs(u64::from(seconds)) + MARGIN;
         let command = format!(
-            "{AGENT_EXE} apply --request {path} --timeout {}",
-            limit.as_secs()
+            "{AGENT_EXE} apply --request {path} --timeout {} --arrival-timeout {}",
+            (ARRIVAL + limit).as_secs(),
+            ARRIVAL.as_secs()
         );
-        let output = self.session.run(&command, limit + MARGIN)?;
-        // The agent keeps what it has taken; a file that stays behind here it removes later by itself.
-        let _ = self.session.remove(&to_sftp(&path));
+        let running = self.session.start(&command)?;
+        if let Err(error) = self.bring(&path, &text, packed.as_ref()) {
+            // The command would wait for what does not come.
+            self.session.give_up();
+            return Err(error);
+        }
+        self.phases.ended(
+            if with_files {
+                "csi-proxy upload"
+            } else {
+                "request"
+            },
+            begin,
+        );
+        let begin = Instant::now();
+        let output = running.finish(&self.session, limit + MARGIN)?;
+        let took = begin.elapsed();
         match answer(&output) {
-            Some(Answer::ApplyResult(result)) => Ok(result),
+            Some(Answer::ApplyResult(result)) => {
+                self.note(&result.durations, took);
+                Ok(result)
+            }
             Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
             _ => Err(NodeError::new(
                 Reason::AgentFailed,
@@ -145,6 +183,66 @@ impl Actions {
             )),
         }
     }
+}
+
+impl Actions {
+    /// What the agent's service says of its time, and what is left of the wait for it: unpacking what had arrived last, and
+    /// the way there and back.
+    fn note(&mut self, durations: &Durations, waited: Duration) {
+        let service: Vec<_> = durations
+            .named()
+            .into_iter()
+            .filter(|(name, _)| *name != "unpack")
+            .filter_map(|(name, took)| Some((name, Duration::from_millis(took?))))
+            .collect();
+        let sum: Duration = service.iter().map(|(_, took)| *took).sum();
+        self.phases.add("unpack", waited.saturating_sub(sum));
+        for (name, took) in service {
+            self.phases.add(name, took);
+        }
+    }
+
+    /// Brings a request and what it needs.
+    fn bring(
+        &mut self,
+        path: &str,
+        request: &[u8],
+        packed: Option<&(String, Arc<Vec<u8>>)>,
+    ) -> Result<(), NodeError> {
+        self.session.upload(&to_sftp(path), request)?;
+        let Some((packed, content)) = packed else {
+            return Ok(());
+        };
+        let sent = self.session.upload(&to_sftp(packed), content);
+        if sent.is_err() {
+            // Where the server still answers, nothing stays behind.
+            let _ = self.session.remove(&to_sftp(path));
+        }
+        sent
+    }
+}
+
+/// Has a request say where csi-proxy comes and how; gives the path to send it to.
+fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
+    let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.part");
+    let packed = program.packing.map(|packing| Packed {
+        path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
+        format: packing.format,
+        size,
+        unpacked_size: packing.unpacked_size,
+    });
+    let travels_to = packed
+        .as_ref()
+        .map_or_else(|| upload.clone(), |packed| packed.path.clone());
+    for file in request
+        .files
+        .iter_mut()
+        .filter(|file| file.sha256 == program.sha256)
+    {
+        file.upload = Some(upload.clone());
+        file.packed.clone_from(&packed);
+    }
+    travels_to
 }
 
 fn read(program: &Program) -> Result<(Program, Arc<Vec<u8>>), NodeError> {

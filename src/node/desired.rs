@@ -299,6 +299,7 @@ fn desired(payload: &Payload, spec: &WindowsStorageSpec, document: &Document) ->
             path: CSI_PROXY_EXE.to_owned(),
             sha256: payload.csi_proxy.sha256.clone(),
             upload: None,
+            packed: None,
         }],
         services: document.services.clone(),
         environment: document.environment.clone(),

@@ -9,6 +9,7 @@ mod instances;
 mod known_hosts;
 mod line;
 mod observation;
+mod phases;
 mod pins;
 mod plan;
 mod private_key;
@@ -20,6 +21,7 @@ mod variables;
 mod visit;
 mod worker;
 
+pub use actions::Actions;
 pub use desired::{Desired, NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
 pub use host_key::{
@@ -28,12 +30,14 @@ pub use host_key::{
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use observation::{Observation, Observations};
+pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::is_working;
 pub use private_key::{
     PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };
 pub use rollout::{Candidate, Halt, Limits, Rollout, Standing, rollout};
+pub use session::{Cutter, Line, Session};
 pub use turns::Turns;
-pub use visit::{Tools, describe_foreign};
+pub use visit::{Tools, Visited, describe_foreign, visit};
 pub use worker::Workers;

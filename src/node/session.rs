@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use ssh2::{BlockDirections, Channel, HostKeyType, Sftp};
+use ssh2::{BlockDirections, Channel, File, HostKeyType, Sftp};
 
 pub use crate::node::line::{Cutter, Line, place, unreachable};
 
@@ -22,6 +22,8 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// An SSH connection.
 pub struct Session {
     pub(super) ssh: ssh2::Session,
+    /// Files that were closed and whose closing was not yet confirmed. Dropped before SFTP is.
+    pub(super) closing: Vec<File>,
     pub(super) sftp: Option<Sftp>,
     /// The same connection as the session's.
     socket: TcpStream,
@@ -67,6 +69,7 @@ impl Session {
         Ok((
             Self {
                 ssh: session,
+                closing: Vec::new(),
                 sftp: None,
                 socket,
                 keepalive: KEEPALIVE,
@@ -100,36 +103,37 @@ impl Session {
 
     /// Runs a command and waits for its end, at most for `limit`.
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, NodeError> {
-        let outcome = self.output_of(command, Instant::now() + limit);
-        outcome.map_err(|error| {
-            let problem = match error.kind() {
-                ErrorKind::TimedOut => format!("no end within {} s", limit.as_secs()),
-                _ => error.to_string(),
-            };
-            NodeError::new(
-                Reason::TransferFailed,
-                format!("the connection was lost while the node carried out {command}: {problem}"),
-            )
-        })
+        self.start(command)?.finish(self, limit)
     }
 
-    fn output_of(&self, command: &str, deadline: Instant) -> std::io::Result<Output> {
-        let mut channel = self.ssh.channel_session().inspect_err(|_| self.give_up())?;
-        let output = self.exchange(&mut channel, command, deadline);
-        if output.is_err() {
-            // Before the channel is given back.
-            self.give_up();
+    /// Has a command start, and does not even wait for word that it has: files can be brought meanwhile.
+    pub fn start(&self, command: &str) -> Result<Running, NodeError> {
+        let channel = self.ssh.channel_session().inspect_err(|_| self.give_up());
+        let mut running = Running {
+            channel: channel.map_err(|error| lost_in(command, &error))?,
+            command: command.to_owned(),
+            accepted: false,
+        };
+        self.ssh.set_blocking(false);
+        let asked = running.channel.exec(command);
+        self.ssh.set_blocking(true);
+        match asked {
+            Ok(()) => running.accepted = true,
+            Err(error) if error.code() == WOULD_BLOCK => {}
+            Err(error) => {
+                self.give_up();
+                return Err(lost_in(command, &error));
+            }
         }
-        output
+        Ok(running)
     }
 
-    fn exchange(
-        &self,
-        channel: &mut Channel,
-        command: &str,
-        deadline: Instant,
-    ) -> std::io::Result<Output> {
-        channel.exec(command)?;
+    fn exchange(&self, running: &mut Running, deadline: Instant) -> std::io::Result<Output> {
+        let channel = &mut running.channel;
+        if !running.accepted {
+            // Goes on where it was left: what it has sent it does not send again.
+            channel.exec(&running.command)?;
+        }
         // A command gets its arguments and nothing else: standard input of Windows' server is not to be trusted.
         channel.send_eof()?;
         self.ssh.set_blocking(false);
@@ -208,6 +212,43 @@ impl Session {
         // It may be gone already.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
+}
+
+/// libssh2's word for what has to wait.
+pub(super) const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
+
+/// A command that was started. Where it is given up, the session has to be given up before: its channel would wait for
+/// the command's end.
+pub struct Running {
+    channel: Channel,
+    command: String,
+    /// The server has said that it runs.
+    accepted: bool,
+}
+
+impl Running {
+    /// Waits for the command's end, at most for `limit`.
+    pub fn finish(mut self, session: &Session, limit: Duration) -> Result<Output, NodeError> {
+        let outcome = session.exchange(&mut self, Instant::now() + limit);
+        outcome.map_err(|error| {
+            // Before the channel is given back.
+            session.give_up();
+            match error.kind() {
+                ErrorKind::TimedOut => {
+                    let problem = format!("no end within {} s", limit.as_secs());
+                    lost_in(&self.command, &problem)
+                }
+                _ => lost_in(&self.command, &error),
+            }
+        })
+    }
+}
+
+fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
+    NodeError::new(
+        Reason::TransferFailed,
+        format!("the connection was lost while the node carried out {command}: {problem}"),
+    )
 }
 
 /// Reads what is there; whether there was something.

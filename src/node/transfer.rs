@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use ssh2::{OpenFlags, OpenType, RenameFlags, Sftp};
+use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 
-use crate::node::session::Session;
+use crate::node::session::{Session, WOULD_BLOCK};
 use crate::node::{NodeError, Reason};
 
 /// What one SFTP write gets: packets are pipelined only within one write.
@@ -34,6 +34,10 @@ impl Session {
             .map(|(at, _)| at)
             .skip(1)
             .chain([path.len()]);
+        let made = self.with_sftp(path, |sftp| answered(sftp.mkdir(Path::new(path), 0o755)))?;
+        if made.is_ok() {
+            return Ok(());
+        }
         for end in ends {
             let folder = &path[..end];
             if !self.exists(folder)? {
@@ -43,12 +47,30 @@ impl Session {
         Ok(())
     }
 
-    /// Writes a file from the start. Its name must be one that nobody uses before it was verified.
+    /// Writes a file from the start. Its name must be one that nobody uses before it was verified: word that it could be
+    /// closed is not waited for.
     pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
-        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
-        let mut file = self.with_sftp(path, |sftp| {
-            sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
-        })?;
+        let file = self.with_sftp(path, |sftp| create(sftp, path))?;
+        self.write(file, path, content)
+    }
+
+    /// The same in a folder that may have to be made.
+    pub fn upload_into(
+        &mut self,
+        folder: &str,
+        path: &str,
+        content: &[u8],
+    ) -> Result<(), NodeError> {
+        // Nearly always it is there or its parent is: that is not asked before.
+        let found = self.with_sftp(path, |sftp| found(create(sftp, path)))?;
+        if let Some(file) = found {
+            return self.write(file, path, content);
+        }
+        self.make_folders(folder)?;
+        self.upload(path, content)
+    }
+
+    fn write(&mut self, mut file: File, path: &str, content: &[u8]) -> Result<(), NodeError> {
         let mut sent = 0;
         while sent < content.len() {
             let next = &content[sent..content.len().min(sent + CHUNK)];
@@ -75,7 +97,21 @@ impl Session {
                 ),
             ));
         }
-        self.with_sftp(path, |_| file.close())
+        self.close(file, path)
+    }
+
+    /// Closes a file without a round trip: the server carries out one request after the other.
+    fn close(&mut self, mut file: File, path: &str) -> Result<(), NodeError> {
+        self.ssh.set_blocking(false);
+        let closed = file.close();
+        self.ssh.set_blocking(true);
+        match closed {
+            Err(error) if error.code() == WOULD_BLOCK => {
+                self.closing.push(file);
+                Ok(())
+            }
+            closed => self.with_sftp(path, |_| closed),
+        }
     }
 
     /// Gives a file its name; what had that name before goes.
@@ -123,6 +159,19 @@ impl Session {
             }
             transfer(path, &error)
         })
+    }
+}
+
+fn create(sftp: &Sftp, path: &str) -> Result<File, ssh2::Error> {
+    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
+    sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
+}
+
+/// A refusal is an answer: the outer error is the loss of the connection.
+fn answered<T>(result: Result<T, ssh2::Error>) -> Result<Result<T, ssh2::Error>, ssh2::Error> {
+    match result {
+        Err(error) if sftp_code(&error).is_none() => Err(error),
+        answer => Ok(answer),
     }
 }
 

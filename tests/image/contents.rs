@@ -63,7 +63,7 @@ fn every_file_on_top_of_the_packages_has_its_right_sum() {
     assert_eq!(listed, there);
     for file in [
         "usr/bin/windows-storage-operator",
-        "payload/csi-proxy.exe",
+        "payload/csi-proxy.exe.zst",
         "payload/windows-storage-agent.exe",
         "payload/payload.json",
         "usr/share/doc/windows-storage-operator/sbom.cdx.json",
@@ -79,12 +79,27 @@ fn the_payload_is_what_its_manifest_says() {
     let manifest = image.json("/payload/payload.json");
     let programs = manifest.as_object().unwrap();
     assert_eq!(programs.len(), 2, "{manifest}");
-    for program in ["csiProxy", "agent"] {
-        let file = image.path(&format!(
-            "/payload/{}",
-            programs[program]["file"].as_str().unwrap()
-        ));
-        assert_eq!(programs[program]["sha256"], sha256(&file), "{program}");
+    let packed = &programs["csiProxy"]["packed"];
+    for program in [packed, &programs["agent"]] {
+        let file = image.path(&format!("/payload/{}", program["file"].as_str().unwrap()));
+        assert_eq!(program["sha256"], sha256(&file), "{}", file.display());
+    }
+    let packed = image.path(&format!("/payload/{}", packed["file"].as_str().unwrap()));
+    let agent = image.path(&format!(
+        "/payload/{}",
+        programs["agent"]["file"].as_str().unwrap()
+    ));
+    let unpacked = tempfile::tempdir().unwrap();
+    let csi_proxy = unpacked.path().join("csi-proxy.exe");
+    let status = Command::new("zstd")
+        .args(["-d", "--quiet", "-o"])
+        .args([&csi_proxy, &packed])
+        .status();
+    assert!(status.unwrap().success());
+    assert_eq!(programs["csiProxy"]["sha256"], sha256(&csi_proxy));
+    let size = std::fs::metadata(&csi_proxy).unwrap().len();
+    assert_eq!(programs["csiProxy"]["packed"]["unpackedSize"], size);
+    for file in [agent, csi_proxy] {
         let start = &std::fs::read(&file).unwrap()[..2];
         assert_eq!(start, b"MZ", "{} is for Windows", file.display());
     }

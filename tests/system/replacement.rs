@@ -87,6 +87,11 @@ fn payload(harness: &Harness, name: &str, csi_proxy: &[u8], version: &str) -> Pa
         serde_json::from_slice(&fs::read(built.join("payload.json")).unwrap()).unwrap();
     manifest["csiProxy"]["version"] = version.into();
     manifest["csiProxy"]["sha256"] = sha256_hex(csi_proxy).into();
+    // As it is, which is the operator's other way to bring it.
+    manifest["csiProxy"]
+        .as_object_mut()
+        .unwrap()
+        .remove("packed");
     fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
     fs::write(folder.join("csi-proxy.exe"), csi_proxy).unwrap();
     let agent = "windows-storage-agent.exe";

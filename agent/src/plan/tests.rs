@@ -31,6 +31,7 @@ pub(crate) fn request() -> Request {
             path: EXE.into(),
             sha256: sha("b"),
             upload: Some(UPLOAD.into()),
+            packed: None,
         }],
         services: vec![service("csi-proxy", COMMAND, &[])],
         pipes: vec![ServicePipes {

@@ -1,12 +1,14 @@
-//! The command `apply`: hands a request to the service and waits. It changes nothing itself and may die at any time.
+//! The command `apply`: unpacks what came packed, hands the request to the service and waits. It changes nothing that is
+//! in use and may die at any time.
 
 use std::fs::File;
 use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use windows_storage_agent::durations::{Durations, milliseconds};
 use windows_storage_agent::errors::{failed_to, failure};
-use windows_storage_agent::paths::{AGENT_PIPE, AGENT_SERVICE};
+use windows_storage_agent::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
 use windows_storage_agent::protocol::{
     Answer, ApplyResult, Failure, FailureCategory, NodeState, Outcome, Request, ServiceState,
 };
@@ -15,18 +17,35 @@ use windows_storage_agent::validate::validate_request_path;
 
 use super::process::Process;
 use super::scm::Scm;
-use super::{observe, pipes, store};
+use super::{observe, pipes, store, unpack};
 
 /// How long the service may take to open its pipe.
 const START: Duration = Duration::from_secs(30);
 /// The pause before a service that has ended again is started again.
 const START_AGAIN: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(10);
 
-/// Hands a request to the service and waits for the result.
-pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
+/// Hands a request to the service and waits for the result. What the request needs may still be on its way for as long
+/// as `arrival`.
+pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer, Failure> {
     validate_request_path(path)?;
     let deadline = Instant::now() + timeout;
+    let arrived_by = deadline.min(Instant::now() + arrival);
+    let done = unpack::unpack_files(path, arrived_by)
+        .and_then(|unpacked| hand_over(path, timeout, deadline, unpacked));
+    if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
+        // The service has what it needs, and whoever brought it would only come to remove it.
+        let _ = std::fs::remove_file(path);
+    }
+    done
+}
+
+fn hand_over(
+    path: &str,
+    timeout: Duration,
+    deadline: Instant,
+    unpacked: Option<Duration>,
+) -> Result<Answer, Failure> {
     let pipe = reach(deadline.min(Instant::now() + START))?;
     send(
         &pipe,
@@ -35,7 +54,7 @@ pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
         },
     )?;
     let error = match pipes::read_line(&pipe, deadline) {
-        Ok(line) => return understand(&line),
+        Ok(line) => return understand(&line, unpacked),
         Err(error) => error,
     };
     let message = if error.kind() == io::ErrorKind::TimedOut {
@@ -60,6 +79,7 @@ pub fn apply(path: &str, timeout: Duration) -> Result<Answer, Failure> {
         outcome: Outcome::Failed,
         failure,
         interruption_milliseconds: None,
+        durations: Durations::default(),
         state,
     }))
 }
@@ -142,9 +162,12 @@ fn send(pipe: &File, call: &Call) -> Result<(), Failure> {
         .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))
 }
 
-fn understand(line: &str) -> Result<Answer, Failure> {
+fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure> {
     match serde_json::from_str(line) {
-        Ok(Reply::Result { result }) => Ok(Answer::ApplyResult(*result)),
+        Ok(Reply::Result { mut result }) => {
+            result.durations.unpack = unpacked.map(milliseconds);
+            Ok(Answer::ApplyResult(*result))
+        }
         Ok(Reply::Refused { failure }) => Err(failure),
         Ok(Reply::Pong { .. } | Reply::Retiring) => Err(unavailable(
             "the agent's service answered something else".to_owned(),

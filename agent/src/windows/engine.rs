@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use windows_storage_agent::command::same_path;
+use windows_storage_agent::durations::{Clock, Part};
 use windows_storage_agent::errors::{failed_to, failure};
 use windows_storage_agent::journal::End;
 use windows_storage_agent::keep::delay;
-use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, STATE_FILE};
-use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
+use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
+use windows_storage_agent::protocol::{
+    ApplyResult, Failure, FailureCategory, NodeState, Outcome, Request,
+};
 use windows_storage_agent::state::Memory;
 use windows_storage_agent::validate::validate_request_path;
 
@@ -96,6 +100,7 @@ impl Engine {
                 processes: Processes::default(),
                 kept,
                 again: None,
+                clock: Clock::start(Instant::now()),
             },
             watched: BTreeMap::new(),
             save_again: Instant::now(),
@@ -145,6 +150,7 @@ impl Engine {
     }
 
     fn apply(&mut self, path: &str) -> Result<ApplyResult, Failure> {
+        self.worker.clock = Clock::start(Instant::now());
         let request = read_request(path)?;
         log::line(format!(
             "request {}: {} files, {} services",
@@ -159,6 +165,9 @@ impl Engine {
         } = self.worker.carry_out(&request);
         self.watched.clear();
         sweep();
+        if matches!(outcome, Outcome::Applied | Outcome::Unchanged) {
+            sweep_brought(path);
+        }
         let state = node_state(&self.worker.kept, &[], &[]).unwrap_or_else(|failure| {
             log::line(format!("looking at the node: {}", failure.message));
             NodeState {
@@ -166,11 +175,13 @@ impl Engine {
                 ..NodeState::default()
             }
         });
+        self.worker.ended(Part::Finish);
         Ok(ApplyResult {
             id: request.id,
             outcome,
             failure,
             interruption_milliseconds,
+            durations: self.worker.clock.durations(),
             state,
         })
     }
@@ -182,6 +193,22 @@ fn read_request(path: &str) -> Result<Request, Failure> {
     store::load(path)
         .map_err(|error| invalid(error.message))?
         .ok_or_else(|| invalid(format!("there is no file {path}")))
+}
+
+/// Removes what earlier visits have brought that were cut off: the node is as desired now, so nobody needs it. The request
+/// that was carried out its command removes.
+fn sweep_brought(request: &str) {
+    let Ok(entries) = std::fs::read_dir(INCOMING_DIR) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let brought = name.to_str().is_some_and(is_brought);
+        if brought && !same_path(&format!(r"{INCOMING_DIR}\{}", name.display()), request) {
+            // One that is in use belongs to a command that still waits. It goes with the litter.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes what nobody came back for.

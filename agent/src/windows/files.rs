@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
+use windows_storage_agent::digest::hexadecimal;
 use windows_storage_agent::errors::may_pass;
 use windows_sys::Win32::Storage::FileSystem::{
     MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW,
@@ -42,19 +43,7 @@ fn digest(mut file: File) -> io::Result<String> {
     loop {
         let length = file.read(&mut buffer)?;
         if length == 0 {
-            let digits = b"0123456789abcdef";
-            let hex = hasher
-                .finalize()
-                .iter()
-                .flat_map(|byte| {
-                    [
-                        digits[usize::from(byte >> 4)],
-                        digits[usize::from(byte & 15)],
-                    ]
-                })
-                .map(char::from)
-                .collect();
-            return Ok(hex);
+            return Ok(hexadecimal(&hasher.finalize()));
         }
         hasher.update(&buffer[..length]);
     }
@@ -141,6 +130,6 @@ fn retry_for<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) 
             Err(error) if may_pass(&error) && begin.elapsed() < patience => sleep(pause),
             result => return result,
         }
-        pause = (pause * 2).min(Duration::from_millis(500));
+        pause = (pause * 2).min(Duration::from_millis(100));
     }
 }

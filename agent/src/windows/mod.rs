@@ -22,6 +22,7 @@ mod service;
 mod store;
 mod transaction;
 mod undo;
+mod unpack;
 mod watch;
 
 use std::io::Write;
@@ -34,7 +35,11 @@ use windows_storage_agent::protocol::{Answer, Outcome};
 pub fn run(command: Command) -> ExitCode {
     match command {
         Command::Install { sha256 } => print(&answer(install::install(sha256.as_deref()))),
-        Command::Apply { request, timeout } => print(&answer(apply::apply(&request, timeout))),
+        Command::Apply {
+            request,
+            timeout,
+            arrival,
+        } => print(&answer(apply::apply(&request, timeout, arrival))),
         Command::Status { files, pipes } => {
             print(&answer(observe::status(&files, &pipes).map(Answer::Status)))
         }

@@ -56,7 +56,7 @@ pub fn run(mut listener: Listener, service: &Arc<Service>) {
             }
             Err(error) => {
                 log::line(format!("waiting for callers: {error}"));
-                thread::sleep(Duration::from_millis(200));
+                thread::sleep(Duration::from_millis(100));
             }
         }
     }

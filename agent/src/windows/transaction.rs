@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use windows_storage_agent::command::log_folders;
+use windows_storage_agent::durations::{Clock, Part};
 use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::interruption::Interruption;
 use windows_storage_agent::journal::{End, FileChange, Journal, Phase, ServiceSettings};
@@ -31,6 +32,8 @@ pub struct Worker {
     pub kept: Kept,
     /// When to try again what could not be finished.
     pub again: Option<Again>,
+    /// How long the parts of the request in hand take.
+    pub clock: Clock,
 }
 
 /// A next attempt.
@@ -61,6 +64,7 @@ impl Worker {
         if plan.changes_anything() {
             return self.change(request, commands, &wanted, plan);
         }
+        self.ended(Part::Prepare);
         // There may still be pipes to wait for.
         self.carry_out_steps(&wanted, &plan.steps, &mut Interruption::default())?;
         self.keep(request, &commands)?;
@@ -121,6 +125,7 @@ impl Worker {
         point("journal");
         store::save(JOURNAL_FILE, &journal)?;
         point("journal saved");
+        self.ended(Part::Prepare);
         let mut interruption = Interruption::default();
         let confirmed = self
             .carry_out_steps(wanted, &steps, &mut interruption)
@@ -184,9 +189,15 @@ impl Worker {
                 }
                 Step::Resume(name) => self.resume(name, start_timeout),
             }
+            self.ended(part(step));
             point(&doing);
         }
         Ok(())
+    }
+
+    /// What was done since the last call belongs to this part of the request.
+    pub(super) fn ended(&mut self, part: Part) {
+        self.clock.ended(part, Instant::now());
     }
 
     /// Starts a service of somebody else's again. Where it does not start, ours is not to suffer for it.
@@ -291,6 +302,15 @@ pub fn remove_uploads(request: &Request) {
         if let Err(error) = files::remove(upload) {
             log::line(format!("removing {upload}: {error}"));
         }
+    }
+}
+
+fn part(step: &Step) -> Part {
+    match step {
+        Step::Pause(_) | Step::Stop(_) => Part::Stop,
+        Step::Delete(_) | Step::Replace(_) | Step::Configure(_) => Part::Install,
+        Step::Start(_) | Step::Resume(_) => Part::Start,
+        Step::AwaitPipes(_) => Part::Pipes,
     }
 }
 

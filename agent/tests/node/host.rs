@@ -276,6 +276,7 @@ pub fn request(id: &str) -> Request {
             path: CSI_PROXY_EXE.to_owned(),
             sha256: String::new(),
             upload: Some(upload_path(id)),
+            packed: None,
         }],
         services: vec![service(CSI_PROXY_SERVICE, COMMAND)],
         environment: BTreeMap::new(),

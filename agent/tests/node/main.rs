@@ -13,6 +13,7 @@ mod foreign;
 mod host;
 mod keeping;
 mod life;
+mod packed;
 mod replace_agent;
 mod scripts;
 mod standin;

@@ -16,6 +16,7 @@ fn desired() -> Desired {
                 path: r"C:\k\csi-proxy.exe".to_owned(),
                 sha256: "new".to_owned(),
                 upload: None,
+                packed: None,
             }],
             services: vec![csi_proxy_service(&[])],
             pipes: vec![ServicePipes {

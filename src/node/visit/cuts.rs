@@ -86,3 +86,26 @@ async fn an_upgrade_gets_there_whatever_is_cut() {
         assert!(requests > 20, "{requests} requests are no whole visit");
     }
 }
+
+#[tokio::test]
+async fn a_program_that_is_there_does_not_travel_again() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    let before = host.counters();
+    // The node is to be kept to something else, with the same program.
+    let mut target = scene.target(&host, &scene.old);
+    let desired = target.desired.as_mut().unwrap();
+    desired.request.id.push('x');
+    let visited = scene.go_to(&target, &scene.old).await.unwrap();
+    assert_eq!(visited.problem, None);
+    let state = visited.state.unwrap();
+    assert_eq!(
+        state.request_id,
+        Some(target.desired.unwrap().request.id),
+        "it was not handed over"
+    );
+    let after = host.counters();
+    assert_eq!(after.uploads - before.uploads, 1, "the request alone");
+    let size = scene.old.payload.csi_proxy.read().unwrap().len() as u64;
+    assert!(after.bytes_received - before.bytes_received < size / 2);
+}

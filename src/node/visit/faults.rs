@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn shaken(scene: &Scene, host: &testbed::simulated_host::SimulatedHost) -> Session {
     let target = scene.target(host, &scene.old);
-    let (session, _, cutter) = connect(&target, PATIENCE).await.unwrap();
+    let (session, _, cutter, _) = connect(&target, PATIENCE).await.unwrap();
     // It cuts the connection when it is dropped.
     std::mem::forget(cutter);
     session.login(&target.user, &target.key).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tempfile::TempDir;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
 use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE};
@@ -33,17 +34,37 @@ pub struct Programs {
     pub folder: TempDir,
 }
 
+/// So that it takes several packets, packed or not.
+fn incompressible(seed: u8, size: usize) -> Vec<u8> {
+    let mut state = u32::from(seed);
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(size).collect()
+}
+
 impl Programs {
     /// Several SFTP packets each, and no more than that.
     fn new(version: u8) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut entries = Vec::new();
         for (name, size) in [("agent", 70_000), ("csiProxy", 100_000)] {
-            let content = vec![version; size];
-            std::fs::write(folder.path().join(name), &content).unwrap();
+            let content = incompressible(version, size);
             let sum = sha256_hex(&content);
+            let packed = if name == "csiProxy" {
+                let packed = compress_to_vec(content.as_slice(), CompressionLevel::Fastest);
+                std::fs::write(folder.path().join("packed"), &packed).unwrap();
+                format!(
+                    r#","packed":{{"file":"packed","format":"zstd","sha256":"{}","unpackedSize":{size}}}"#,
+                    sha256_hex(&packed)
+                )
+            } else {
+                std::fs::write(folder.path().join(name), &content).unwrap();
+                String::new()
+            };
             entries.push(format!(
-                r#""{name}":{{"file":"{name}","version":"v{version}","sha256":"{sum}"}}"#
+                r#""{name}":{{"file":"{name}","version":"v{version}","sha256":"{sum}"{packed}}}"#
             ));
         }
         let manifest = format!("{{{}}}", entries.join(","));
@@ -55,6 +76,7 @@ impl Programs {
                 path: CSI_PROXY_EXE.to_owned(),
                 sha256: payload.csi_proxy.sha256.clone(),
                 upload: None,
+                packed: None,
             }],
             services: vec![csi_proxy_service(&[])],
             pipes: vec![ServicePipes {

@@ -3,6 +3,8 @@
 
 mod churn;
 mod cluster;
+mod contact;
+mod copy;
 mod decision;
 mod figures;
 mod fleet;
@@ -11,6 +13,7 @@ mod growth;
 mod idle;
 mod machine;
 mod memory;
+mod node;
 mod process;
 mod report;
 mod requests;
@@ -85,6 +88,14 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "fleet",
         measure: fleet::measure,
+    },
+    Measurement {
+        name: "copy",
+        measure: copy::measure,
+    },
+    Measurement {
+        name: "contact",
+        measure: contact::measure,
     },
 ];
 

@@ -22,7 +22,7 @@ use windows_storage_agent::document::Service;
 use windows_storage_agent::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR, to_sftp,
 };
-use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
+use windows_storage_agent::protocol::{DesiredFile, Format, Packed, Request, ServicePipes};
 
 const PIPE: &str = "csi-proxy-filesystem-v1";
 
@@ -115,6 +115,7 @@ fn without_accidents(answer: &mut Value) {
                 "processId",
                 "finished",
                 "interruptionMilliseconds",
+                "durations",
                 "message",
             ] {
                 fields.remove(accident);
@@ -138,6 +139,7 @@ fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
             path: CSI_PROXY_EXE.to_owned(),
             sha256: sha256.to_owned(),
             upload: upload.map(|name| format!(r"{INCOMING_DIR}\{name}")),
+            packed: None,
         }],
         services: vec![Service {
             name: CSI_PROXY_SERVICE.to_owned(),
@@ -160,7 +162,7 @@ fn request(id: &str, sha256: &str, upload: Option<&str>) -> Request {
 }
 
 /// All that a node's life has in it: a fresh install, a second look, an upgrade, a damaged file, a missing one.
-fn live(script: &mut Script, agent: &[u8], old: &[u8], new: &[u8]) {
+fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]) {
     let status = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE} --pipe {PIPE}");
     let program = format!(r"{BOOTSTRAP_DIR}\agent.exe");
     let folder = to_sftp(BOOTSTRAP_DIR);
@@ -192,6 +194,31 @@ fn live(script: &mut Script, agent: &[u8], old: &[u8], new: &[u8]) {
     script.exists(&to_sftp(&format!(r"{INCOMING_DIR}\old.part")));
     script.run(&status);
     script.apply(&request("old", &sha256(old), None));
+    for (id, arrives) in [
+        ("request-half", Some(&packed[..packed.len() / 2])),
+        ("request-absent", None),
+        ("request-packed", Some(packed)),
+    ] {
+        let path = format!(r"{INCOMING_DIR}\csi-proxy-{id}.zst");
+        if let Some(arrives) = arrives {
+            script.upload(&path, arrives);
+        }
+        let mut request = request(id, &sha256(new), Some("csi-proxy-unpacked.part"));
+        request.files[0].packed = Some(Packed {
+            path: path.clone(),
+            format: Format::Zstd,
+            size: arrives.unwrap_or(packed).len() as u64,
+            unpacked_size: new.len() as u64,
+        });
+        script.apply(&request);
+        for left in [path, format!(r"{INCOMING_DIR}\csi-proxy-unpacked.part")] {
+            script.exists(&to_sftp(&left));
+        }
+        script.exists(&to_sftp(&format!(r"{INCOMING_DIR}\{id}.json")));
+    }
+    script.run(&status);
+    script.upload(&format!(r"{INCOMING_DIR}\old.part"), old);
+    script.apply(&request("old", &sha256(old), Some("old.part")));
     script.upload(&format!(r"{INCOMING_DIR}\new.part"), new);
     script.apply(&request("new", &sha256(new), Some("new.part")));
     script.run(&status);
@@ -212,18 +239,19 @@ fn a_simulated_host_says_what_a_real_one_says() {
     let agent = fs::read(payload.join("windows-storage-agent.exe")).unwrap();
     let old = fs::read(part("csi-proxy-1.1.3").unwrap()).unwrap();
     let new = fs::read(part("csi-proxy-1.3.0").unwrap()).unwrap();
+    let packed = fs::read(payload.join("csi-proxy.exe.zst")).unwrap();
 
     let fleet = Fleet::new().unwrap();
     let host = fleet.add_host("real").unwrap();
     let key = fleet.private_key_openssh();
     let mut real = Script::login(host.address(), host.port(), fleet.user(), key);
-    live(&mut real, &agent, &old, &new);
+    live(&mut real, &agent, &old, [&new, &packed]);
 
     let fleet = SimulatedFleet::new().unwrap();
     let host = fleet.add_host("simulated").unwrap();
     let key = fleet.private_key().unwrap();
     let mut simulated = Script::login(host.address(), host.port(), fleet.user(), &key);
-    live(&mut simulated, &agent, &old, &new);
+    live(&mut simulated, &agent, &old, [&new, &packed]);
 
     assert_eq!(real.answers.len(), simulated.answers.len());
     let pairs = real.answers.iter().zip(&simulated.answers);

@@ -2,14 +2,20 @@
 //!
 //! Services are only said to run. The real agent on Wine is the judge of what is said here.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use windows_storage_agent::cli::{self, Command};
 use windows_storage_agent::command::same_path;
+use windows_storage_agent::durations::Durations;
 use windows_storage_agent::errors::failure;
-use windows_storage_agent::paths::{AGENT_EXE, AGENT_LOG_DIR, INCOMING_DIR};
+use windows_storage_agent::paths::{AGENT_EXE, AGENT_LOG_DIR, INCOMING_DIR, is_brought, to_sftp};
 use windows_storage_agent::protocol::{
     Answer, ApplyResult, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
     PipeStatus, Request, ServiceState, ServiceStatus,
 };
+use windows_storage_agent::unpack::{Announced, unpack};
 use windows_storage_agent::validate::{validate, validate_request_path};
 
 use super::disk::{Disk, File};
@@ -40,6 +46,69 @@ pub struct Printed {
     pub status: u32,
 }
 
+/// The request's file and the time that it has to arrive, of a command line of `apply`.
+fn apply_of(line: &str) -> Option<(String, Duration)> {
+    let words = line.split_whitespace().skip(1).map(str::to_owned);
+    match cli::parse(words) {
+        Ok(Command::Apply {
+            request, arrival, ..
+        }) => Some((request, arrival)),
+        _ => None,
+    }
+}
+
+/// What the agent's command does before the service gets the request.
+fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
+    for file in &request.files {
+        let Some(packed) = &file.packed else { continue };
+        validate(request)?;
+        let arrived = disk.file(&packed.path).cloned();
+        let _ = disk.remove(&packed.path);
+        let missing = || {
+            let message = format!("{} is not there", packed.path);
+            failure(FailureCategory::UploadMissing, message)
+        };
+        let announced = Announced {
+            size: packed.unpacked_size,
+            sha256: &file.sha256,
+        };
+        let unpacked = unpacked(&arrived.ok_or_else(missing)?, announced)?;
+        disk.put(file.upload.as_deref().unwrap_or_default(), unpacked);
+    }
+    Ok(())
+}
+
+fn is_brought_to(path: &str) -> bool {
+    to_sftp(path).rsplit('/').next().is_some_and(is_brought)
+}
+
+/// What earlier visits have brought that were cut off.
+fn sweep_brought(disk: &mut Disk, request: &str) {
+    let incoming = format!("{}/", to_sftp(INCOMING_DIR).to_lowercase());
+    for path in disk.files() {
+        let name = path.strip_prefix(&incoming);
+        if name.is_some_and(is_brought) && path != to_sftp(request).to_lowercase() {
+            // What is locked stays.
+            let _ = disk.remove(&path);
+        }
+    }
+}
+
+/// Unpacked once for all hosts of a process: a fleet would do little else.
+fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
+    static KNOWN: Mutex<BTreeMap<(String, String), File>> = Mutex::new(BTreeMap::new());
+    let key = (packed.sha256(), announced.sha256.to_owned());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = known.get(&key) {
+        return Ok(file.clone());
+    }
+    let mut file = File::default();
+    unpack(packed.content(), &mut file, announced)
+        .map_err(|error| failure(FailureCategory::HashMismatch, error.to_string()))?;
+    known.insert(key, file.clone());
+    Ok(file)
+}
+
 impl Agent {
     /// Runs a command line as the host's shell would.
     pub fn run(&mut self, disk: &mut Disk, line: &str) -> Printed {
@@ -59,7 +128,14 @@ impl Agent {
             Ok(Command::Status { files, pipes }) => {
                 Ok(Answer::Status(self.state(disk, &files, &pipes)))
             }
-            Ok(Command::Apply { request, .. }) => self.apply(disk, &request),
+            Ok(Command::Apply { request, .. }) => {
+                let answer = self.apply(disk, &request);
+                if is_brought_to(&request) {
+                    // Where it never came there is nothing to remove.
+                    let _ = disk.remove(&request);
+                }
+                answer
+            }
             Ok(_) | Err(_) => {
                 return Printed {
                     stdout: String::new(),
@@ -138,9 +214,11 @@ impl Agent {
             ));
         }
         let request = Self::request(disk, path)?;
+        unpack_files(disk, &request)?;
         let ending = validate(&request).and_then(|()| self.carry_out(disk, &request));
         if ending.is_ok() {
             self.kept = Some(request.clone());
+            sweep_brought(disk, path);
         }
         let (outcome, why) = match ending {
             Ok(outcome) => (outcome, None),
@@ -156,17 +234,32 @@ impl Agent {
             outcome,
             failure: why,
             interruption_milliseconds: None,
+            durations: Durations::default(),
             state: self.state(disk, &[], &[]),
         }))
     }
 
     /// The request of an `apply` command line, where it is one.
     pub fn requested(disk: &Disk, line: &str) -> Option<Request> {
-        let words = line.split_whitespace().skip(1).map(str::to_owned);
-        match cli::parse(words) {
-            Ok(Command::Apply { request, .. }) => Self::request(disk, &request).ok(),
-            _ => None,
+        Self::request(disk, &apply_of(line)?.0).ok()
+    }
+
+    /// Whether a command line is one of `apply` that still waits for what it needs.
+    pub fn awaits_files(disk: &Disk, line: &str) -> bool {
+        let Some((path, arrival)) = apply_of(line) else {
+            return false;
+        };
+        if arrival.is_zero() {
+            return false;
         }
+        let Ok(request) = Self::request(disk, &path) else {
+            return true;
+        };
+        let packed = request.files.iter().filter_map(|file| file.packed.as_ref());
+        packed.into_iter().any(|packed| {
+            disk.file(&packed.path)
+                .is_none_or(|file| file.size() < packed.size)
+        })
     }
 
     fn request(disk: &Disk, path: &str) -> Result<Request, Failure> {

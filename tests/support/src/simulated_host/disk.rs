@@ -1,12 +1,16 @@
 //! The disk of a simulated host: files and folders by path, in any case and with either slash, as on Windows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
 /// Larger files are known by size and hash alone, so that a fleet fits into memory.
 const KEPT: u64 = 256 * 1024;
+/// Packed files are kept until they are unpacked.
+const KEPT_PACKED: u64 = 64 * 1024 * 1024;
+const PACKED: &str = ".zst";
 
 /// Why the disk refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,7 @@ pub struct File {
     size: u64,
     hash: Sha256,
     content: Vec<u8>,
+    packed: bool,
 }
 
 impl File {
@@ -39,7 +44,7 @@ impl File {
     fn append(&mut self, data: &[u8]) {
         self.hash.update(data);
         self.size += data.len() as u64;
-        if self.size <= KEPT {
+        if self.size <= (if self.packed { KEPT_PACKED } else { KEPT }) {
             self.content.extend_from_slice(data);
         } else {
             self.content = Vec::new();
@@ -63,7 +68,7 @@ impl File {
         })
     }
 
-    /// Its content; empty where the file is larger than 256 KiB.
+    /// Its content; empty where the file is larger than 256 KiB, and not packed.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.content
@@ -74,6 +79,18 @@ impl File {
 enum Entry {
     Folder,
     File(File),
+}
+
+impl Write for File {
+    /// Writes at its end.
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.append(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Drive C: of a host.
@@ -171,7 +188,11 @@ impl Disk {
         if let Some(Entry::Folder) = self.entries.get(&path) {
             return Err(Refusal::Failure);
         }
-        self.entries.insert(path, Entry::File(File::default()));
+        let file = File {
+            packed: path.ends_with(PACKED),
+            ..File::default()
+        };
+        self.entries.insert(path, Entry::File(file));
         Ok(())
     }
 

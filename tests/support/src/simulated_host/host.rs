@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use russh::keys::{PrivateKey, PublicKey};
 use tokio::sync::watch;
 
-use super::agent::Agent;
+use super::agent::{Agent, Printed};
 use super::disk::Disk;
 use super::faults::{Counters, Faults, Moment};
 use super::gauge::Gauges;
@@ -167,6 +167,31 @@ impl Host {
 
     pub fn release(&self) {
         self.releases.send_modify(|releases| *releases += 1);
+    }
+
+    /// Runs a command now, unless the power is cut in its middle.
+    pub fn carry_out(&self, line: &str) -> Result<Printed, Cut> {
+        if self.loses_power_in(line) {
+            return Err(Cut);
+        }
+        Ok(self.change(|state| state.agent.run(&mut state.disk, line)))
+    }
+
+    /// Runs a command of the agent as soon as the files that it waits for have come. With its connection it ends.
+    pub async fn carry_out_when_files_are_there(
+        &self,
+        line: &str,
+        mut cuts: watch::Receiver<u64>,
+    ) -> Result<Printed, Cut> {
+        let mut counters = self.counters();
+        while self.change(|state| Agent::awaits_files(&state.disk, line)) {
+            tokio::select! {
+                // Whatever comes is counted.
+                _ = counters.changed() => {}
+                _ = cuts.changed() => return Err(Cut),
+            }
+        }
+        self.carry_out(line)
     }
 
     /// Cuts the power where this command is the one in whose middle that is to happen.

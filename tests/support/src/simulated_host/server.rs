@@ -16,7 +16,7 @@ use russh::{Channel, ChannelId, Preferred, cipher, kex, mac};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::agent::Printed;
+use super::agent::{Agent, Printed};
 use super::distance;
 use super::faults::{Greeting, Speech};
 use super::gauge::Entered;
@@ -283,6 +283,8 @@ impl Handler for Connection {
             let answer = self
                 .host
                 .change(|state| sftp.carry_out(&mut state.disk, &packet));
+            // Commands may wait for what this has brought.
+            self.host.count(|_| ());
             self.host.settle(number)?;
             session.data(channel, answer)?;
         }
@@ -298,17 +300,26 @@ impl Handler for Connection {
         let number = self.host.admit("command").await?;
         let line = String::from_utf8_lossy(command).into_owned();
         self.host.count(|counters| counters.commands += 1);
-        if self.host.loses_power_in(&line) {
-            return Err(Cut);
-        }
-        let printed = self
-            .host
-            .change(|state| state.agent.run(&mut state.disk, &line));
+        let (host, handle) = (Arc::clone(&self.host), session.handle());
+        let cuts = host.cuts();
+        let awaits_files = host.change(|state| Agent::awaits_files(&state.disk, &line));
+        // At once where it can: then the answer is lost where the connection is cut after it.
+        let at_once = if awaits_files {
+            None
+        } else {
+            Some(host.carry_out(&line)?)
+        };
         self.host.settle(number)?;
         session.channel_success(channel)?;
-        let (host, handle) = (Arc::clone(&self.host), session.handle());
         // Beside the session, so that it goes on to answer while the command runs.
         tokio::spawn(async move {
+            let printed = match at_once {
+                Some(printed) => printed,
+                None => match host.carry_out_when_files_are_there(&line, cuts).await {
+                    Ok(printed) => printed,
+                    Err(Cut) => return,
+                },
+            };
             let faults = host.faults();
             if faults.holds_commands {
                 host.hold().await;

@@ -1,0 +1,244 @@
+//! Unpacking what SFTP brings compressed, while it still arrives: in bounded memory, to exactly the announced content.
+
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use sha2::{Digest, Sha256};
+
+use crate::digest::hexadecimal;
+use crate::errors::may_pass;
+
+/// The most that a frame may have its decoder remember, in bytes: what `zstd -19` asks for. Source: `ZSTD_defaultCParameters`
+/// in libzstd's `clevels.h`.
+const WINDOW: u64 = 8 << 20;
+const BUFFER: usize = 256 << 10;
+/// How soon it is looked again for what arrives, and how late while nothing does. Windows tells nobody of a file's growth
+/// before it is closed.
+const POLL: Duration = Duration::from_millis(5);
+const SLOWEST_POLL: Duration = Duration::from_millis(100);
+
+/// What is announced of the content.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256 in lower-case hexadecimal.
+    pub sha256: &'a str,
+}
+
+/// Why something cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// The packed file cannot be read, or does not arrive.
+    #[error("reading it: {0}")]
+    Read(io::Error),
+    /// The content cannot be written.
+    #[error("writing its content: {0}")]
+    Write(io::Error),
+    /// It ends in the middle.
+    #[error("it ends before its content does")]
+    Truncated,
+    /// It is no frame of Zstandard, is damaged, or wants too much memory.
+    #[error("it cannot be unpacked: {0}")]
+    Damaged(String),
+    /// Something follows after its end.
+    #[error("it goes on after its end")]
+    Trailing,
+    /// Its content is longer or shorter than announced.
+    #[error("its content has {found} bytes or more, not {announced} as announced")]
+    Size {
+        /// The size of what was unpacked, up to where it was given up.
+        found: u64,
+        /// The size that was announced.
+        announced: u64,
+    },
+    /// Its content is something else.
+    #[error("its content has sha256 {found}, not {announced} as announced")]
+    Sha256 {
+        /// The sum of what was unpacked.
+        found: String,
+        /// The sum that was announced.
+        announced: String,
+    },
+}
+
+/// Unpacks one frame of Zstandard. What was written is of use only after success.
+pub fn unpack(
+    packed: impl Read,
+    mut content: impl Write,
+    announced: Announced<'_>,
+) -> Result<(), UnpackError> {
+    let mut source = Source {
+        packed: BufReader::with_capacity(BUFFER, packed),
+        error: None,
+    };
+    let mut decoder = FrameDecoder::new();
+    decoder.set_max_window_size(WINDOW);
+    let begun = decoder.init(&mut source);
+    begun.map_err(|error| source.blame(&error))?;
+    let (mut size, mut hasher) = (0_u64, Sha256::new());
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        // What a block may refer back to stays with the decoder, so that some blocks have nothing to take out.
+        while decoder.can_collect() == 0 && !decoder.is_finished() {
+            let done = decoder.decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1));
+            done.map_err(|error| source.blame(&error))?;
+        }
+        let length = decoder.read(&mut buffer).map_err(UnpackError::Write)?;
+        if length == 0 {
+            break;
+        }
+        size += length as u64;
+        if size > announced.size {
+            return Err(announced.refuse_size(size));
+        }
+        hasher.update(&buffer[..length]);
+        content
+            .write_all(&buffer[..length])
+            .map_err(UnpackError::Write)?;
+    }
+    if size != announced.size {
+        return Err(announced.refuse_size(size));
+    }
+    if source.read(&mut [0]).map_err(UnpackError::Read)? != 0 {
+        return Err(UnpackError::Trailing);
+    }
+    let found = hexadecimal(&hasher.finalize());
+    if found != announced.sha256 {
+        return Err(UnpackError::Sha256 {
+            found,
+            announced: announced.sha256.to_owned(),
+        });
+    }
+    content.flush().map_err(UnpackError::Write)
+}
+
+impl Announced<'_> {
+    fn refuse_size(self, found: u64) -> UnpackError {
+        UnpackError::Size {
+            found,
+            announced: self.size,
+        }
+    }
+}
+
+/// What is read from, and why that failed: the decoder's own errors do not tell.
+struct Source<R> {
+    packed: BufReader<R>,
+    error: Option<io::Error>,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.packed.read(buffer).inspect_err(|error| {
+            self.error = Some(match error.raw_os_error() {
+                Some(number) => io::Error::from_raw_os_error(number),
+                None => io::Error::new(error.kind(), error.to_string()),
+            });
+        })
+    }
+
+    fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.read(buffer) {
+                Ok(0) => {
+                    self.error = Some(ErrorKind::UnexpectedEof.into());
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                Ok(length) => buffer = &mut buffer[length..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R> Source<R> {
+    fn blame(&mut self, decoder: &dyn std::fmt::Display) -> UnpackError {
+        match self.error.take() {
+            Some(error) if error.kind() == ErrorKind::UnexpectedEof => UnpackError::Truncated,
+            Some(error) => UnpackError::Read(error),
+            None => UnpackError::Damaged(decoder.to_string()),
+        }
+    }
+}
+
+/// A file that somebody else still writes, from its start to its announced size.
+#[derive(Debug)]
+pub struct Arriving {
+    path: PathBuf,
+    size: u64,
+    position: u64,
+    seen: bool,
+    deadline: Instant,
+}
+
+impl Arriving {
+    /// A file that has so many bytes when it is complete; what is not there at the deadline does not come.
+    #[must_use]
+    pub fn new(path: PathBuf, size: u64, deadline: Instant) -> Self {
+        Self {
+            path,
+            size,
+            position: 0,
+            seen: false,
+            deadline,
+        }
+    }
+
+    /// Reads what is there after the position. The file is not held open in between, so that whoever brings it can take
+    /// it back and bring it anew.
+    fn look(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound && self.seen => {
+                return Err(io::Error::new(
+                    ErrorKind::NotFound,
+                    "it was taken back before it was complete",
+                ));
+            }
+            // A virus scanner looks at it, or the server lets nobody else read.
+            Err(error) if error.kind() == ErrorKind::NotFound || may_pass(&error) => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        self.seen = true;
+        file.seek(SeekFrom::Start(self.position))?;
+        file.read(buffer)
+    }
+}
+
+impl Read for Arriving {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.position >= self.size {
+            // One byte more than announced is enough to know.
+            return self.look(&mut buffer[..1]);
+        }
+        let mut pause = POLL;
+        loop {
+            match self.look(buffer)? {
+                0 if Instant::now() >= self.deadline => {
+                    return Err(io::Error::new(
+                        ErrorKind::TimedOut,
+                        format!("{} of {} bytes have arrived", self.position, self.size),
+                    ));
+                }
+                0 => {
+                    sleep(pause);
+                    pause = (pause * 2).min(SLOWEST_POLL);
+                }
+                length => {
+                    self.position += length as u64;
+                    return Ok(length);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Unpacks what SFTP has brought for a request, or still brings, before the service gets the request.
+
+use std::fs::File;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use windows_storage_agent::errors::{failed_to, failure};
+use windows_storage_agent::protocol::{Failure, FailureCategory, Packed, Request};
+use windows_storage_agent::unpack::{Announced, Arriving, UnpackError, unpack};
+use windows_storage_agent::validate::validate;
+
+use super::{files, store};
+
+/// How soon it is looked again for a request that has not arrived.
+const POLL: Duration = Duration::from_millis(10);
+
+/// Makes the uploads of a request from what came packed, if anything did; says how long that took. Nothing of it stays
+/// where that fails.
+pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duration>, Failure> {
+    let Some(request) = arrived(request, arrived_by) else {
+        // The service says what is wrong with it.
+        return Ok(None);
+    };
+    let packed: Vec<_> = request
+        .files
+        .iter()
+        .filter_map(|file| Some((file.packed.as_ref()?, file)))
+        .collect();
+    if packed.is_empty() {
+        return Ok(None);
+    }
+    // Before any path of it is used.
+    validate(&request)?;
+    let begin = Instant::now();
+    for (packed, file) in packed {
+        let announced = Announced {
+            size: packed.unpacked_size,
+            sha256: &file.sha256,
+        };
+        let upload = file.upload.as_deref().unwrap_or_default();
+        let done = unpack_to(packed, upload, announced, arrived_by);
+        // In either case it has served its purpose. Where the server still has it open it stays for the service to remove.
+        let _ = std::fs::remove_file(&packed.path);
+        done?;
+    }
+    Ok(Some(begin.elapsed()))
+}
+
+/// The request, once it is there and whole; `None` where it is not in time.
+fn arrived(path: &str, by: Instant) -> Option<Request> {
+    loop {
+        match store::load(path) {
+            Ok(Some(request)) => return Some(request),
+            _ if Instant::now() >= by => return None,
+            _ => sleep(POLL),
+        }
+    }
+}
+
+/// Unpacks beside the upload, which has its name only when it is whole. A command whose connection was lost may still be
+/// at the same: each has a file of its own.
+fn unpack_to(
+    packed: &Packed,
+    upload: &str,
+    announced: Announced<'_>,
+    arrived_by: Instant,
+) -> Result<(), Failure> {
+    let beside = format!("{upload}.{}", std::process::id());
+    let source = Arriving::new(packed.path.clone().into(), packed.size, arrived_by);
+    let done = File::create(&beside)
+        .map_err(UnpackError::Write)
+        .and_then(|content| unpack(source, content, announced))
+        .and_then(|()| files::rename(&beside, upload).map_err(UnpackError::Write));
+    done.map_err(|error| {
+        let _ = files::remove(&beside);
+        refusal(&packed.path, &error)
+    })
+}
+
+fn refusal(path: &str, error: &UnpackError) -> Failure {
+    let doing = format!("unpacking {path}");
+    match error {
+        UnpackError::Read(cause) | UnpackError::Write(cause)
+            if !matches!(
+                cause.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::TimedOut
+            ) =>
+        {
+            failed_to(&doing, cause)
+        }
+        UnpackError::Read(_) => {
+            failure(FailureCategory::UploadMissing, format!("{doing}: {error}"))
+        }
+        _ => failure(FailureCategory::HashMismatch, format!("{doing}: {error}")),
+    }
+}

@@ -1,0 +1,132 @@
+//! What comes packed: unpacked while it arrives, and refused without a trace where it is not what was announced.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::thread;
+
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use windows_storage_agent::paths::{AGENT_EXE, INCOMING_DIR};
+use windows_storage_agent::protocol::{
+    Answer, ApplyResult, FailureCategory, Format, Outcome, Packed, Request,
+};
+
+use crate::host::{Node, is_well, request, sha256, upload_path};
+use crate::standin::{until, variant};
+
+fn packed_path(id: &str) -> String {
+    format!(r"{INCOMING_DIR}\csi-proxy-{id}.zst")
+}
+
+/// A request for this content, which comes as `packed`.
+fn announced(id: &str, content: &[u8], packed: &[u8]) -> Request {
+    let mut request = request(&format!("request-{id}"));
+    let file = &mut request.files[0];
+    file.sha256 = sha256(content);
+    file.upload = Some(upload_path(id));
+    file.packed = Some(Packed {
+        path: packed_path(id),
+        format: Format::Zstd,
+        size: packed.len() as u64,
+        unpacked_size: content.len() as u64,
+    });
+    request
+}
+
+fn pack(content: &[u8]) -> Vec<u8> {
+    compress_to_vec(content, CompressionLevel::Fastest)
+}
+
+/// Hands over a request whose packed file is there.
+fn apply(node: &Node, request: &Request, packed: &[u8]) -> Answer {
+    let path = &request.files[0].packed.as_ref().unwrap().path;
+    fs::write(node.local(path), packed).unwrap();
+    node.upload_request(request);
+    node.answer(&command(request))
+}
+
+fn command(request: &Request) -> String {
+    format!(
+        r"{AGENT_EXE} apply --request {INCOMING_DIR}\{}.json",
+        request.id
+    )
+}
+
+fn result(answer: Answer) -> ApplyResult {
+    match answer {
+        Answer::ApplyResult(result) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn left_in_incoming(node: &Node) -> Vec<String> {
+    let entries = fs::read_dir(node.local(INCOMING_DIR)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != "agent.exe").collect()
+}
+
+#[test]
+fn what_comes_packed_is_unpacked_or_refused() {
+    let (good, better) = (variant(0), variant(1));
+    let node = Node::new();
+    let packed = pack(&good);
+    let first = announced("first", &good, &packed);
+    // Left by a visit that was cut off.
+    fs::write(node.local(&packed_path("earlier")), &packed[..9]).unwrap();
+    let applied = result(apply(&node, &first, &packed));
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert!(is_well(&applied.state, &good), "{applied:?}");
+    assert!(applied.durations.unpack.is_some(), "{applied:?}");
+    assert!(applied.durations.start.is_some(), "{applied:?}");
+    assert_eq!(left_in_incoming(&node), [""; 0]);
+
+    let packed = pack(&better);
+    let other = pack(&variant(2));
+    let longer = pack(&[better.as_slice(), &[0; 1000]].concat());
+    for (id, content, packed) in [
+        ("half", &better, &packed[..packed.len() / 2]),
+        ("other", &better, &other),
+        ("longer", &better, &longer),
+        ("garbage", &better, b"MZ is nothing that was ever packed"),
+    ] {
+        // The size that has arrived is the one that was announced, so that there is nothing to wait for.
+        let bad = announced(id, content, packed);
+        let Answer::Error(failure) = apply(&node, &bad, packed) else {
+            panic!("{id} was carried out")
+        };
+        assert_eq!(
+            failure.category,
+            FailureCategory::HashMismatch,
+            "{id}: {failure:?}"
+        );
+        assert_eq!(left_in_incoming(&node), [""; 0], "{id}");
+        assert!(is_well(&node.state(), &good), "{id}");
+    }
+    let absent = announced("absent", &better, &packed);
+    node.upload_request(&absent);
+    let Answer::Error(failure) = node.answer(&command(&absent)) else {
+        panic!("nothing was unpacked")
+    };
+    assert_eq!(failure.category, FailureCategory::UploadMissing);
+
+    // The command is there before the request and before the file, which comes in pieces.
+    let arriving = announced("arriving", &better, &packed);
+    let waits = format!("{} --arrival-timeout 60", command(&arriving));
+    let applied = thread::scope(|scope| {
+        let applying = scope.spawn(|| node.answer(&waits));
+        let mut file = File::create(node.local(&packed_path("arriving"))).unwrap();
+        file.write_all(&packed[..packed.len() / 2]).unwrap();
+        node.upload_request(&arriving);
+        // It is unpacked beside the upload, by a command that has begun with what is there.
+        until("the command has begun", || {
+            let beside = "arriving.exe.";
+            left_in_incoming(&node)
+                .iter()
+                .any(|name| name.starts_with(beside))
+        });
+        file.write_all(&packed[packed.len() / 2..]).unwrap();
+        result(applying.join().unwrap())
+    });
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert!(is_well(&applied.state, &better), "{applied:?}");
+    assert_eq!(left_in_incoming(&node), [""; 0]);
+}

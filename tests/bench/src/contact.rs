@@ -1,0 +1,47 @@
+//! From the first contact with a fresh Windows host until its storage is ready, by phases as the operator's log tells them.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use testbed::windows_host::Fleet;
+
+use crate::Options;
+use crate::node::Node;
+use crate::report::{Row, median};
+
+const HOSTS: usize = 3;
+const HOSTS_FULL: usize = 7;
+
+/// Visits fresh hosts, one after the other, and gives the median of each phase.
+pub fn measure(options: Options) -> Result<Vec<Row>> {
+    let fleet = Fleet::new()?;
+    let mut totals = Vec::new();
+    let mut phases: Vec<(&'static str, Vec<f64>)> = Vec::new();
+    for number in 0..if options.full { HOSTS_FULL } else { HOSTS } {
+        let node = Node::new(&fleet, &format!("fresh-{number}"))?;
+        let begin = Instant::now();
+        let visited = node.visit(node.request("contact", true))?;
+        totals.push(begin.elapsed().as_secs_f64() * 1e3);
+        node.check()?;
+        for (name, took) in visited.phases.iter() {
+            let took = took.as_secs_f64() * 1e3;
+            match phases.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => all.push(took),
+                None => phases.push((name, vec![took])),
+            }
+        }
+    }
+    let mut rows = vec![Row::new(
+        "fresh host, 0 ms away: from the connection to csi-proxy's pipes open",
+        median(&mut totals),
+        "ms",
+    )];
+    for (name, mut all) in phases {
+        rows.push(Row::new(
+            format!("  of that {name}"),
+            median(&mut all),
+            "ms",
+        ));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,76 @@
+//! The links that copies are measured over, and what they are in truth.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use testbed::relay::Relay;
+
+use crate::report::{Row, median};
+
+const PINGS: usize = 15;
+
+/// A link, and the part of `sftp`'s time that the operator may take over it.
+pub struct Link {
+    pub name: &'static str,
+    round_trip: Duration,
+    /// Bytes a second.
+    rate: Option<u64>,
+    pub bar: f64,
+}
+
+pub const LINKS: &[Link] = &[
+    Link::new("0 ms", 0, None, 0.9),
+    Link::new("25 ms", 25, None, 0.6),
+    Link::new("100 ms", 100, None, 0.6),
+    Link::new("25 ms, 100 Mbit/s", 25, Some(12_500_000), 0.45),
+];
+
+impl Link {
+    const fn new(name: &'static str, round_trip: u64, rate: Option<u64>, bar: f64) -> Self {
+        Self {
+            name,
+            round_trip: Duration::from_millis(round_trip),
+            rate,
+            bar,
+        }
+    }
+
+    /// Makes a relay such a link.
+    pub fn apply(&self, relay: &Relay) {
+        relay.delay(self.round_trip / 2);
+        relay.limit_rate(self.rate);
+    }
+
+    /// The round trip of a byte through such a relay to a server that sends it back.
+    pub fn check(&self) -> Result<Row> {
+        let server = TcpListener::bind("127.0.0.1:0")?;
+        let target = server.local_addr()?;
+        thread::spawn(move || {
+            if let Ok((mut stream, _)) = server.accept() {
+                // Until the other end goes.
+                let _ = std::io::copy(&mut stream.try_clone()?, &mut stream);
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        let free: SocketAddr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let relay = Relay::start(free, target)?;
+        self.apply(&relay);
+        let mut stream = TcpStream::connect(free)?;
+        stream.set_nodelay(true)?;
+        let mut times = Vec::new();
+        for _ in 0..PINGS {
+            let begin = Instant::now();
+            stream.write_all(b"x")?;
+            stream.read_exact(&mut [0])?;
+            times.push(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(Row::new(
+            format!("{}: round trip of a byte through the relay", self.name),
+            median(&mut times),
+            "ms",
+        ))
+    }
+}

@@ -1,0 +1,154 @@
+//! csi-proxy.exe brought to a Windows host: the operator's way beside OpenSSH's `sftp` and the Go client of others, to the
+//! same sshd through the same relay.
+
+mod link;
+mod peers;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use testbed::parts::part;
+use testbed::windows_host::Fleet;
+
+use crate::Options;
+use crate::node::Node;
+use crate::report::{Row, median};
+use link::{LINKS, Link};
+use peers::Peers;
+
+const ROUNDS: usize = 5;
+const ROUNDS_FULL: usize = 15;
+/// Fresh hosts; each has to boot.
+const FRESH: usize = 2;
+const FRESH_FULL: usize = 5;
+
+/// Measures in turns, so that what else the machine does hits all alike, and compares medians.
+pub fn measure(options: Options) -> Result<Vec<Row>> {
+    let fleet = Fleet::new()?;
+    let node = Node::new(&fleet, "copy")?;
+    let (mut actions, cutter) = node.log_in()?;
+    actions.bring_agent()?;
+    drop(cutter);
+    let peers = Peers::new(&fleet, &node)?;
+    let rounds = if options.full { ROUNDS_FULL } else { ROUNDS };
+    let mut rows = Vec::new();
+    for link in LINKS {
+        rows.push(link.check()?);
+        link.apply(node.host.relay());
+        rows.extend(side_by_side(&node, &peers, link, rounds)?);
+    }
+    LINKS[1].apply(node.host.relay());
+    rows.extend(against_go(&node, &peers, if options.full { 3 } else { 1 })?);
+    rows.push(nothing_to_do(&node)?);
+    rows.extend(fresh(
+        &fleet,
+        if options.full { FRESH_FULL } else { FRESH },
+    )?);
+    Ok(rows)
+}
+
+/// Connect, log in, send, unpack, verify, put in place: all that the operator does on a node that has the agent and
+/// another csi-proxy.exe, but for the status command before it and the restart of the service, which is none here.
+fn ours(node: &Node, number: usize) -> Result<Duration> {
+    fs::write(node.csi_proxy(), fs::read(part("csi-proxy-1.1.3")?)?)?;
+    let request = node.request(&format!("copy-{number}"), false);
+    let begin = Instant::now();
+    let (mut actions, _cutter) = node.log_in()?;
+    let result = actions.apply(&request, true)?;
+    let took = begin.elapsed();
+    anyhow::ensure!(result.failure.is_none(), "{result:?}");
+    node.check()?;
+    eprintln!("  {} ({:?})", actions.phases, result.durations);
+    Ok(took)
+}
+
+fn side_by_side(node: &Node, peers: &Peers, link: &Link, rounds: usize) -> Result<Vec<Row>> {
+    let (mut product, mut sftp) = (Vec::new(), Vec::new());
+    // The first of each finds cold caches.
+    peers.sftp()?;
+    ours(node, 0)?;
+    for round in 1..=rounds {
+        sftp.push(milliseconds(peers.sftp()?));
+        product.push(milliseconds(ours(node, round)?));
+    }
+    let (product, sftp) = (median(&mut product), median(&mut sftp));
+    let name = link.name;
+    Ok(vec![
+        Row::new(format!("{name}: OpenSSH sftp"), sftp, "ms"),
+        Row::new(
+            format!("{name}: operator, from the connection to the file in place"),
+            product,
+            "ms",
+        ),
+        Row::new(format!("{name}: of sftp's time"), product / sftp, "×").at_most(link.bar),
+    ])
+}
+
+fn against_go(node: &Node, peers: &Peers, rounds: usize) -> Result<Vec<Row>> {
+    let (mut product, mut go) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        go.push(milliseconds(peers.go()?));
+        product.push(milliseconds(ours(node, 100 + round)?));
+        product.push(milliseconds(ours(node, 200 + round)?));
+    }
+    let (product, go) = (median(&mut product), median(&mut go));
+    Ok(vec![
+        Row::new("25 ms: Go's pkg/sftp by default, as WMCO copies", go, "ms"),
+        Row::new("25 ms: faster than that", go / product, "×").at_least(10.0),
+    ])
+}
+
+/// A whole visit to a node that has these bytes already.
+fn nothing_to_do(node: &Node) -> Result<Row> {
+    let request = node.request("same", false);
+    node.visit(request.clone())?;
+    let before = node.host.relay().bytes_to_server();
+    let visited = node.visit(request)?;
+    let sent = node.host.relay().bytes_to_server() - before;
+    anyhow::ensure!(
+        !visited
+            .phases
+            .iter()
+            .any(|(name, _)| name.contains("upload")),
+        "{}",
+        visited.phases
+    );
+    #[allow(clippy::cast_precision_loss, reason = "some kilobytes")]
+    Ok(Row::new(
+        "same bytes there: sent in a visit, all of them SSH's own and the status command",
+        sent as f64 / 1e3,
+        "kB",
+    )
+    .at_most(10.0))
+}
+
+/// To hosts without an agent, 25 ms away: that is brought first, as it is, and installed.
+fn fresh(fleet: &Fleet, hosts: usize) -> Result<Vec<Row>> {
+    let (mut product, mut sftp) = (Vec::new(), Vec::new());
+    for number in 0..hosts {
+        let node = Node::new(fleet, &format!("fresh-copy-{number}"))?;
+        LINKS[1].apply(node.host.relay());
+        let peers = Peers::new(fleet, &node)?;
+        sftp.push(milliseconds(peers.sftp()?));
+        let begin = Instant::now();
+        let visited = node.visit(node.request("fresh", false))?;
+        product.push(milliseconds(begin.elapsed()));
+        eprintln!("  fresh: {}", visited.phases);
+        node.check()?;
+        sftp.push(milliseconds(peers.sftp()?));
+    }
+    let (product, sftp) = (median(&mut product), median(&mut sftp));
+    Ok(vec![
+        Row::new(
+            "25 ms, fresh node: agent sent and installed, csi-proxy.exe in place",
+            product,
+            "ms",
+        ),
+        Row::new("25 ms, fresh node: of sftp's time", product / sftp, "×").at_most(1.0),
+    ])
+}
+
+fn milliseconds(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}

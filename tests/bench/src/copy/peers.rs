@@ -1,0 +1,90 @@
+//! What copies a file otherwise.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use testbed::parts::part;
+use testbed::windows_host::Fleet;
+
+use crate::node::Node;
+
+/// Where they put it.
+const TARGET: &str = "C:/put.exe";
+
+/// OpenSSH's `sftp` and Go's `pkg/sftp`.
+pub struct Peers {
+    sftp: Vec<String>,
+    go: Vec<String>,
+    put: PathBuf,
+}
+
+impl Peers {
+    /// Both on their way to that host.
+    pub fn new(fleet: &Fleet, node: &Node) -> Result<Self> {
+        let file = crate::payload()?.join("csi-proxy.exe");
+        let key = fleet.private_key_file();
+        let batch = key.with_file_name("batch");
+        fs::write(&batch, format!("put {} {TARGET}\n", file.display()))?;
+        let (address, port, user) = (node.host.address(), node.host.port(), fleet.user());
+        let text = |path: &Path| path.display().to_string();
+        let sftp = vec![
+            "sftp".to_owned(),
+            "-q".to_owned(),
+            "-b".to_owned(),
+            text(&batch),
+            "-F".to_owned(),
+            "none".to_owned(),
+            "-oStrictHostKeyChecking=no".to_owned(),
+            "-oUserKnownHostsFile=/dev/null".to_owned(),
+            "-oIdentitiesOnly=yes".to_owned(),
+            "-oLogLevel=ERROR".to_owned(),
+            "-i".to_owned(),
+            text(&key),
+            "-P".to_owned(),
+            port.to_string(),
+            format!("{user}@{address}"),
+        ];
+        let go = vec![
+            text(&part("sftp-put")?),
+            format!("{address}:{port}"),
+            user.to_owned(),
+            text(&key),
+            text(&file),
+            TARGET.to_owned(),
+        ];
+        Ok(Self {
+            sftp,
+            go,
+            put: node.host.drive_c().join("put.exe"),
+        })
+    }
+
+    /// The time of `sftp`, its connection included.
+    pub fn sftp(&self) -> Result<Duration> {
+        self.run(&self.sftp)
+    }
+
+    /// The time of the Go program, its connection included.
+    pub fn go(&self) -> Result<Duration> {
+        self.run(&self.go)
+    }
+
+    fn run(&self, command: &[String]) -> Result<Duration> {
+        let _ = fs::remove_file(&self.put);
+        let begin = Instant::now();
+        let output = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("starting {}", command[0]))?;
+        let took = begin.elapsed();
+        ensure!(output.status.success(), "{}: {output:?}", command[0]);
+        let size = |path: &Path| Ok::<_, anyhow::Error>(fs::metadata(path)?.len());
+        let sent = size(&crate::payload()?.join("csi-proxy.exe"))?;
+        ensure!(size(&self.put)? == sent, "{} sent less", command[0]);
+        Ok(took)
+    }
+}

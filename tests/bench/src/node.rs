@@ -1,0 +1,146 @@
+//! A Windows host in a box, and the operator's own way to it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use testbed::windows_host::{Fleet, WindowsHost};
+use windows_storage_agent::paths::CSI_PROXY_EXE;
+use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
+use windows_storage_operator::index::Secret;
+use windows_storage_operator::node::{
+    Actions, Cutter, Desired, HostKey, HostKeyPolicy, Line, Phases, Pins, PrivateKey, Session,
+    Target, Tools, Turns, Visited, check_private_key, visit,
+};
+use windows_storage_operator::payload::Payload;
+use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_service};
+use zeroize::Zeroizing;
+
+/// A host, and what the operator goes there with.
+pub struct Node {
+    pub host: WindowsHost,
+    pub payload: Payload,
+    key: PrivateKey,
+    user: String,
+}
+
+impl Node {
+    /// A fresh host.
+    pub fn new(fleet: &Fleet, name: &str) -> Result<Self> {
+        let pem = Zeroizing::new(fleet.private_key_openssh().as_bytes().to_vec());
+        let data = [("private-key.pem".to_owned(), pem)].into();
+        Ok(Self {
+            host: fleet.add_host(name)?,
+            payload: Payload::load(&crate::payload()?)?,
+            key: check_private_key(Some(&Secret { data }), "ns").map_err(|error| anyhow!(error))?,
+            user: fleet.user().to_owned(),
+        })
+    }
+
+    /// Connects and logs in. Whoever drops the cutter cuts the connection.
+    pub fn log_in(&self) -> Result<(Actions, Cutter)> {
+        let address = self.host.address().to_string();
+        let (line, cutter) = Line::open(&address, self.host.port())?;
+        let (session, _) = Session::shake_hands(line, &["ssh-ed25519"])?;
+        session.login(&self.user, &self.key)?;
+        let actions = Actions {
+            session,
+            payload: self.payload.clone(),
+            phases: Phases::default(),
+        };
+        Ok((actions, cutter))
+    }
+
+    /// A request for csi-proxy.exe, with its service or as a mere file.
+    pub fn request(&self, id: &str, with_service: bool) -> Request {
+        let pipes = CSI_PROXY_PIPES.map(str::to_owned).to_vec();
+        let service = ServicePipes {
+            service: "csi-proxy".to_owned(),
+            pipes,
+        };
+        Request {
+            id: id.to_owned(),
+            files: vec![DesiredFile {
+                path: CSI_PROXY_EXE.to_owned(),
+                sha256: self.payload.csi_proxy.sha256.clone(),
+                upload: None,
+                packed: None,
+            }],
+            services: if with_service {
+                vec![csi_proxy_service(&[])]
+            } else {
+                Vec::new()
+            },
+            environment: BTreeMap::new(),
+            replace_foreign: false,
+            pipes: if with_service {
+                vec![service]
+            } else {
+                Vec::new()
+            },
+            stop_timeout_seconds: 30,
+            start_timeout_seconds: 60,
+        }
+    }
+
+    /// One visit of the operator, which knows the host's key.
+    pub fn visit(&self, request: Request) -> Result<Visited> {
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(async {
+            // Nobody is there: with a known key no visit has to ask.
+            let config = kube::Config::new("http://127.0.0.1:9".parse()?);
+            let client = kube::Client::try_from(config)?;
+            let turns = Turns::default();
+            turns.decide(|_| ([self.host.name().to_owned()].into(), ()));
+            let tools = Tools::new(
+                self.payload.clone(),
+                Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
+                turns,
+                kube::Api::all(client),
+            );
+            let visited = visit(&self.target(request)?, &tools).await?;
+            match visited.problem {
+                Some(problem) => Err(problem.into()),
+                None => Ok(visited),
+            }
+        })
+    }
+
+    fn target(&self, request: Request) -> Result<Target> {
+        Ok(Target {
+            node: self.host.name().to_owned(),
+            uid: String::new(),
+            boot_id: String::new(),
+            address: self.host.address().to_string(),
+            port: self.host.port(),
+            user: self.user.clone(),
+            key: self.key.clone(),
+            host_keys: HostKeyPolicy {
+                pin: Some(HostKey::parse(&self.host.host_key()?)),
+                ..HostKeyPolicy::default()
+            },
+            desired: Ok(Desired {
+                revision: request.id.clone(),
+                agent_sha256: self.payload.agent.sha256.clone(),
+                request,
+                attempt: String::new(),
+                refused: None,
+                retry: false,
+            }),
+        })
+    }
+
+    /// csi-proxy.exe on the host, as a file of this machine.
+    pub fn csi_proxy(&self) -> PathBuf {
+        self.host.drive_c().join("k/csi-proxy.exe")
+    }
+
+    /// csi-proxy.exe on the host has to be that of the payload.
+    pub fn check(&self) -> Result<()> {
+        let there = fs::read(self.csi_proxy()).context("reading what was brought")?;
+        let payload = fs::read(crate::payload()?.join("csi-proxy.exe"))?;
+        anyhow::ensure!(there == payload, "what was brought is something else");
+        Ok(())
+    }
+}
