@@ -107,7 +107,15 @@ impl Node {
     }
 
     pub fn answer(&self, command: &str) -> Answer {
-        let output = self.started(command);
+        let mut output = self.started(command);
+        // Rarely a program ends under Wine at its start, without a word. The agent never does: it answers, or says why not.
+        for _ in 0..2 {
+            if output.status.success() || !(output.stdout.is_empty() && output.stderr.is_empty()) {
+                break;
+            }
+            eprintln!("not a word, again: {command}: {output:?}");
+            output = self.started(command);
+        }
         answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))
     }
 

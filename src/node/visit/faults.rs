@@ -238,14 +238,14 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
     let mut visits = tokio::task::JoinSet::new();
     for host in &hosts {
-        // Each comes to hold its file's first packet.
-        let first_write = 5 + 2 + 1 + 6 + 1;
+        // Each comes to hold its file's first packet: the file is opened in vain, its folder is made, it is opened again.
+        let first_write = 5 + 2 + 1 + 4 + 1;
         host.hold_at(first_write);
         let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
         visits.spawn(async move { scene.problem(&host, &scene.old).await });
     }
     for host in &hosts {
-        host.wait_until(|seen| seen.held == 1 && seen.uploads == 1)
+        host.wait_until(|seen| seen.held == 1 && seen.uploads == 2)
             .await
             .unwrap();
     }
