@@ -18,7 +18,7 @@ use tower::{BoxError, Layer, Service};
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),
-    longest_hold: Duration::from_secs(30),
+    longest_hold: Duration::from_secs(10),
     between_watches: Duration::from_secs(1),
 };
 

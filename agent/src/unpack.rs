@@ -176,10 +176,15 @@ pub struct Arriving {
     position: u64,
     seen: bool,
     deadline: Instant,
+    patience: Duration,
 }
 
+/// How long nothing may come of what is still on its way: whoever sends it has given up by then.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 impl Arriving {
-    /// A file that has so many bytes when it is complete; what is not there at the deadline does not come.
+    /// A file that has so many bytes when it is complete; what is not there at the deadline, or after [`PATIENCE`] without
+    /// another byte, does not come.
     #[must_use]
     pub fn new(path: PathBuf, size: u64, deadline: Instant) -> Self {
         Self {
@@ -188,6 +193,7 @@ impl Arriving {
             position: 0,
             seen: false,
             deadline,
+            patience: PATIENCE,
         }
     }
 
@@ -219,9 +225,10 @@ impl Read for Arriving {
             return self.look(&mut buffer[..1]);
         }
         let mut pause = POLL;
+        let by = self.deadline.min(Instant::now() + self.patience);
         loop {
             match self.look(buffer)? {
-                0 if Instant::now() >= self.deadline => {
+                0 if Instant::now() >= by => {
                     return Err(io::Error::new(
                         ErrorKind::TimedOut,
                         format!("{} of {} bytes have arrived", self.position, self.size),

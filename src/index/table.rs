@@ -92,7 +92,9 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
             changed |= self.rows.len() != before || self.rejected.len() != unreadable;
         }
         self.complete = true;
-        self.problem = None;
+        if !self.wanted_anew {
+            self.problem = None;
+        }
         changed
     }
 
@@ -220,6 +222,9 @@ mod tests {
         table.begin();
         table.finish();
         table.want_anew("why".into());
+        assert_eq!(table.problem(), Some("why"));
+        // The list that was under way may have left out what matters now.
+        table.finish();
         assert_eq!(table.problem(), Some("why"));
         assert!(table.take_wanted_anew() && !table.take_wanted_anew());
         table.begin();

@@ -215,8 +215,9 @@ impl Actions {
         };
         let sent = self.session.upload(&to_sftp(packed), content);
         if sent.is_err() {
-            // Where the server still answers, nothing stays behind.
+            // Where the server still answers, nothing stays behind: a partial upload it has removed itself.
             let _ = self.session.remove(&to_sftp(path));
+            let _ = self.session.remove(&to_sftp(packed));
         }
         sent
     }
@@ -224,7 +225,11 @@ impl Actions {
 
 /// Has a request say where csi-proxy comes and how; gives the path to send it to.
 fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
-    let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.part");
+    // What is unpacked is known by its content, so one that nobody takes is written over the next time.
+    let upload = format!(
+        r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{}.part",
+        &program.sha256[..16]
+    );
     let packed = program.packing.map(|packing| Packed {
         path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
         format: packing.format,

@@ -145,17 +145,16 @@ impl Pins {
         let pinned = existing.and_then(|map| map.data.as_ref());
         let mut new: BTreeMap<String, Option<String>> = BTreeMap::new();
         let judged = contacts.iter().map(|FirstContact { node, key, .. }| {
-            let known = pinned
-                .and_then(|pinned| pinned.get(node))
-                .or_else(|| new.get(node)?.as_ref());
-            let Some(known) = known else {
+            let stored = pinned.and_then(|pinned| pinned.get(node));
+            let Some(known) = stored.or_else(|| new.get(node)?.as_ref()) else {
                 new.insert(node.clone(), Some(first_contact(key)));
                 return None;
             };
-            Some(match self.judge(node, Some(&HostKey::parse(known)), key) {
-                Judgement::Refused(error) => Err(error),
-                Judgement::Known | Judgement::New => Ok(()),
-            })
+            match self.judge(node, Some(&HostKey::parse(known)), key) {
+                Judgement::Refused(error) => Some(Err(error)),
+                // What is only about to be pinned is known when it is stored.
+                Judgement::Known | Judgement::New => stored.map(|_| Ok(())),
+            }
         });
         (judged.collect(), new)
     }

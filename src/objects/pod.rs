@@ -21,6 +21,9 @@ use crate::objects::{
     Object, controller, metadata::metadata, object_key, optional_name, shared_name,
 };
 
+/// How many nodes that left may be among those whose pods were left out, beside as many as there are.
+const MOST_GONE: usize = 1_000;
+
 /// A Pod.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Pod)]
@@ -249,6 +252,14 @@ impl Object for PodObject {
         }
         if !cluster.without_pods.contains(node) {
             cluster.without_pods.insert(node.clone());
+            if cluster.without_pods.len() > 2 * cluster.nodes.len() + MOST_GONE {
+                // Most of these nodes have left. The new list names those that matter.
+                cluster.without_pods.clear();
+                cluster.pods.want_anew(
+                    "many nodes have left since the pods were listed; they are listed again"
+                        .to_owned(),
+                );
+            }
         }
         false
     }

@@ -133,7 +133,10 @@ impl NodeWriter {
         .await
         {
             Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
+            _ => {
+                self.api.forget(node);
+                Ok(())
+            }
         }
     }
 }
@@ -145,6 +148,12 @@ struct NodeApi {
 }
 
 impl NodeApi {
+    /// The object is not there. The watch may have said so before an answer to a write came in, which told of it once more.
+    fn forget(&self, node: &str) {
+        self.shared
+            .update(|cluster| cluster.node_statuses.delete(&node.to_owned()));
+    }
+
     async fn write(&self, decided: &NodeStatus) -> Result<(), CallError> {
         let NodeStatus {
             name,
@@ -164,7 +173,12 @@ impl NodeApi {
             self.nodes
                 .patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)),
         )
-        .await?;
+        .await
+        .inspect_err(|error| {
+            if error.is_not_found() {
+                self.forget(name);
+            }
+        })?;
         let object = reference(
             "windowsstorage.dev/v1alpha1",
             "WindowsNodeStorage",

@@ -63,8 +63,9 @@ impl SharedCluster {
     /// Changes the index and wakes those who wait for changes if `change` says that there was one.
     pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
         let mut cluster = self.read();
+        let was_wanted = cluster.pods.is_wanted_anew();
         let changed = change(&mut cluster);
-        let pods_wanted = cluster.pods.is_wanted_anew();
+        let pods_wanted = !was_wanted && cluster.pods.is_wanted_anew();
         drop(cluster);
         if changed {
             self.revision.send_modify(|revision| *revision += 1);

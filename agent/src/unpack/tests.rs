@@ -228,6 +228,22 @@ mod arriving {
     }
 
     #[test]
+    fn what_no_longer_grows_is_given_up_before_the_deadline() {
+        let content = &content()[..100_000];
+        let packed = packed(content);
+        let place = Place::new();
+        std::fs::write(&place.0, &packed[..packed.len() / 2]).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let mut arriving = Arriving::new(place.0.clone(), packed.len() as u64, deadline);
+        arriving.patience = Duration::from_millis(20);
+        let mut half = vec![0; packed.len()];
+        assert_eq!(arriving.read(&mut half).unwrap(), packed.len() / 2);
+        let error = arriving.read(&mut half).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(Instant::now() < deadline, "it was not the deadline");
+    }
+
+    #[test]
     fn what_is_taken_back_is_not_waited_for() {
         let content = &content()[..100_000];
         let packed = packed(content);

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::command::same_path;
 use windows_storage_agent::durations::{Clock, Part};
 use windows_storage_agent::errors::{failed_to, failure};
 use windows_storage_agent::journal::End;
 use windows_storage_agent::keep::delay;
 use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
-use windows_storage_agent::protocol::{
-    ApplyResult, Failure, FailureCategory, NodeState, Outcome, Request,
-};
+use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::state::Memory;
 use windows_storage_agent::validate::validate_request_path;
 
@@ -30,6 +27,9 @@ const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// What was left in the incoming folder is removed after this.
 const LITTER: Duration = Duration::from_secs(86_400);
+/// What a visit has brought is used within this time or never: it may arrive for a quarter of an hour, and then wait for
+/// the request before it.
+const BROUGHT: Duration = Duration::from_secs(3_600);
 
 /// Something to do.
 pub enum Job {
@@ -165,9 +165,6 @@ impl Engine {
         } = self.worker.carry_out(&request);
         self.watched.clear();
         sweep();
-        if matches!(outcome, Outcome::Applied | Outcome::Unchanged) {
-            sweep_brought(path);
-        }
         let state = node_state(&self.worker.kept, &[], &[]).unwrap_or_else(|failure| {
             log::line(format!("looking at the node: {}", failure.message));
             NodeState {
@@ -195,32 +192,18 @@ fn read_request(path: &str) -> Result<Request, Failure> {
         .ok_or_else(|| invalid(format!("there is no file {path}")))
 }
 
-/// Removes what earlier visits have brought that were cut off: the node is as desired now, so nobody needs it. The request
-/// that was carried out its command removes.
-fn sweep_brought(request: &str) {
-    let Ok(entries) = std::fs::read_dir(INCOMING_DIR) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let brought = name.to_str().is_some_and(is_brought);
-        if brought && !same_path(&format!(r"{INCOMING_DIR}\{}", name.display()), request) {
-            // One that is in use belongs to a command that still waits. It goes with the litter.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
 /// Removes what nobody came back for.
 fn sweep() {
     let Ok(entries) = std::fs::read_dir(INCOMING_DIR) else {
         return;
     };
     for entry in entries.flatten() {
+        let brought = entry.file_name().to_str().is_some_and(is_brought);
+        let limit = if brought { BROUGHT } else { LITTER };
         let old = entry
             .metadata()
             .and_then(|file| file.modified())
-            .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > LITTER));
+            .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > limit));
         let path = entry.path();
         if old
             && let Some(path) = path.to_str()

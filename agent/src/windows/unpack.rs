@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use windows_storage_agent::errors::{failed_to, failure};
 use windows_storage_agent::protocol::{Failure, FailureCategory, Packed, Request};
-use windows_storage_agent::unpack::{Announced, Arriving, UnpackError, unpack};
+use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, unpack};
 use windows_storage_agent::validate::validate;
 
 use super::{files, store};
 
-/// How soon it is looked again for a request that has not arrived.
+/// How soon it is looked again for a request that has not arrived, at first and at last.
 const POLL: Duration = Duration::from_millis(10);
+const SLOWEST_POLL: Duration = Duration::from_millis(100);
 
 /// Makes the uploads of a request from what came packed, if anything did; says how long that took. Nothing of it stays
 /// where that fails.
@@ -49,12 +50,15 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
 
 /// The request, once it is there and whole; `None` where it is not in time.
 fn arrived(path: &str, by: Instant) -> Option<Request> {
+    let by = by.min(Instant::now() + PATIENCE);
+    let mut pause = POLL;
     loop {
         match store::load(path) {
             Ok(Some(request)) => return Some(request),
             _ if Instant::now() >= by => return None,
-            _ => sleep(POLL),
+            _ => sleep(pause),
         }
+        pause = (pause * 2).min(SLOWEST_POLL);
     }
 }
 
@@ -89,7 +93,8 @@ fn refusal(path: &str, error: &UnpackError) -> Failure {
         {
             failed_to(&doing, cause)
         }
-        UnpackError::Read(_) => {
+        // Nobody brings it any more, or somebody has taken it away.
+        UnpackError::Read(_) | UnpackError::Write(_) => {
             failure(FailureCategory::UploadMissing, format!("{doing}: {error}"))
         }
         _ => failure(FailureCategory::HashMismatch, format!("{doing}: {error}")),

@@ -101,6 +101,22 @@ fn a_node_that_goes_and_comes_back_with_windows_has_its_pods_listed_as_well() {
 }
 
 #[test]
+fn names_of_nodes_that_have_left_do_not_pile_up() {
+    let mut cluster = cluster();
+    for number in 0..5_000 {
+        let name = format!("lin-{number}");
+        node(&mut cluster, &name, Some("linux"));
+        pod(&mut cluster, "web", json!({"nodeName": name}));
+        cluster.nodes.delete(&name.as_str().into());
+        if cluster.pods.take_wanted_anew() {
+            cluster.pods.begin();
+            cluster.pods.finish();
+        }
+        assert!(cluster.without_pods.len() < 1_100);
+    }
+}
+
+#[test]
 fn another_node_that_turns_to_windows_wants_no_list() {
     let mut cluster = cluster();
     pod(&mut cluster, "web", json!({"nodeName": "lin"}));

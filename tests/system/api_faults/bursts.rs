@@ -6,6 +6,8 @@ use super::{Rig, pod_that_needs_another_driver};
 
 const PODS: usize = 1_000;
 const ROUNDS: usize = 10;
+/// Objects in a page of the operator's lists.
+const PAGE_SIZE: usize = 100;
 
 #[test]
 fn a_burst_of_ten_thousand_events_and_a_relist_of_everything_lose_no_decision() {
@@ -28,7 +30,7 @@ fn a_burst_of_ten_thousand_events_and_a_relist_of_everything_lose_no_decision() 
     // What has come and gone while nobody watched.
     rig.end_watches(None, End::Gone);
     let relists = rig.proxy.count(Verb::List, "pods") - lists;
-    assert_eq!(relists, 2 * (PODS + 1).div_ceil(500), "pages");
+    assert_eq!(relists, 2 * (PODS + 1).div_ceil(PAGE_SIZE), "pages");
     rig.harness.kubectl(&[
         "delete",
         "pod",
