@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use windows_storage_agent::paths::{AGENT_EXE, INCOMING_DIR};
@@ -70,14 +71,22 @@ fn what_comes_packed_is_unpacked_or_refused() {
     let node = Node::new();
     let packed = pack(&good);
     let first = announced("first", &good, &packed);
-    // Left by a visit that was cut off.
-    fs::write(node.local(&packed_path("earlier")), &packed[..9]).unwrap();
+    // Left by a visit that was cut off hours ago, and by one whose request may still wait for this one's end.
+    for name in ["earlier", "waiting"] {
+        fs::write(node.local(&packed_path(name)), &packed[..9]).unwrap();
+    }
+    let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3_600);
+    let earlier = File::options()
+        .append(true)
+        .open(node.local(&packed_path("earlier")));
+    earlier.unwrap().set_modified(hours_ago).unwrap();
     let applied = result(apply(&node, &first, &packed));
     assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
     assert!(applied.durations.unpack.is_some(), "{applied:?}");
     assert!(applied.durations.start.is_some(), "{applied:?}");
-    assert_eq!(left_in_incoming(&node), [""; 0]);
+    assert_eq!(left_in_incoming(&node), ["csi-proxy-waiting.zst"]);
+    fs::remove_file(node.local(&packed_path("waiting"))).unwrap();
 
     let packed = pack(&better);
     let other = pack(&variant(2));
