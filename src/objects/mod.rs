@@ -149,7 +149,7 @@ fn name(meta: &ObjectMeta) -> Name {
     shared(meta.name.as_deref().unwrap_or_default())
 }
 
-/// Decodes a name into its [shared](shared) copy.
+/// Decodes a name into its [`shared`] copy.
 fn shared_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
     String::deserialize(deserializer).map(|name| shared(&name))
 }
