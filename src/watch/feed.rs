@@ -47,7 +47,7 @@ pub(super) async fn feed(
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
         let problem = interruption.explain();
         tracing::warn!(
-            kind = kind.name,
+            kind = %kind.name,
             retry_seconds = pause.as_secs_f32(),
             "watch interrupted: {problem}"
         );
