@@ -50,7 +50,6 @@ impl Row {
 
     /// It should be no less than this.
     #[must_use]
-    #[allow(dead_code, reason = "for ratios where more is better")]
     pub fn at_least(self, bar: f64) -> Self {
         Self {
             bar: Some(bar),
