@@ -64,9 +64,12 @@ image-dev: setup-image ## The same around the operator that tests have built: se
 image-check: setup image ## Check the image of make image, as make test checks the one of make image-dev
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
 
+# Most tests wait for programs, deadlines and watches more than they compute.
+TEST_THREADS := 6
+
 .PHONY: test
-test: setup parts payload image-dev ## Run all tests, on the real parts
-	@cargo test --workspace
+test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_THREADS=N at one time
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace
 
 .PHONY: e2e-olm
 e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test

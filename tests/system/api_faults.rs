@@ -77,6 +77,18 @@ impl Rig {
         self.harness.sandbox.register(node, drivers).unwrap();
     }
 
+    /// The node's status says so, which it does at each change.
+    fn expect_registered(&self, node: &str, is_registered: bool) {
+        let (status, reason) = if is_registered {
+            ("True", "DriversRegistered")
+        } else {
+            ("False", "DriversMissing")
+        };
+        let object = format!("windowsnodestorage/{node}");
+        self.harness
+            .expect(&object, "DriversRegistered", status, reason);
+    }
+
     /// The gate is closed, and names just these nodes.
     fn expect_missing(&self, nodes: &str) {
         let missing = format!("needs {DRIVER}, missing on {nodes}");

@@ -1,5 +1,5 @@
-//! What people are told of the verdict: what it says at once, its other words not at every change. Pure, but for the
-//! moment that it is told.
+//! What people are told of the verdict: whether upgrades may go on at once, why and in which words not at every change.
+//! Pure, but for the moment that it is told.
 
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,7 @@ impl Wording {
     /// What is told where that is the verdict now.
     pub fn tell(&mut self, now_true: Told, now: Instant) -> &Told {
         let is_same = |told: &Told| {
-            let (told, new) = (&told.verdict, &now_true.verdict);
-            (told.upgradeable, told.reason) == (new.upgradeable, new.reason)
+            told.verdict.upgradeable == now_true.verdict.upgradeable
         };
         self.is_pending = false;
         match &self.told {
@@ -51,6 +50,7 @@ impl Wording {
                     self.told = Some(now_true.clone());
                 }
             }
+            // The gate sees to it that this is not at every change.
             _ => {
                 self.rewordings = 0;
                 self.since = Some(now);
@@ -118,12 +118,32 @@ mod tests {
     fn another_verdict_is_told_at_once_and_then_its_first_other_words() {
         let mut rig = Rig::new();
         assert_eq!(rig.at(0, 1), 1);
-        let other = told(Reason::NoCSIMigration, 2);
-        let now = rig.start;
-        assert_eq!(*rig.wording.tell(other.clone(), now), other);
+        let mut open = told(Reason::DriversRegistered, 0);
+        open.verdict.upgradeable = Upgradeable::True;
+        assert_eq!(*rig.wording.tell(open.clone(), rig.start), open);
         assert_eq!(rig.at(0, 3), 3);
         assert_eq!(rig.at(0, 4), 4, "the first other words");
+        assert_eq!(*rig.wording.tell(open.clone(), rig.start), open);
         assert_eq!(rig.wording.due(), None);
+    }
+
+    #[test]
+    fn a_reason_that_alternates_is_told_less_and_less_often() {
+        let mut rig = Rig::new();
+        let mut tellings = 0;
+        let mut last = None;
+        for step in 0..1_000 {
+            let reason = if step % 2 == 0 {
+                Reason::DriversMissing
+            } else {
+                Reason::NoCSIMigration
+            };
+            let now = rig.start + Duration::from_millis(10 * step);
+            let told = rig.wording.tell(told(reason, 1), now).verdict.reason;
+            tellings += usize::from(last != Some(told));
+            last = Some(told);
+        }
+        assert!((2..8).contains(&tellings), "{tellings}");
     }
 
     #[test]
