@@ -24,7 +24,7 @@ use wanted::{Decider, Wanted};
 
 pub use condition::Change;
 pub use track::GateReport;
-pub use wanted::Judged;
+pub use wanted::{BRIEF_MOMENT, Judged};
 
 /// How often a write is tried again when others write at the same time.
 const ATTEMPTS: u32 = 5;

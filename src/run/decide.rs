@@ -147,6 +147,12 @@ impl Decisions {
         self.unassigned = false;
     }
 
+    /// What was to be done has not been begun: it is to be said again.
+    pub fn is_put_off(&mut self) {
+        // All else stays to be done until it is told that it was.
+        self.said = None;
+    }
+
     /// Takes in what is new and says what is to be done.
     pub fn update(&mut self, cluster: &mut Cluster, news: &News<'_>) -> Todo {
         let mut replan = !cluster.config_maps.take_changed().is_empty();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
-use crate::gate::{Change, Gate, Judged};
+use crate::gate::{BRIEF_MOMENT, Change, Gate, Judged};
 use crate::run::Controller;
 use crate::run::decide::{News, NodeDecision, Todo};
 use crate::status::{NodeStatus, Written};
@@ -51,6 +51,11 @@ impl Controller {
             departures: todo.departures,
         };
         self.set_gate(&judged).await;
+        if self.is_gate_about_to_open() {
+            // Whatever else there is to do comes after it, decided anew.
+            self.decisions.is_put_off();
+            return;
+        }
         if todo.knows_configuration {
             self.write_services().await;
         }
@@ -96,6 +101,12 @@ impl Controller {
                 Some(node) => decisions.is_open(node),
                 None => true,
             });
+    }
+
+    fn is_gate_about_to_open(&self) -> bool {
+        let opens = self.gate.as_ref().and_then(Gate::opens_in);
+        // Where its write has failed it has a pause, in which all else goes on.
+        opens.is_some_and(|opens| opens <= BRIEF_MOMENT) && self.may_try(GATE_TARGET)
     }
 
     fn judge(&mut self) -> Todo {

@@ -34,9 +34,7 @@ pub struct Wording {
 impl Wording {
     /// What is told where that is the verdict now.
     pub fn tell(&mut self, now_true: Told, now: Instant) -> &Told {
-        let is_same = |told: &Told| {
-            told.verdict.upgradeable == now_true.verdict.upgradeable
-        };
+        let is_same = |told: &Told| told.verdict.upgradeable == now_true.verdict.upgradeable;
         self.is_pending = false;
         match &self.told {
             Some(told) if *told == now_true => {}

@@ -4,8 +4,29 @@ use std::path::Path;
 
 use http::Request;
 use kube::Client;
+use testbed::api_proxy::{Seen, Verb};
 
 use super::{Rig, client_of};
+
+#[test]
+fn the_gate_opens_before_all_else_is_written() {
+    let rig = Rig::new();
+    let running = rig.start();
+    rig.register("win-2", true);
+    rig.expect_missing("win-1");
+    rig.expect_registered("win-2", true);
+    let before = rig.proxy.seen().len();
+    rig.register("win-1", true);
+    rig.expect_open();
+    rig.expect_registered("win-1", true);
+    let seen = rig.proxy.seen().split_off(before);
+    let first = |what: &str| {
+        let is_it = |seen: &Seen| seen.call.verb == Verb::Patch && seen.path.contains(what);
+        seen.iter().position(is_it).unwrap()
+    };
+    assert!(first("/operatorconditions/") < first("/windowsnodestorages/win-1/"));
+    running.assert_well();
+}
 
 #[test]
 fn a_proxy_without_orders_changes_nothing() {
