@@ -107,9 +107,8 @@ bench-programs: setup-build
 	@cargo build --release -p windows-storage-operator -p bench
 
 .PHONY: bench-readiness
-bench-readiness: setup-build ## Measure the judgement alone on a large cluster; JSON goes to target/bench
-	@mkdir -p target/bench
-	@BENCH_JSON="$(CURDIR)/target/bench/readiness.json" cargo bench -q -p windows-storage-operator --bench readiness
+bench-readiness: setup-build ## Measure the judgement alone on a large cluster, and compare with the last time
+	@cargo bench -q -p windows-storage-operator --bench readiness
 
 FUZZ_SECONDS ?= 60
 

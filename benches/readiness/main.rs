@@ -1,12 +1,17 @@
-//! How long the judgement takes: for a whole cluster, and for one event. Prints a table, and writes JSON to the path
-//! in `BENCH_JSON`.
+//! How long the judgement takes: for a whole cluster, and for one event. On a cluster and on one of ten times its size, so
+//! that it shows what of an event's cost grows.
 #![allow(clippy::expect_used, reason = "a benchmark fails by panicking")]
 
 mod cluster;
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use cluster::{DRIVERS, Size};
+use criterion::measurement::WallTime;
+use criterion::{
+    BatchSize, BenchmarkGroup, Criterion, SamplingMode, criterion_group, criterion_main,
+};
 use serde_json::{Value, json};
 use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::index::Cluster;
@@ -19,106 +24,63 @@ const FULL: Size = Size {
     pods: 50_000,
     claims: 20_000,
 };
-const PASSES: usize = 15;
-const EVENTS: usize = 4_000;
+const TENTH: Size = Size {
+    nodes: FULL.nodes / 10,
+    pods: FULL.pods / 10,
+    claims: FULL.claims / 10,
+};
+/// Of a whole pass: each takes a good part of a second.
+const PASSES: usize = 10;
+const EVENTS: usize = 50;
 
-fn main() {
-    let mut lines = Vec::new();
-    for (name, size) in [
-        (
-            "1/10",
-            Size {
-                nodes: FULL.nodes / 10,
-                pods: FULL.pods / 10,
-                claims: FULL.claims / 10,
-            },
-        ),
-        ("full", FULL),
-    ] {
-        lines.extend(measure(name, size));
-    }
-    println!(
-        "{:<8} {:<34} {:>12} {:>12} {:>12}",
-        "cluster", "what", "p50", "p99", "max"
-    );
-    for line in &lines {
-        println!(
-            "{:<8} {:<34} {:>12} {:>12} {:>12}",
-            line.cluster,
-            line.what,
-            shown(line.p50),
-            shown(line.p99),
-            shown(line.max)
-        );
-    }
-    if let Ok(path) = std::env::var("BENCH_JSON") {
-        let rows: Vec<Value> = lines.iter().map(Line::json).collect();
-        let text = serde_json::to_string_pretty(&rows).expect("numbers serialize");
-        std::fs::write(path, text).expect("the file can be written");
-    }
+criterion_group! {
+    name = readiness;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(3));
+    targets = tenth, full
+}
+criterion_main!(readiness);
+
+fn tenth(criterion: &mut Criterion) {
+    measure(criterion.benchmark_group("5,000 pods"), TENTH);
 }
 
-struct Line {
-    cluster: &'static str,
-    what: String,
-    p50: Duration,
-    p99: Duration,
-    max: Duration,
+fn full(criterion: &mut Criterion) {
+    measure(criterion.benchmark_group("50,000 pods"), FULL);
 }
 
-impl Line {
-    fn of(cluster: &'static str, what: &str, mut times: Vec<Duration>) -> Self {
-        times.sort();
-        let at = |part: usize| times[(times.len() - 1) * part / 100];
-        Self {
-            cluster,
-            what: what.to_owned(),
-            p50: at(50),
-            p99: at(99),
-            max: at(100),
-        }
-    }
-
-    fn json(&self) -> Value {
-        let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        json!({"cluster": self.cluster, "what": self.what, "p50Micros": micros(self.p50),
-            "p99Micros": micros(self.p99), "maxMicros": micros(self.max)})
-    }
-}
-
-fn shown(time: Duration) -> String {
-    format!("{:.1} µs", time.as_secs_f64() * 1e6)
-}
-
-fn measure(name: &'static str, size: Size) -> Vec<Line> {
+fn measure(mut group: BenchmarkGroup<'_, WallTime>, size: Size) {
     let read = cluster::loader(size).finish();
-    let mut lines = Vec::new();
-    let mut times = Vec::new();
-    for _ in 0..PASSES {
-        let mut cluster = read.clone();
-        let start = Instant::now();
-        let mut assessment = Assessment::default();
-        assessment.update(&mut cluster);
-        let verdict = assessment.verdict(&cluster);
-        times.push(start.elapsed());
-        assert!(!verdict.message.is_empty());
-    }
-    lines.push(Line::of(name, "full pass to the verdict", times));
-
+    group.sample_size(PASSES);
+    group.bench_function("full pass to the verdict", |bencher| {
+        bencher.iter_batched(
+            || read.clone(),
+            |mut cluster| {
+                let mut assessment = Assessment::default();
+                assessment.update(&mut cluster);
+                let verdict = assessment.verdict(&cluster);
+                // What is returned is dropped outside of the time.
+                (verdict, assessment, cluster)
+            },
+            BatchSize::PerIteration,
+        );
+    });
     let mut live = Live {
         cluster: read,
         assessment: Assessment::default(),
     };
     live.assessment.update(&mut live.cluster);
-    let times = (0..PASSES).map(|_| {
-        let start = Instant::now();
-        let report = live.assessment.report(&live.cluster);
-        assert!(!report.nodes.is_empty());
-        start.elapsed()
+    group.bench_function("whole report", |bencher| {
+        bencher.iter_with_large_drop(|| live.assessment.report(&live.cluster));
     });
-    lines.push(Line::of(name, "whole report", times.collect()));
-    lines.extend(live.events(name, size));
-    lines
+    group.sample_size(EVENTS).sampling_mode(SamplingMode::Flat);
+    // Of the events alone: to make the objects takes a hundred times as long.
+    group.measurement_time(Duration::from_millis(100));
+    live.pods(&mut group, size);
+    live.storage(&mut group, size);
+    live.nodes(&mut group, size);
+    group.finish();
 }
 
 /// A cluster that is followed.
@@ -145,100 +107,94 @@ impl Live {
         time
     }
 
-    fn events(&mut self, name: &'static str, size: Size) -> Vec<Line> {
-        let mut all = Vec::new();
-        let mut lines = Vec::new();
-        let mut add = |what: &str, times: Vec<Duration>| {
-            all.extend_from_slice(&times);
-            lines.push(Line::of(name, what, times));
+    fn pods(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
+        let ended = |number| {
+            let mut pod = cluster::pod(number, size);
+            pod["status"]["phase"] = json!("Succeeded");
+            pod
         };
-        // A stride that meets every part of the cluster.
-        let numbers = |of: usize| (0..EVENTS).map(move |event| event * 7919 % of);
-        add(
-            "event: pod ends",
-            numbers(size.claims)
-                .map(|number| {
-                    let mut pod = cluster::pod(number, size);
-                    pod["status"]["phase"] = json!("Succeeded");
-                    self.put::<PodObject>(&pod)
-                })
-                .collect(),
-        );
-        add(
-            "event: pod starts",
-            numbers(size.claims)
-                .map(|number| self.put::<PodObject>(&cluster::pod(number, size)))
-                .collect(),
-        );
-        add(
-            "event: pod without storage",
-            numbers(size.pods - size.claims)
-                .map(|number| {
-                    let mut pod = cluster::pod(size.claims + number, size);
-                    pod["spec"]["nodeName"] = json!("node-00001");
-                    self.put::<PodObject>(&pod)
-                })
-                .collect(),
-        );
-        add(
-            "event: claim changes",
-            numbers(size.claims)
-                .map(|number| {
-                    let mut claim = cluster::claim(number);
-                    claim["spec"]["storageClassName"] = json!("other");
-                    self.put::<ClaimObject>(&claim)
-                })
-                .collect(),
-        );
-        add(
-            "event: volume changes",
-            numbers(size.claims)
-                .map(|number| {
-                    self.put::<VolumeObject>(&renamed(
-                        cluster::volume(number + 16),
-                        &cluster::volume(number),
-                    ))
-                    .max(self.put::<VolumeObject>(&cluster::volume(number)))
-                })
-                .collect(),
-        );
-        add(
-            "event: CSINode changes",
-            numbers(size.nodes)
-                .enumerate()
-                .map(|(event, number)| {
-                    self.put::<CsiNodeObject>(&cluster::csi_node(number, event % DRIVERS.len()))
-                })
-                .collect(),
-        );
-        add(
-            "event: node changes",
-            numbers(size.nodes)
-                .enumerate()
-                .map(|(event, number)| {
-                    let mut node = cluster::node(number);
-                    node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.33.{event}"));
-                    self.put::<NodeObject>(&node)
-                })
-                .collect(),
-        );
-        lines.push(Line::of(name, "all of these events", all));
-        let class = (0..20).map(|event| {
-            let mut class = cluster::class(1);
-            class["provisioner"] = json!(format!("provisioner-{event}"));
-            self.put::<ClassObject>(&class)
+        let live = RefCell::new(self);
+        events(group, "event: pod ends", size.claims, |number| {
+            let mut live = live.borrow_mut();
+            let time = live.put::<PodObject>(&ended(number));
+            live.put::<PodObject>(&cluster::pod(number, size));
+            time
         });
-        lines.push(Line::of(
-            name,
-            "event: class of 1/20 of the claims",
-            class.collect(),
-        ));
-        lines
+        events(group, "event: pod starts", size.claims, |number| {
+            let mut live = live.borrow_mut();
+            live.put::<PodObject>(&ended(number));
+            live.put::<PodObject>(&cluster::pod(number, size))
+        });
+        let without = size.pods - size.claims;
+        events(group, "event: pod without storage", without, |number| {
+            let mut pod = cluster::pod(size.claims + number, size);
+            pod["spec"]["nodeName"] = json!("node-00001");
+            live.borrow_mut().put::<PodObject>(&pod)
+        });
+    }
+
+    fn storage(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
+        let live = RefCell::new(self);
+        let mut changes = 0;
+        events(group, "event: claim changes", size.claims, |number| {
+            changes += 1;
+            let mut claim = cluster::claim(number);
+            claim["spec"]["storageClassName"] = json!(["other", "another"][changes % 2]);
+            live.borrow_mut().put::<ClaimObject>(&claim)
+        });
+        events(group, "event: volume changes", size.claims, |number| {
+            let mut live = live.borrow_mut();
+            let volume = cluster::volume(number);
+            let mut other = cluster::volume(number + 16);
+            other["metadata"]["name"] = volume["metadata"]["name"].clone();
+            let time = live.put::<VolumeObject>(&other);
+            live.put::<VolumeObject>(&volume);
+            time
+        });
+        group.sample_size(PASSES);
+        events(group, "event: class of 1/20 of the claims", 2, |number| {
+            let mut class = cluster::class(1);
+            class["provisioner"] = json!(format!("provisioner-{number}"));
+            live.borrow_mut().put::<ClassObject>(&class)
+        });
+        group.sample_size(EVENTS);
+    }
+
+    fn nodes(&mut self, group: &mut BenchmarkGroup<'_, WallTime>, size: Size) {
+        let live = RefCell::new(self);
+        let mut changes = 0;
+        events(group, "event: CSINode changes", size.nodes, |number| {
+            changes += 1;
+            let csi_node = cluster::csi_node(number, changes % DRIVERS.len());
+            live.borrow_mut().put::<CsiNodeObject>(&csi_node)
+        });
+        events(group, "event: node changes", size.nodes, |number| {
+            changes += 1;
+            let mut node = cluster::node(number);
+            node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.33.{changes}"));
+            live.borrow_mut().put::<NodeObject>(&node)
+        });
     }
 }
 
-/// The object with the name of another one.
-fn renamed(mut object: Value, other: &Value) -> Value {
-    object["metadata"]["name"] = other["metadata"]["name"].clone();
-    object
+/// Measures what an event takes, one after the other all over the cluster.
+fn events(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    what: &str,
+    objects: usize,
+    mut put: impl FnMut(usize) -> Duration,
+) {
+    // A stride that meets every part of the cluster.
+    const STRIDE: usize = 7919;
+    let mut event = 0;
+    group.bench_function(what, |bencher| {
+        bencher.iter_custom(|times| {
+            (0..times)
+                .map(|_| {
+                    event += 1;
+                    put(event * STRIDE % objects)
+                })
+                .sum()
+        });
+    });
 }
