@@ -76,11 +76,11 @@ impl Entry {
     }
 
     /// Without room for more: there are many, and few change.
-    fn fitted(mut self) -> Box<Self> {
+    fn fitted(mut self) -> Self {
         self.dependencies.shrink_to_fit();
         self.uses.rows.shrink_to_fit();
         self.findings.shrink_to_fit();
-        Box::new(self)
+        self
     }
 }
 
@@ -349,9 +349,9 @@ impl Assessment {
         key: &WorkloadKey,
         new: Option<Entry>,
         touched: &mut BTreeSet<Name>,
-    ) -> Box<Entry> {
+    ) -> Entry {
         let pipes_on = new.as_ref().and_then(|new| new.mounts_pipes_on.clone());
-        let new = new.map(Entry::fitted);
+        let new = new.map(|new| Box::new(new.fitted()));
         let (old, new) = match (self.entries.entry(key.clone()), new) {
             (Slot::Vacant(slot), Some(new)) => (Box::default(), Some(&*slot.insert(new))),
             (Slot::Occupied(slot), Some(new)) => {
@@ -374,7 +374,7 @@ impl Assessment {
         touched.extend(old.driver_on.clone());
         self.count_pipe_user(pipes_on.as_ref(), true, touched);
         self.count_pipe_user(old.mounts_pipes_on.as_ref(), false, touched);
-        old
+        *old
     }
 
     fn count_pipe_user(&mut self, node: Option<&Name>, added: bool, touched: &mut BTreeSet<Name>) {
