@@ -91,6 +91,19 @@ fn cut(text: &str, bytes: usize) -> String {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn no_recorder_remembers_more_than_a_few_events() {
+        let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let sink = EventSink::new(Client::try_from(config).unwrap(), None);
+        let told = || sink.current.lock().unwrap().told;
+        for _ in 0..EVENTS_OF_RECORDER {
+            sink.recorder();
+        }
+        assert_eq!(told(), EVENTS_OF_RECORDER);
+        sink.recorder();
+        assert_eq!(told(), 1);
+    }
+
     #[test]
     fn a_long_note_is_cut_between_characters() {
         assert_eq!(cut("aé", 2), "a");
