@@ -15,7 +15,6 @@ use openssl::x509::store::{X509Store, X509StoreBuilder};
 use tower::{BoxError, ServiceBuilder};
 
 use super::Manners;
-use crate::memory;
 
 /// A client that trusts the authorities of the configuration alone, where that needs nothing else that only the library's
 /// own connections have: proxies, names that differ from the address, certificates from programs.
@@ -32,10 +31,8 @@ pub(super) fn client(
     };
     let tls_error = |cause| kube::Error::OpensslTls(OpensslTlsError::CreateHttpsConnector(cause));
     let mut tls = config.openssl_ssl_connector_builder()?;
-    // The library has read the system's authorities first. Buffers of which little is ever used would come to be in what
-    // they leave.
+    // In the place of the system's, which the library has read by now.
     tls.set_cert_store(store(authorities).map_err(tls_error)?);
-    memory::give_back();
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     let https = HttpsConnector::with_connector(http, tls).map_err(tls_error)?;
