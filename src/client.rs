@@ -4,6 +4,8 @@
 //! The library's own retries are off. They go on for minutes behind the back of whoever asks, and meanwhile what was read
 //! long ago passes for the present. All who ask have pauses of their own, and tell what goes wrong.
 
+mod transport;
+
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +45,9 @@ struct NoAnswer(Duration);
 pub fn client(mut config: kube::Config) -> kube::Result<kube::Client> {
     config.default_retry = false;
     let manners = Manners::new(LIMITS);
+    if let Some(client) = transport::client(&config, &manners)? {
+        return Ok(client);
+    }
     let builder = ClientBuilder::try_from(config)?;
     Ok(builder.with_layer(&manners).build())
 }

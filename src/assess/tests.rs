@@ -1,5 +1,7 @@
 mod departures;
 
+use std::sync::Arc;
+
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 use crate::assess::report::{Reason, Source, Upgradeable, Verdict};
@@ -24,7 +26,7 @@ impl Builder {
         };
         self.cluster.nodes.apply(name.into(), node);
         if let Some(drivers) = drivers {
-            let drivers = drivers.iter().map(|driver| (*driver).into()).collect();
+            let drivers = Arc::new(drivers.iter().map(|driver| (*driver).into()).collect());
             self.cluster
                 .csi_nodes
                 .apply(name.into(), CsiNode { drivers });
@@ -44,10 +46,10 @@ impl Builder {
     fn pod(mut self, name: &str, node: Option<&str>, source: PodVolumeSource) -> Self {
         let pod = Pod {
             node_name: node.map(Into::into),
-            volumes: vec![PodVolume {
+            volumes: Box::new([PodVolume {
                 name: "data".into(),
                 source,
-            }],
+            }]),
             ..Pod::default()
         };
         self.cluster.pods.apply(ObjectKey::new("shop", name), pod);
@@ -432,7 +434,7 @@ fn pods_that_mount_a_pipe_make_csi_proxy_needed_on_their_node() {
         .read();
     let pod = Pod {
         node_name: Some("w2".into()),
-        csi_proxy_pipes: vec!["csi-proxy-disk-v1".to_owned()],
+        csi_proxy_pipes: Box::new(["csi-proxy-disk-v1".to_owned()]),
         ..Pod::default()
     };
     cluster

@@ -3,7 +3,9 @@
 use std::io::IsTerminal;
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::run as controller;
 
@@ -54,19 +56,23 @@ fn log(arguments: &RunArgs) -> anyhow::Result<()> {
             arguments.log_level
         )
     };
-    let filter = EnvFilter::try_new(&level).with_context(|| {
+    // `EnvFilter` can do more, and brings regular expressions for it.
+    let filter = level.parse::<Targets>().with_context(|| {
         format!(
             "--log-level {:?} is not a level such as info, or a list such as info,kube=debug",
             arguments.log_level
         )
     })?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filtered = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
     match arguments.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => {
+            let lines = lines.with_ansi(std::io::stderr().is_terminal());
+            filtered.with(lines).init();
+        }
+        LogFormat::Json => filtered.with(lines.json()).init(),
     }
     Ok(())
 }

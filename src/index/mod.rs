@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
-pub use names::shared;
+pub use names::{drop_unused_names, shared};
 pub use objects::{
     Claim, ConfigMap, CsiNode, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
     PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType, WindowsRequest,

@@ -1,7 +1,9 @@
 //! Names of which many objects have the same.
 
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use arcstr::ArcStr;
 
 use crate::index::Name;
 
@@ -18,6 +20,12 @@ pub fn shared(text: &str) -> Name {
     names.shared(text)
 }
 
+/// Forgets names that nobody uses any more.
+pub fn drop_unused_names() {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.drop_unused();
+}
+
 #[derive(Default)]
 struct Names {
     known: HashSet<Name>,
@@ -31,13 +39,19 @@ impl Names {
             return name.clone();
         }
         if self.known.len() > FEW.max(self.used * 2) {
-            self.known.retain(|name| Arc::strong_count(name) > 1);
-            self.known.shrink_to_fit();
-            self.used = self.known.len();
+            self.drop_unused();
         }
         let name = Name::from(text);
         self.known.insert(name.clone());
         name
+    }
+
+    fn drop_unused(&mut self) {
+        // A literal has no count, and takes no memory.
+        let is_used = |name: &Name| ArcStr::strong_count(name).is_none_or(|count| count > 1);
+        self.known.retain(is_used);
+        self.known.shrink_to_fit();
+        self.used = self.known.len();
     }
 }
 
@@ -49,7 +63,7 @@ mod tests {
     fn the_same_text_is_there_once() {
         let mut names = Names::default();
         let (one, other) = (names.shared("shop"), names.shared("shop"));
-        assert!(Arc::ptr_eq(&one, &other));
+        assert!(ArcStr::ptr_eq(&one, &other));
         assert_eq!(names.known.len(), 1);
     }
 
@@ -65,7 +79,7 @@ mod tests {
         }
         assert!(
             kept.iter()
-                .all(|name| Arc::ptr_eq(name, &names.shared(name)))
+                .all(|name| ArcStr::ptr_eq(name, &names.shared(name)))
         );
     }
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use arcstr::ArcStr;
 use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
 use crate::index::driver_pods::{DriverPod, Taint};
 
 /// A name that many rows share.
-pub type Name = Arc<str>;
+pub type Name = ArcStr;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,7 +101,7 @@ pub struct NodeAddress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
     /// Names of the entries in `spec.drivers`.
-    pub drivers: BTreeSet<Name>,
+    pub drivers: Arc<BTreeSet<Name>>,
 }
 
 /// How a pod, or a pod template, asks for Windows.
@@ -139,9 +140,9 @@ pub struct Pod {
     /// The uid of its controller.
     pub controller: Option<Name>,
     /// Its volumes that matter for storage.
-    pub volumes: Vec<PodVolume>,
+    pub volumes: Box<[PodVolume]>,
     /// csi-proxy pipes that it mounts, without `\\.\pipe\`.
-    pub csi_proxy_pipes: Vec<String>,
+    pub csi_proxy_pipes: Box<[String]>,
     /// What it is as a part of a CSI driver, if it looks like one.
     pub driver: Option<Box<DriverPod>>,
 }

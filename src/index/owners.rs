@@ -86,9 +86,9 @@ pub struct Owner {
     /// How its template asks for Windows.
     pub request: WindowsRequest,
     /// The template's volumes, but those that a claim template replaces.
-    pub volumes: Vec<PodVolume>,
+    pub volumes: Box<[PodVolume]>,
     /// A StatefulSet's claim templates.
-    pub claim_templates: Vec<ClaimTemplate>,
+    pub claim_templates: Box<[ClaimTemplate]>,
     /// A Job that has come to its end.
     pub finished: bool,
     /// A DaemonSet's template as the node side of a CSI driver, if it looks like one.

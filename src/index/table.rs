@@ -91,6 +91,8 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
             self.rejected.retain(|key, _| listing.contains(key));
             changed |= self.rows.len() != before || self.rejected.len() != unreadable;
         }
+        // Rows that came one by one in their order leave the map's nodes half empty.
+        self.rows = std::mem::take(&mut self.rows).into_iter().collect();
         self.complete = true;
         if !self.wanted_anew {
             self.problem = None;

@@ -1,6 +1,7 @@
 //! Node, CSINode, CSIDriver, RuntimeClass.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::node::v1 as runtime;
@@ -173,7 +174,7 @@ impl Object for CsiNodeObject {
     fn row(self) -> Option<CsiNode> {
         let entries = self.spec.and_then(|spec| spec.drivers).unwrap_or_default();
         Some(CsiNode {
-            drivers: entries.into_iter().map(|entry| entry.name).collect(),
+            drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
         })
     }
 

@@ -167,16 +167,14 @@ impl<'de> Deserialize<'de> for InTreeSource {
 
 impl PodSpec {
     /// The volumes that matter for storage.
-    pub(super) fn volumes(&self) -> Vec<PodVolume> {
+    pub(super) fn volumes(&self) -> impl Iterator<Item = PodVolume> {
         let volumes = self.volumes.iter().flatten();
-        volumes
-            .filter_map(|volume| {
-                Some(PodVolume {
-                    name: volume.name.clone(),
-                    source: volume.source()?,
-                })
+        volumes.filter_map(|volume| {
+            Some(PodVolume {
+                name: volume.name.clone(),
+                source: volume.source()?,
             })
-            .collect()
+        })
     }
 }
 
@@ -222,10 +220,10 @@ impl Object for PodObject {
         });
         let pod = Pod {
             request: windows_request(&spec),
-            volumes: spec.volumes(),
+            volumes: spec.volumes().collect(),
             node_name: spec.node_name.filter(|name| !name.is_empty()),
             controller: controller(&self.metadata),
-            csi_proxy_pipes: node_side.csi_proxy_pipes,
+            csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
             driver,
         };
         // What neither uses storage nor stands for somebody who does need not be kept.

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::index::{Cluster, ObjectKey, Owner, Table, shared};
+use crate::index::{Cluster, ObjectKey, Owner, PodVolume, Table, shared};
 use crate::objects::node_side::node_side;
 use crate::objects::placement::windows_request;
 use crate::objects::pod::{Condition, PodSpec};
@@ -78,11 +78,12 @@ fn owner(meta: &ObjectMeta, spec: Option<OwnerSpec>, with_node_side: bool) -> Ow
             .iter()
             .map(ClaimTemplateObject::named)
             .collect();
-        owner.volumes = pod.volumes();
-        owner.volumes.retain(|volume| {
-            let replaced = |template: &crate::index::ClaimTemplate| template.name == volume.name;
-            !owner.claim_templates.iter().any(replaced)
-        });
+        let is_replaced = |volume: &PodVolume| {
+            let mut templates = owner.claim_templates.iter();
+            templates.any(|template| template.name == volume.name)
+        };
+        let volumes = pod.volumes().filter(|volume| !is_replaced(volume));
+        owner.volumes = volumes.collect();
     }
     owner.request = request;
     owner

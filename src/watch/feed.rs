@@ -6,11 +6,11 @@ use futures::StreamExt;
 use kube::Api;
 use kube::runtime::watcher;
 
-use crate::backoff;
 use crate::objects::Received;
 use crate::watch::SharedCluster;
 use crate::watch::interruption::Interruption;
 use crate::watch::kind::Kind;
+use crate::{backoff, index, memory};
 
 /// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
 pub(super) const PAGE_SIZE: u32 = 100;
@@ -110,7 +110,13 @@ async fn until_interrupted(
                     }
                     watcher::Event::Apply(_) | watcher::Event::Delete(_) => *failures = 0,
                 }
+                let is_listed = matches!(event, watcher::Event::InitDone);
                 shared.update(|cluster| kind.take_in(cluster, &event));
+                if is_listed {
+                    // What was read and left out.
+                    index::drop_unused_names();
+                    memory::give_back();
+                }
                 continue;
             }
             Ok(Some(Err(error))) => error,

@@ -10,6 +10,7 @@ mod workloads;
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
@@ -27,14 +28,14 @@ use ownership::Ownership;
 /// objects alone, not of the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub struct Assessment {
-    entries: BTreeMap<WorkloadKey, Entry>,
+    entries: BTreeMap<WorkloadKey, Box<Entry>>,
     dependents: Dependents,
     ownership: Ownership,
     needs: Needs,
     nodes: HashMap<Name, NodeKind>,
     without_csi_node: BTreeSet<Name>,
     /// The drivers of each CSINode, and how many CSINodes have each of them.
-    csi_nodes: HashMap<Name, BTreeSet<Name>>,
+    csi_nodes: HashMap<Name, Arc<BTreeSet<Name>>>,
     registered: HashMap<Name, usize>,
     default_class: Option<Name>,
     pipe_users: HashMap<Name, usize>,
@@ -72,6 +73,14 @@ impl Entry {
                 .all(|name| name.is_none())
             && rows.is_empty()
             && findings.is_empty()
+    }
+
+    /// Without room for more: there are many, and few change.
+    fn fitted(mut self) -> Self {
+        self.dependencies.shrink_to_fit();
+        self.uses.rows.shrink_to_fit();
+        self.findings.shrink_to_fit();
+        self
     }
 }
 
@@ -342,14 +351,15 @@ impl Assessment {
         touched: &mut BTreeSet<Name>,
     ) -> Entry {
         let pipes_on = new.as_ref().and_then(|new| new.mounts_pipes_on.clone());
+        let new = new.map(|new| Box::new(new.fitted()));
         let (old, new) = match (self.entries.entry(key.clone()), new) {
-            (Slot::Vacant(slot), Some(new)) => (Entry::default(), Some(&*slot.insert(new))),
+            (Slot::Vacant(slot), Some(new)) => (Box::default(), Some(&*slot.insert(new))),
             (Slot::Occupied(slot), Some(new)) => {
                 let place = slot.into_mut();
                 (std::mem::replace(place, new), Some(&*place))
             }
             (Slot::Occupied(slot), None) => (slot.remove(), None),
-            (Slot::Vacant(_), None) => (Entry::default(), None),
+            (Slot::Vacant(_), None) => (Box::default(), None),
         };
         let dependencies = new.map_or(&[][..], |new| &new.dependencies);
         self.dependents
@@ -364,7 +374,7 @@ impl Assessment {
         touched.extend(old.driver_on.clone());
         self.count_pipe_user(pipes_on.as_ref(), true, touched);
         self.count_pipe_user(old.mounts_pipes_on.as_ref(), false, touched);
-        old
+        *old
     }
 
     fn count_pipe_user(&mut self, node: Option<&Name>, added: bool, touched: &mut BTreeSet<Name>) {

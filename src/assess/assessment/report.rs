@@ -68,7 +68,7 @@ impl Assessment {
             .windows
             .iter()
             .filter_map(|name| self.csi_nodes.get(name))
-            .flatten()
+            .flat_map(|drivers| drivers.iter())
             .chain(self.needs.drivers.keys())
             .collect();
         names
@@ -172,7 +172,12 @@ impl Assessment {
             sets.keys().map(|name| &**name).zip(0..rows.len()).collect();
         let mut on_nodes: BTreeMap<(usize, Finding), BTreeSet<Name>> = BTreeMap::new();
         for name in &self.needs.windows {
-            for driver in self.csi_nodes.get(name).into_iter().flatten() {
+            for driver in self
+                .csi_nodes
+                .get(name)
+                .into_iter()
+                .flat_map(|drivers| drivers.iter())
+            {
                 if let Some(&row) = place_of.get(&**driver) {
                     rows[row].registered_on.push(name.to_string());
                 }

@@ -41,6 +41,12 @@ impl Workloads {
             Self::One(one) => one == workload,
             Self::Many(many) => {
                 many.remove(workload);
+                if many.len() == 1
+                    && let Some(left) = many.pop_first()
+                {
+                    *self = Self::One(left);
+                    return false;
+                }
                 many.is_empty()
             }
         }

@@ -1,5 +1,7 @@
 //! What counts as gone from sight, and what does not.
 
+use std::sync::Arc;
+
 use super::{Builder, claim, inline};
 use crate::assess::Assessment;
 use crate::assess::report::Upgradeable;
@@ -48,7 +50,7 @@ impl Held {
     }
 
     fn register(&mut self, node: &str) -> bool {
-        let drivers = [Name::from(DRIVER)].into();
+        let drivers = Arc::new([Name::from(DRIVER)].into());
         self.departs(|cluster| cluster.csi_nodes.apply(node.into(), CsiNode { drivers }))
     }
 }
