@@ -16,6 +16,7 @@ use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target};
 use crate::serve::Metrics;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// Between two visits to a node, whatever calls for the next; what the first has found is told before.
 const LEAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The tasks of all nodes.
@@ -183,7 +184,6 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             let retry_seconds = pause.as_secs();
             tracing::warn!(reason = error.reason.as_str(), retry_seconds, "{error}");
         }
-        // Whatever changes how often: a node is not gone to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
         if !wait(&mut assignments, assignment, in_vain, pause).await {
             return;
@@ -260,6 +260,7 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     let same_pin = new.host_keys.pin == known.host_keys.pin;
     let mut comparable = new.clone();
     comparable.host_keys.pin.clone_from(&known.host_keys.pin);
+    comparable.agent_seen = known.agent_seen;
     if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
         // Both follow from the visit itself; another attempt shows in its own field.
         new.refused.clone_from(&known.refused);
