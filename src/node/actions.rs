@@ -298,7 +298,8 @@ impl Actions {
         );
         let sent = self
             .session
-            .upload_both((&path, &text), (&packed, &content));
+            .upload(&path, &text)
+            .and_then(|()| self.session.upload(&packed, &content));
         if sent.is_err() {
             // Where the server still answers, nothing stays behind: a partial upload it has removed itself.
             let _ = self.session.remove(&path);

@@ -10,8 +10,6 @@ use crate::node::{NodeError, Reason};
 
 /// What one SFTP write gets: packets are pipelined only within one write.
 const CHUNK: usize = 4 * 1024 * 1024;
-/// What goes into the socket's buffer at once, in bytes, so that nothing of it is left to send.
-const AT_ONCE: usize = 16 * 1024;
 
 /// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
 mod code {
@@ -54,27 +52,6 @@ impl Session {
     pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
         let file = self.with_sftp(path, |sftp| create(sftp, path))?;
         self.write(file, path, content)
-    }
-
-    /// Two files, one after the other. Word that the first has arrived comes while the second is opened, which spares a
-    /// round trip.
-    pub fn upload_both(
-        &mut self,
-        (first, text): (&str, &[u8]),
-        (second, content): (&str, &[u8]),
-    ) -> Result<(), NodeError> {
-        if text.len() > AT_ONCE {
-            self.upload(first, text)?;
-            return self.upload(second, content);
-        }
-        let mut sent = self.with_sftp(first, |sftp| create(sftp, first))?;
-        self.ssh.set_blocking(false);
-        // Whatever comes of it, it is called again: what it has sent it does not send again.
-        let _ = sent.write(text);
-        self.ssh.set_blocking(true);
-        let file = self.with_sftp(second, |sftp| create(sftp, second))?;
-        self.write(sent, first, text)?;
-        self.write(file, second, content)
     }
 
     /// One file in a folder that may have to be made.
@@ -139,9 +116,6 @@ impl Session {
 
     /// Gives a file its name; what had that name before goes.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), NodeError> {
-        if self.try_rename(from, to)? {
-            return Ok(());
-        }
         // Not every server renames over a file, and what had this name is of no use without its new content.
         self.remove(to)?;
         self.with_sftp(to, |sftp| rename(sftp, from, to))
