@@ -24,7 +24,7 @@ const HOST_KEYS: [&str; 6] = [
     "rsa-sha2-256",
 ];
 /// Ciphers: those that authenticate what they encrypt, then counter mode. AES-GCM first: processors have instructions for
-/// it, and a server without strict key exchange is open to the Terrapin attack with ChaCha20 (CVE-2023-48795), not with it.
+/// it, and the Terrapin attack on servers without strict key exchange (CVE-2023-48795) is one on `ChaCha20`, not on it.
 const CIPHERS: &str = "aes256-gcm@openssh.com,aes128-gcm@openssh.com,chacha20-poly1305@openssh.com,\
     aes256-ctr,aes192-ctr,aes128-ctr";
 /// Message authentication, of the ciphertext first.

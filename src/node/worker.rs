@@ -16,7 +16,6 @@ use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target};
 use crate::serve::Metrics;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// Between two visits to a node, whatever calls for the next; what the first has found is told before.
 const LEAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The tasks of all nodes.
@@ -184,6 +183,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             let retry_seconds = pause.as_secs();
             tracing::warn!(reason = error.reason.as_str(), retry_seconds, "{error}");
         }
+        // Whatever changes how often: a node is not gone to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
         if !wait(&mut assignments, assignment, in_vain, pause).await {
             return;
