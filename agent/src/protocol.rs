@@ -99,6 +99,10 @@ pub enum Answer {
     Installed {
         /// SHA-256 of the agent that is installed now.
         sha256: String,
+        /// What the node looks like, as with `status` and csi-proxy's program; absent where the agent is older, or could
+        /// not see.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<Box<NodeState>>,
     },
     /// The command could not be carried out, and nothing was handed to the service.
     Error(Failure),

@@ -1,24 +1,23 @@
 //! Unpacking what SFTP brings compressed, while it still arrives: in bounded memory, to exactly the announced content.
 
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
+use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
 use crate::digest::hexadecimal;
 use crate::errors::may_pass;
 
-/// The most that a frame may have its decoder remember, in bytes: what `zstd -19` asks for. Source: `ZSTD_defaultCParameters`
-/// in libzstd's `clevels.h`.
-const WINDOW: u64 = 8 << 20;
+/// The most that a frame may have its decoder remember, as a power of two of bytes: the 8 MiB that `zstd -19` asks for.
+/// Source: `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
+const WINDOW_LOG: u32 = 23;
 const BUFFER: usize = 256 << 10;
-/// How soon it is looked again for what arrives, and how late while nothing does. Windows tells nobody of a file's growth
-/// before it is closed.
-const POLL: Duration = Duration::from_millis(5);
+/// How soon it is looked again for what arrives, and how late while nothing does.
+const POLL: Duration = Duration::from_millis(2);
 const SLOWEST_POLL: Duration = Duration::from_millis(100);
 
 /// What is announced of the content.
@@ -68,30 +67,26 @@ pub enum UnpackError {
 
 /// Unpacks one frame of Zstandard. What was written is of use only after success.
 pub fn unpack(
-    packed: impl Read,
+    mut packed: impl Read,
     mut content: impl Write,
     announced: Announced<'_>,
 ) -> Result<(), UnpackError> {
-    let mut source = Source {
-        packed: BufReader::with_capacity(BUFFER, packed),
-        error: None,
-    };
-    let mut decoder = FrameDecoder::new();
-    decoder.set_max_window_size(WINDOW);
-    let begun = decoder.init(&mut source);
-    begun.map_err(|error| source.blame(&error))?;
+    let mut decoder =
+        DCtx::try_create().ok_or_else(|| UnpackError::Write(ErrorKind::OutOfMemory.into()))?;
+    decoder
+        .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
+        .map_err(damaged)?;
     let (mut size, mut hasher) = (0_u64, Sha256::new());
-    let mut buffer = vec![0; BUFFER];
+    let (mut arrived, mut buffer) = (vec![0; BUFFER], vec![0; BUFFER]);
+    let (mut begin, mut end) = (0, 0);
     loop {
-        // What a block may refer back to stays with the decoder, so that some blocks have nothing to take out.
-        while decoder.can_collect() == 0 && !decoder.is_finished() {
-            let done = decoder.decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1));
-            done.map_err(|error| source.blame(&error))?;
-        }
-        let length = decoder.read(&mut buffer).map_err(UnpackError::Write)?;
-        if length == 0 {
-            break;
-        }
+        let mut from = InBuffer::around(&arrived[begin..end]);
+        let mut to = OutBuffer::around(buffer.as_mut_slice());
+        let wanted = decoder
+            .decompress_stream(&mut to, &mut from)
+            .map_err(damaged)?;
+        begin += from.pos();
+        let length = to.pos();
         size += length as u64;
         if size > announced.size {
             return Err(announced.refuse_size(size));
@@ -100,11 +95,21 @@ pub fn unpack(
         content
             .write_all(&buffer[..length])
             .map_err(UnpackError::Write)?;
+        if wanted == 0 {
+            break;
+        }
+        // A full buffer may not have been large enough for what is there already.
+        if begin == end && length < BUFFER {
+            (begin, end) = (0, take(&mut packed, &mut arrived)?);
+            if end == 0 {
+                return Err(UnpackError::Truncated);
+            }
+        }
     }
     if size != announced.size {
         return Err(announced.refuse_size(size));
     }
-    if source.read(&mut [0]).map_err(UnpackError::Read)? != 0 {
+    if begin != end || take(&mut packed, &mut [0])? != 0 {
         return Err(UnpackError::Trailing);
     }
     let found = hexadecimal(&hasher.finalize());
@@ -117,6 +122,19 @@ pub fn unpack(
     content.flush().map_err(UnpackError::Write)
 }
 
+fn damaged(code: zstd_safe::ErrorCode) -> UnpackError {
+    UnpackError::Damaged(get_error_name(code).to_owned())
+}
+
+fn take(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, UnpackError> {
+    loop {
+        match from.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result.map_err(UnpackError::Read),
+        }
+    }
+}
+
 impl Announced<'_> {
     fn refuse_size(self, found: u64) -> UnpackError {
         UnpackError::Size {
@@ -126,46 +144,12 @@ impl Announced<'_> {
     }
 }
 
-/// What is read from, and why that failed: the decoder's own errors do not tell.
-struct Source<R> {
-    packed: BufReader<R>,
-    error: Option<io::Error>,
-}
-
-impl<R: Read> Read for Source<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.packed.read(buffer).inspect_err(|error| {
-            self.error = Some(match error.raw_os_error() {
-                Some(number) => io::Error::from_raw_os_error(number),
-                None => io::Error::new(error.kind(), error.to_string()),
-            });
-        })
-    }
-
-    fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            match self.read(buffer) {
-                Ok(0) => {
-                    self.error = Some(ErrorKind::UnexpectedEof.into());
-                    return Err(ErrorKind::UnexpectedEof.into());
-                }
-                Ok(length) => buffer = &mut buffer[length..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<R> Source<R> {
-    fn blame(&mut self, decoder: &dyn std::fmt::Display) -> UnpackError {
-        match self.error.take() {
-            Some(error) if error.kind() == ErrorKind::UnexpectedEof => UnpackError::Truncated,
-            Some(error) => UnpackError::Read(error),
-            None => UnpackError::Damaged(decoder.to_string()),
-        }
-    }
+/// The pause before it is looked again for something that has been awaited since then. Windows tells nobody of a file's
+/// growth before it is closed, so this can only be a poll: it makes the wait an eighth longer at most, or some
+/// milliseconds.
+#[must_use]
+pub fn pause(since: Instant) -> Duration {
+    (since.elapsed() / 8).clamp(POLL, SLOWEST_POLL)
 }
 
 /// A file that somebody else still writes, from its start to its announced size.
@@ -224,8 +208,8 @@ impl Read for Arriving {
             // One byte more than announced is enough to know.
             return self.look(&mut buffer[..1]);
         }
-        let mut pause = POLL;
-        let by = self.deadline.min(Instant::now() + self.patience);
+        let begin = Instant::now();
+        let by = self.deadline.min(begin + self.patience);
         loop {
             match self.look(buffer)? {
                 0 if Instant::now() >= by => {
@@ -234,10 +218,7 @@ impl Read for Arriving {
                         format!("{} of {} bytes have arrived", self.position, self.size),
                     ));
                 }
-                0 => {
-                    sleep(pause);
-                    pause = (pause * 2).min(SLOWEST_POLL);
-                }
+                0 => sleep(pause(begin)),
                 length => {
                     self.position += length as u64;
                     return Ok(length);

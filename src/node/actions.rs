@@ -8,10 +8,11 @@ use windows_storage_agent::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
     to_sftp,
 };
-use windows_storage_agent::protocol::{Answer, ApplyResult, Packed, Request};
+use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
+use crate::node::answer::{answer, brief};
 use crate::node::plan::Observed;
-use crate::node::session::{Output, Session};
+use crate::node::session::{Running, Session};
 use crate::node::{NodeError, Phases, Reason};
 use crate::payload::{Payload, Program};
 
@@ -33,11 +34,28 @@ pub struct Actions {
     pub payload: Payload,
     /// How long it all took.
     pub phases: Phases,
+    /// Whether the node is known to have an agent.
+    pub agent_seen: bool,
+    /// csi-proxy as it travels, and its size, where it came before there was a request for it.
+    early: Option<(String, u64)>,
 }
 
 impl Actions {
-    /// Asks the agent for the node's state. Only where nothing answers it is looked whether there is an agent: opening
-    /// SFTP takes more round trips than the question.
+    /// With a session that has logged in.
+    #[must_use]
+    pub fn new(session: Session, payload: Payload, phases: Phases, agent_seen: bool) -> Self {
+        Self {
+            session,
+            payload,
+            phases,
+            agent_seen,
+            early: None,
+        }
+    }
+
+    /// Asks the agent for the node's state. Where one was seen before, only if nothing answers it is looked whether there
+    /// is an agent: opening SFTP takes more round trips than the question. At the first contact it is the other way
+    /// round: SFTP is needed anyway where there is none.
     pub fn observe(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
         let observed = self.look();
@@ -46,6 +64,10 @@ impl Actions {
     }
 
     fn look(&mut self) -> Result<Observed, NodeError> {
+        if !self.agent_seen && !self.session.exists(&to_sftp(AGENT_EXE))? {
+            return Ok(Observed::NoAgent);
+        }
+        self.agent_seen = true;
         let output = self.session.run(
             &format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}"),
             COMMAND,
@@ -60,8 +82,9 @@ impl Actions {
         }
     }
 
-    /// Brings the agent of the payload and installs it.
-    pub fn bring_agent(&mut self) -> Result<(), NodeError> {
+    /// Brings the agent of the payload and installs it. With `csi_proxy` that travels while the agent comes up, unless
+    /// there is one: on a node without an agent nearly always both are missing.
+    pub fn bring_agent(&mut self, csi_proxy: bool) -> Result<Observed, NodeError> {
         let begin = Instant::now();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
@@ -75,23 +98,42 @@ impl Actions {
             .upload_into(&to_sftp(BOOTSTRAP_DIR), &partial, &content)?;
         self.session.rename(&partial, &to_sftp(&program))?;
         self.phases.ended("agent upload", begin);
-        let installed = self.install(&program, &format!(" --sha256 {}", agent.sha256));
+        self.agent_seen = true;
+        let begin = Instant::now();
+        let running = self.start_install(&program, &format!(" --sha256 {}", agent.sha256))?;
+        if csi_proxy && let Err(error) = self.bring_early() {
+            // The request's own upload tells, if it fails as well.
+            tracing::debug!(%error, "csi-proxy could not be brought while the agent came up");
+        }
+        let installed = self.finish_install(running);
+        self.phases.ended("agent install", begin);
         // What was brought is a copy by now; one that cannot be removed is written over the next time.
         let _ = self.session.remove(&to_sftp(&program));
-        installed
+        if installed.is_err() {
+            self.drop_early();
+        }
+        self.seen_after(installed?)
     }
 
-    /// Has an agent's program put itself in place and start as a service.
-    pub fn install(&mut self, program: &str, arguments: &str) -> Result<(), NodeError> {
+    /// Has the agent that is there put itself in place again, and start as a service.
+    pub fn install_again(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
-        let output = self
-            .session
-            .run(&format!("{program} install{arguments}"), COMMAND)?;
+        let running = self.start_install(AGENT_EXE, "")?;
+        let installed = self.finish_install(running);
         self.phases.ended("agent install", begin);
+        self.seen_after(installed?)
+    }
+
+    fn start_install(&mut self, program: &str, arguments: &str) -> Result<Running, NodeError> {
+        self.session.start(&format!("{program} install{arguments}"))
+    }
+
+    fn finish_install(&mut self, running: Running) -> Result<Option<Box<NodeState>>, NodeError> {
+        let output = running.finish(&self.session, COMMAND)?;
         match answer(&output) {
-            Some(Answer::Installed { sha256 }) => {
+            Some(Answer::Installed { sha256, state }) => {
                 tracing::info!(sha256, "the agent is installed and its service runs");
-                Ok(())
+                Ok(state)
             }
             Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
             _ => Err(NodeError::new(
@@ -104,6 +146,45 @@ impl Actions {
         }
     }
 
+    /// What an agent has said of the node when it was installed; one that has not is asked.
+    fn seen_after(&mut self, state: Option<Box<NodeState>>) -> Result<Observed, NodeError> {
+        match state {
+            Some(state) => Ok(Observed::State(state)),
+            None => self.observe(),
+        }
+    }
+
+    /// Brings csi-proxy to where only administrators can write, under a name that the next attempt writes over.
+    fn bring_early(&mut self) -> Result<(), NodeError> {
+        if self.session.exists(&to_sftp(CSI_PROXY_EXE))? {
+            return Ok(());
+        }
+        let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
+        if csi_proxy.packing.is_none() {
+            return Ok(());
+        }
+        let path = format!(
+            r"{BOOTSTRAP_DIR}\{CSI_PROXY_PREFIX}{}.zst",
+            &csi_proxy.travels_as[..16]
+        );
+        tracing::info!(
+            bytes = content.len(),
+            version = csi_proxy.version,
+            "sending csi-proxy"
+        );
+        self.session.upload(&to_sftp(&path), &content)?;
+        self.early = Some((path, content.len() as u64));
+        Ok(())
+    }
+
+    /// Removes what came early and was not needed.
+    pub fn drop_early(&mut self) {
+        if let Some((path, _)) = self.early.take() {
+            // One that stays is written over the next time.
+            let _ = self.session.remove(&to_sftp(&path));
+        }
+    }
+
     /// Hands the agent a request, with csi-proxy's binary where it is not on the node, and waits for the result.
     ///
     /// The agent's command starts first, so that it comes up while the files travel, and unpacks what has come.
@@ -111,28 +192,6 @@ impl Actions {
         let begin = Instant::now();
         let mut request = request.clone();
         let visit = format!("{:016x}", rand::random::<u64>());
-        let mut packed = None;
-        if with_files {
-            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-            let path = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
-            tracing::info!(
-                bytes = content.len(),
-                version = csi_proxy.version,
-                "sending csi-proxy"
-            );
-            if csi_proxy.packing.is_some() {
-                packed = Some((path, content));
-            } else {
-                // What is not packed has to be there before the command: nobody unpacks it, and so nobody waits for it.
-                self.session.upload(&to_sftp(&path), &content)?;
-            }
-        }
-        let text = serde_json::to_vec(&request).map_err(|error| {
-            NodeError::new(
-                Reason::InvalidServices,
-                format!("the request cannot be written: {error}"),
-            )
-        })?;
         let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{visit}.json");
         let seconds = request
             .stop_timeout_seconds
@@ -151,8 +210,14 @@ impl Actions {
             (ARRIVAL + limit).as_secs(),
             ARRIVAL.as_secs()
         );
+        if with_files && self.payload.csi_proxy.packing.is_none() {
+            // What is not packed has to be there before the command: nobody unpacks it, and so nobody waits for it.
+            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
+            let upload = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
+            self.session.upload(&to_sftp(&upload), &content)?;
+        }
         let running = self.session.start(&command)?;
-        if let Err(error) = self.bring(&path, &text, packed.as_ref()) {
+        if let Err(error) = self.bring(&path, request, with_files, &visit) {
             // The command would wait for what does not come.
             self.session.give_up();
             return Err(error);
@@ -206,21 +271,52 @@ impl Actions {
     fn bring(
         &mut self,
         path: &str,
-        request: &[u8],
-        packed: Option<&(String, Arc<Vec<u8>>)>,
+        mut request: Request,
+        with_files: bool,
+        visit: &str,
     ) -> Result<(), NodeError> {
-        self.session.upload(&to_sftp(path), request)?;
-        let Some((packed, content)) = packed else {
-            return Ok(());
-        };
-        let sent = self.session.upload(&to_sftp(packed), content);
+        let path = to_sftp(path);
+        if !with_files || self.payload.csi_proxy.packing.is_none() {
+            return self.session.upload(&path, &written(&request)?);
+        }
+        if let Some((early, size)) = self.early.take() {
+            let packed = announce(&mut request, &self.payload.csi_proxy, size, visit);
+            // The name is a new one: nothing has to be removed for it.
+            if self
+                .session
+                .try_rename(&to_sftp(&early), &to_sftp(&packed))?
+            {
+                return self.session.upload(&path, &written(&request)?);
+            }
+        }
+        let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
+        let packed = announce(&mut request, &csi_proxy, content.len() as u64, visit);
+        let (packed, text) = (to_sftp(&packed), written(&request)?);
+        tracing::info!(
+            bytes = content.len(),
+            version = csi_proxy.version,
+            "sending csi-proxy"
+        );
+        let sent = self
+            .session
+            .upload(&path, &text)
+            .and_then(|()| self.session.upload(&packed, &content));
         if sent.is_err() {
             // Where the server still answers, nothing stays behind: a partial upload it has removed itself.
-            let _ = self.session.remove(&to_sftp(path));
-            let _ = self.session.remove(&to_sftp(packed));
+            let _ = self.session.remove(&path);
+            let _ = self.session.remove(&packed);
         }
         sent
     }
+}
+
+fn written(request: &Request) -> Result<Vec<u8>, NodeError> {
+    serde_json::to_vec(request).map_err(|error| {
+        NodeError::new(
+            Reason::InvalidServices,
+            format!("the request cannot be written: {error}"),
+        )
+    })
 }
 
 /// Has a request say where csi-proxy comes and how; gives the path to send it to.
@@ -255,66 +351,4 @@ fn read(program: &Program) -> Result<(Program, Arc<Vec<u8>>), NodeError> {
         .read()
         .map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))?;
     Ok((program.clone(), content))
-}
-
-/// The answer is the last object of standard output on a line of its own, whatever the shell has put around it: a
-/// banner, a byte-order mark, a prompt.
-fn answer(output: &Output) -> Option<Answer> {
-    output.stdout.lines().rev().find_map(|line| {
-        let object = line.get(line.find('{')?..=line.rfind('}')?)?;
-        serde_json::from_str(object).ok()
-    })
-}
-
-fn brief(output: &Output) -> String {
-    let text = if output.stderr.trim().is_empty() {
-        &output.stdout
-    } else {
-        &output.stderr
-    };
-    let text = crate::node::error::printable(text);
-    let start: String = text.chars().take(300).collect();
-    if start.is_empty() {
-        format!("it printed nothing and ended with status {}", output.status)
-    } else {
-        format!(
-            "it said \"{start}\" and ended with status {}",
-            output.status
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn output(stdout: &str, stderr: &str) -> Output {
-        Output {
-            stdout: stdout.to_owned(),
-            stderr: stderr.to_owned(),
-            status: 1,
-        }
-    }
-
-    #[test]
-    fn the_last_line_is_the_answer_whatever_the_shell_adds() {
-        let text = "Welcome\r\n\u{feff}{\"kind\":\"Installed\",\"sha256\":\"x\"}\r\n\r\n";
-        assert_eq!(
-            answer(&output(text, "")),
-            Some(Answer::Installed {
-                sha256: "x".to_owned()
-            })
-        );
-        let prompt = "PS C:\\> {\"kind\":\"Installed\",\"sha256\":\"x\"}PS C:\\>\r\nPS C:\\> ";
-        assert!(answer(&output(prompt, "")).is_some());
-        assert_eq!(answer(&output("{\"kind\":\"Installed\"", "")), None);
-        assert_eq!(answer(&output("}x{", "")), None);
-        assert_eq!(answer(&output("", "")), None);
-    }
-
-    #[test]
-    fn nothing_printed_is_said_in_words() {
-        assert!(brief(&output(" \n", "")).contains("printed nothing"));
-        assert!(brief(&output("", "not recognized")).contains("not recognized"));
-    }
 }

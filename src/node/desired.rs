@@ -52,6 +52,8 @@ pub struct Target {
     pub key: PrivateKey,
     /// What is known of its host keys.
     pub host_keys: HostKeyPolicy,
+    /// Whether its status tells of csi-proxy: then an agent has answered there before.
+    pub agent_seen: bool,
     /// What it shall look like; where that is not known it is only looked at.
     pub desired: Result<Desired, NodeError>,
 }
@@ -77,6 +79,7 @@ impl Target {
                 trust_on_first_use: true,
                 ..HostKeyPolicy::default()
             },
+            agent_seen: false,
             desired: Err(NodeError::new(
                 Reason::InvalidServices,
                 "not of interest here",
@@ -186,6 +189,11 @@ impl<'a> Planner<'a> {
                 port: self.spec.ssh.port,
                 user,
                 key: key.clone(),
+                agent_seen: self
+                    .cluster
+                    .node_statuses
+                    .get(name)
+                    .is_some_and(|status| status.csi_proxy.is_some()),
                 desired: desired
                     .clone()
                     .map(|desired| self.with_history(name, desired)),

@@ -2,6 +2,7 @@
 
 mod actions;
 mod algorithms;
+mod answer;
 mod desired;
 mod error;
 mod host_key;

@@ -54,7 +54,7 @@ impl Session {
         self.write(file, path, content)
     }
 
-    /// The same in a folder that may have to be made.
+    /// One file in a folder that may have to be made.
     pub fn upload_into(
         &mut self,
         folder: &str,
@@ -118,10 +118,13 @@ impl Session {
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), NodeError> {
         // Not every server renames over a file, and what had this name is of no use without its new content.
         self.remove(to)?;
-        let flags = Some(RenameFlags::ATOMIC | RenameFlags::NATIVE);
-        self.with_sftp(to, |sftp| {
-            sftp.rename(Path::new(from), Path::new(to), flags)
-        })
+        self.with_sftp(to, |sftp| rename(sftp, from, to))
+    }
+
+    /// Gives a file its name if the server does so.
+    pub fn try_rename(&mut self, from: &str, to: &str) -> Result<bool, NodeError> {
+        self.with_sftp(to, |sftp| answered(rename(sftp, from, to)))
+            .map(|renamed| renamed.is_ok())
     }
 
     /// Removes a file if it is there.
@@ -165,6 +168,11 @@ impl Session {
 fn create(sftp: &Sftp, path: &str) -> Result<File, ssh2::Error> {
     let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
     sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
+}
+
+fn rename(sftp: &Sftp, from: &str, to: &str) -> Result<(), ssh2::Error> {
+    let flags = Some(RenameFlags::ATOMIC | RenameFlags::NATIVE);
+    sftp.rename(Path::new(from), Path::new(to), flags)
 }
 
 /// A refusal is an answer: the outer error is the loss of the connection.

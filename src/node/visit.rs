@@ -120,11 +120,7 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
         let begin = Instant::now();
         session.login(&target.user, &target.key)?;
         phases.ended("login", begin);
-        let mut actions = Actions {
-            session,
-            payload,
-            phases,
-        };
+        let mut actions = Actions::new(session, payload, phases, target.agent_seen);
         Ok(actions.carry_out(&target.node, &desired, &turns))
     };
     let done = blocking(VISIT, work).await;

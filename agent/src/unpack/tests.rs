@@ -116,7 +116,7 @@ fn a_frame_that_wants_much_memory_is_refused_before_it_gets_any() {
     let Err(UnpackError::Damaged(why)) = refused else {
         panic!("{refused:?}")
     };
-    assert!(why.to_lowercase().contains("window"), "{why}");
+    assert!(why.contains("too much memory"), "{why}");
     // A block of one byte, 128 KiB times, again and again: small to bring, without an end to write.
     let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3];
     for _ in 0..1000 {

@@ -9,7 +9,9 @@ use windows_storage_agent::durations::{Clock, Part};
 use windows_storage_agent::errors::{failed_to, failure};
 use windows_storage_agent::journal::End;
 use windows_storage_agent::keep::delay;
-use windows_storage_agent::paths::{DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
+use windows_storage_agent::paths::{
+    BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought,
+};
 use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::state::Memory;
 use windows_storage_agent::validate::validate_request_path;
@@ -22,10 +24,12 @@ use super::transaction::Worker;
 use super::watch::Watched;
 use super::{files, log, store};
 
-/// How often services are looked at while all is well; the end of a process is noticed at once.
+/// How often services are looked at while all is well. The end of a process and a request are events, and noticed at
+/// once. That a pipe closes while its process lives on, or that somebody changes a configuration, is none that
+/// Windows would tell of.
 const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
-/// What was left in the incoming folder is removed after this.
+/// What was left where files are brought to is removed after this.
 const LITTER: Duration = Duration::from_secs(86_400);
 /// What a visit has brought is used within this time or never: it may arrive for a quarter of an hour, and then wait for
 /// the request before it.
@@ -194,7 +198,13 @@ fn read_request(path: &str) -> Result<Request, Failure> {
 
 /// Removes what nobody came back for.
 fn sweep() {
-    let Ok(entries) = std::fs::read_dir(INCOMING_DIR) else {
+    for folder in [INCOMING_DIR, BOOTSTRAP_DIR] {
+        sweep_folder(folder);
+    }
+}
+
+fn sweep_folder(folder: &str) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
         return;
     };
     for entry in entries.flatten() {

@@ -13,15 +13,15 @@ use windows_storage_agent::command::{program, same_path};
 use windows_storage_agent::errors::{failed_to, failure, service_failed_to};
 use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 use windows_storage_agent::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR,
-    PROGRAM_DIR, STATE_DIR,
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
+    INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
 use windows_storage_agent::protocol::{Answer, Failure, FailureCategory};
 
 use super::control::{self, Held, Processes};
 use super::fault::point;
 use super::scm::Scm;
-use super::{acl, apply, files};
+use super::{acl, apply, files, observe};
 
 /// How long the service may take to finish the request in hand. With the limits below, all of it stays under the minute
 /// that a command may take.
@@ -72,7 +72,11 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     // The old program may not have gone quite yet; the next install removes it then.
     let _ = std::fs::remove_file(AGENT_RETIRED);
-    Ok(Answer::Installed { sha256 })
+    let state = observe::status(&[CSI_PROXY_EXE.to_owned()], &[]);
+    Ok(Answer::Installed {
+        sha256,
+        state: state.ok().map(Box::new),
+    })
 }
 
 /// Puts the new program in place of the old one, which goes on running.

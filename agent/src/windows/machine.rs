@@ -15,25 +15,22 @@ use windows_sys::Win32::System::Services::{
     SERVICE_STATE_ALL, SERVICE_STOPPED, SERVICE_WIN32,
 };
 
-use super::process;
-use super::scm::Scm;
+use super::{process, registry};
 
 /// What Windows returns at once at most, in bytes.
 const LARGEST_ANSWER: usize = 256 << 10;
 const CSI_PROXY: &str = "csi-proxy.exe";
 
 /// All services that have processes; those whose configuration cannot be read are known by name and state only.
-pub fn services(scm: &Scm) -> io::Result<Vec<SeenService>> {
+///
+/// The configuration comes from the registry, where the Service Control Manager itself keeps it: asking that for each of
+/// some hundred services takes several calls of another process.
+pub fn services() -> io::Result<Vec<SeenService>> {
     let mut services = names_and_states()?;
     for service in &mut services {
-        let settings = scm
-            .open(&service.name)
-            .and_then(|opened| opened.map(|opened| opened.settings()).transpose());
-        if let Ok(Some(settings)) = settings {
-            service.command = settings.command;
-            service.description = settings.description;
-            service.dependencies = settings.dependencies;
-        }
+        service.command = registry::command(&service.name).unwrap_or_default();
+        service.description = registry::description(&service.name).unwrap_or_default();
+        service.dependencies = registry::dependencies(&service.name).unwrap_or_default();
     }
     Ok(services)
 }

@@ -119,7 +119,7 @@ pub fn node_state(
             .clone()
             .filter(|_| agent_service == ServiceState::Running),
         foreign: foreign(
-            &machine::services(&scm).map_err(|error| failed_to("listing services", &error))?,
+            &machine::services().map_err(|error| failed_to("listing services", &error))?,
             &machine::processes(&[]).map_err(|error| failed_to("listing processes", &error))?,
             &kept.ours(),
         ),
@@ -207,7 +207,7 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
     observed.pipe_servers =
         servers(&observed.open_pipes).map_err(|error| failed_to("listing processes", &error))?;
     observed.machine =
-        machine::services(scm).map_err(|error| failed_to("listing services", &error))?;
+        machine::services().map_err(|error| failed_to("listing services", &error))?;
     Ok(observed)
 }
 

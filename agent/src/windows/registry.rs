@@ -8,14 +8,16 @@ use std::ptr::null_mut;
 use windows_storage_agent::errors::FILE_NOT_FOUND;
 use windows_sys::Win32::Foundation::{ERROR_MORE_DATA, ERROR_SUCCESS, WIN32_ERROR};
 use windows_sys::Win32::System::Registry::{
-    HKEY_LOCAL_MACHINE, REG_MULTI_SZ, RRF_RT_REG_MULTI_SZ, RegDeleteKeyValueW, RegGetValueW,
-    RegSetKeyValueW,
+    HKEY_LOCAL_MACHINE, REG_MULTI_SZ, RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ, RegDeleteKeyValueW,
+    RegGetValueW, RegSetKeyValueW,
 };
 
 use super::acl::wide;
 
 const NAME: &str = "Environment";
 const DEPENDENCIES: &str = "DependOnService";
+const COMMAND: &str = "ImagePath";
+const DESCRIPTION: &str = "Description";
 
 /// The variables of a service, each `NAME=value`.
 pub fn get(service: &str) -> io::Result<Vec<String>> {
@@ -27,7 +29,33 @@ pub fn dependencies(service: &str) -> io::Result<Vec<String>> {
     texts(service, DEPENDENCIES)
 }
 
+/// A service's command line, with the variables in it replaced.
+pub fn command(service: &str) -> io::Result<String> {
+    text(service, COMMAND)
+}
+
+/// A service's description.
+pub fn description(service: &str) -> io::Result<String> {
+    text(service, DESCRIPTION)
+}
+
 fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
+    let units = value(service, name, RRF_RT_REG_MULTI_SZ)?;
+    Ok(units
+        .split(|unit| *unit == 0)
+        .filter(|text| !text.is_empty())
+        .map(String::from_utf16_lossy)
+        .collect())
+}
+
+fn text(service: &str, name: &str) -> io::Result<String> {
+    let units = value(service, name, RRF_RT_REG_SZ)?;
+    let text = units.split(|unit| *unit == 0).next().unwrap_or_default();
+    Ok(String::from_utf16_lossy(text))
+}
+
+/// A value of a service's key; empty where there is none.
+fn value(service: &str, name: &str, kind: u32) -> io::Result<Vec<u16>> {
     let mut buffer = vec![0_u16; 1024];
     loop {
         let mut size = bytes(buffer.len());
@@ -37,7 +65,7 @@ fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
                 HKEY_LOCAL_MACHINE,
                 wide(&key(service)).as_ptr(),
                 wide(name).as_ptr(),
-                RRF_RT_REG_MULTI_SZ,
+                kind,
                 null_mut(),
                 buffer.as_mut_ptr().cast::<c_void>(),
                 &raw mut size,
@@ -46,11 +74,7 @@ fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
         match error {
             ERROR_SUCCESS => {
                 buffer.truncate(usize::try_from(size).unwrap_or(0) / size_of::<u16>());
-                return Ok(buffer
-                    .split(|unit| *unit == 0)
-                    .filter(|text| !text.is_empty())
-                    .map(String::from_utf16_lossy)
-                    .collect());
+                return Ok(buffer);
             }
             ERROR_MORE_DATA => buffer.resize(buffer.len() * 2, 0),
             error if error.cast_signed() == FILE_NOT_FOUND => return Ok(Vec::new()),

@@ -7,14 +7,10 @@ use std::time::{Duration, Instant};
 
 use windows_storage_agent::errors::{failed_to, failure};
 use windows_storage_agent::protocol::{Failure, FailureCategory, Packed, Request};
-use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, unpack};
+use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, pause, unpack};
 use windows_storage_agent::validate::validate;
 
 use super::{files, store};
-
-/// How soon it is looked again for a request that has not arrived, at first and at last.
-const POLL: Duration = Duration::from_millis(10);
-const SLOWEST_POLL: Duration = Duration::from_millis(100);
 
 /// Makes the uploads of a request from what came packed, if anything did; says how long that took. Nothing of it stays
 /// where that fails.
@@ -50,15 +46,14 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
 
 /// The request, once it is there and whole; `None` where it is not in time.
 fn arrived(path: &str, by: Instant) -> Option<Request> {
-    let by = by.min(Instant::now() + PATIENCE);
-    let mut pause = POLL;
+    let begin = Instant::now();
+    let by = by.min(begin + PATIENCE);
     loop {
         match store::load(path) {
             Ok(Some(request)) => return Some(request),
             _ if Instant::now() >= by => return None,
-            _ => sleep(pause),
+            _ => sleep(pause(begin)),
         }
-        pause = (pause * 2).min(SLOWEST_POLL);
     }
 }
 

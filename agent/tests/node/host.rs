@@ -72,7 +72,11 @@ impl Node {
     /// Brings an agent and has it install itself.
     pub fn install(&self, agent: &[u8]) -> Result<String, Failure> {
         match self.try_install(agent) {
-            Some(Answer::Installed { sha256 }) => Ok(sha256),
+            Some(Answer::Installed { sha256, state }) => {
+                let seen = state.expect("it says what the node looks like");
+                assert_eq!(seen.agent_sha256.as_ref(), Some(&sha256));
+                Ok(sha256)
+            }
             Some(Answer::Error(failure)) => Err(failure),
             other => panic!("{other:?}"),
         }

@@ -151,6 +151,7 @@ impl Scene {
                 pin: Some(HostKey::parse(&host.host_keys().unwrap()[0])),
                 ..HostKeyPolicy::default()
             },
+            agent_seen: host.with_disk(|disk| disk.file(AGENT_EXE).is_some()),
             desired: Ok(programs.desired.clone()),
         }
     }

@@ -1,6 +1,5 @@
 //! The steps of a visit once it has logged in, until nothing is left to do.
 
-use windows_storage_agent::paths::AGENT_EXE;
 use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Outcome};
 
 use crate::node::actions::Actions;
@@ -27,8 +26,15 @@ impl Actions {
         if let Err(error) = self.steps(node, desired, turns, &mut visited) {
             visited.problem = Some(error);
         }
+        self.drop_early();
         visited.phases = self.phases.clone();
         visited
+    }
+
+    /// Whether a request has csi-proxy as it is in the payload.
+    fn is_wanted(&self, desired: &Desired) -> bool {
+        let mut files = desired.request.files.iter();
+        files.any(|file| file.sha256 == self.payload.csi_proxy.sha256)
     }
 
     fn steps(
@@ -99,13 +105,10 @@ impl Actions {
                 }
                 Step::BringAgent => {
                     brought = true;
-                    self.bring_agent()?;
-                    self.observe()?
+                    let csi_proxy = observed == Observed::NoAgent && self.is_wanted(desired);
+                    self.bring_agent(csi_proxy)?
                 }
-                Step::InstallAgent => {
-                    self.install(AGENT_EXE, "")?;
-                    self.observe()?
-                }
+                Step::InstallAgent => self.install_again()?,
                 Step::Apply { with_files } => {
                     if let Some(turn) = &mut turn {
                         turn.begin();

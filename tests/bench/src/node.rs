@@ -44,11 +44,12 @@ impl Node {
         let (line, cutter) = Line::open(&address, self.host.port())?;
         let (session, _) = Session::shake_hands(line, &["ssh-ed25519"])?;
         session.login(&self.user, &self.key)?;
-        let actions = Actions {
+        let actions = Actions::new(
             session,
-            payload: self.payload.clone(),
-            phases: Phases::default(),
-        };
+            self.payload.clone(),
+            Phases::default(),
+            self.has_agent(),
+        );
         Ok((actions, cutter))
     }
 
@@ -120,6 +121,7 @@ impl Node {
                 pin: Some(HostKey::parse(&self.host.host_key()?)),
                 ..HostKeyPolicy::default()
             },
+            agent_seen: self.has_agent(),
             desired: Ok(Desired {
                 revision: request.id.clone(),
                 agent_sha256: self.payload.agent.sha256.clone(),
@@ -129,6 +131,14 @@ impl Node {
                 retry: false,
             }),
         })
+    }
+
+    /// What the operator knows from the node's status.
+    fn has_agent(&self) -> bool {
+        self.host
+            .drive_c()
+            .join("k/windows-storage-agent.exe")
+            .exists()
     }
 
     /// csi-proxy.exe on the host, as a file of this machine.

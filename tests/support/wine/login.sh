@@ -7,15 +7,18 @@ if [ -f "$TESTBED_HOST/disk-free" ]; then
     prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):"
 fi
 
+# With its path, as Windows' sshd starts it: for a bare name Wine first starts a program that looks for it.
+cmd='C:\windows\system32\cmd.exe'
+
 case $SSH_ORIGINAL_COMMAND in
 testbed-sftp)
     export LD_PRELOAD="$TESTBED_LOGIN_SO:$LD_PRELOAD"
     exec "$TESTBED_SFTP_SERVER"
     ;;
 '')
-    cd "$TESTBED_DRIVE_C" && exec wine cmd
+    cd "$TESTBED_DRIVE_C" && exec wine "$cmd"
     ;;
 *)
-    cd "$TESTBED_DRIVE_C" && exec wine cmd /c "$SSH_ORIGINAL_COMMAND"
+    cd "$TESTBED_DRIVE_C" && exec wine "$cmd" /c "$SSH_ORIGINAL_COMMAND"
     ;;
 esac

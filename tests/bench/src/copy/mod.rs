@@ -28,7 +28,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let fleet = Fleet::new()?;
     let node = Node::new(&fleet, "copy")?;
     let (mut actions, cutter) = node.log_in()?;
-    actions.bring_agent()?;
+    actions.bring_agent(false)?;
     drop(cutter);
     let peers = Peers::new(&fleet, &node)?;
     let rounds = if options.full { ROUNDS_FULL } else { ROUNDS };

@@ -10,7 +10,9 @@ use windows_storage_agent::cli::{self, Command};
 use windows_storage_agent::command::same_path;
 use windows_storage_agent::durations::Durations;
 use windows_storage_agent::errors::failure;
-use windows_storage_agent::paths::{AGENT_EXE, AGENT_LOG_DIR, INCOMING_DIR, is_brought, to_sftp};
+use windows_storage_agent::paths::{
+    AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp,
+};
 use windows_storage_agent::protocol::{
     Answer, ApplyResult, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
     PipeStatus, Request, ServiceState, ServiceStatus,
@@ -203,7 +205,11 @@ impl Agent {
         disk.put(AGENT_EXE, file);
         self.service = ServiceState::Running;
         self.running = Some(sha256.clone());
-        Ok(Answer::Installed { sha256 })
+        let state = self.state(disk, &[CSI_PROXY_EXE.to_owned()], &[]);
+        Ok(Answer::Installed {
+            sha256,
+            state: Some(Box::new(state)),
+        })
     }
 
     fn apply(&mut self, disk: &mut Disk, path: &str) -> Result<Answer, Failure> {

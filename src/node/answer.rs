@@ -1,0 +1,69 @@
+//! What a command of the agent has printed.
+
+use windows_storage_agent::protocol::Answer;
+
+use crate::node::session::Output;
+
+/// The answer is the last object of standard output on a line of its own, whatever the shell has put around it: a
+/// banner, a byte-order mark, a prompt.
+pub fn answer(output: &Output) -> Option<Answer> {
+    output.stdout.lines().rev().find_map(|line| {
+        let object = line.get(line.find('{')?..=line.rfind('}')?)?;
+        serde_json::from_str(object).ok()
+    })
+}
+
+/// What a command printed in place of an answer, for people.
+pub fn brief(output: &Output) -> String {
+    let text = if output.stderr.trim().is_empty() {
+        &output.stdout
+    } else {
+        &output.stderr
+    };
+    let text = crate::node::error::printable(text);
+    let start: String = text.chars().take(300).collect();
+    if start.is_empty() {
+        format!("it printed nothing and ended with status {}", output.status)
+    } else {
+        format!(
+            "it said \"{start}\" and ended with status {}",
+            output.status
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(stdout: &str, stderr: &str) -> Output {
+        Output {
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+            status: 1,
+        }
+    }
+
+    #[test]
+    fn the_last_line_is_the_answer_whatever_the_shell_adds() {
+        let text = "Welcome\r\n\u{feff}{\"kind\":\"Installed\",\"sha256\":\"x\"}\r\n\r\n";
+        assert_eq!(
+            answer(&output(text, "")),
+            Some(Answer::Installed {
+                sha256: "x".to_owned(),
+                state: None
+            })
+        );
+        let prompt = "PS C:\\> {\"kind\":\"Installed\",\"sha256\":\"x\"}PS C:\\>\r\nPS C:\\> ";
+        assert!(answer(&output(prompt, "")).is_some());
+        assert_eq!(answer(&output("{\"kind\":\"Installed\"", "")), None);
+        assert_eq!(answer(&output("}x{", "")), None);
+        assert_eq!(answer(&output("", "")), None);
+    }
+
+    #[test]
+    fn nothing_printed_is_said_in_words() {
+        assert!(brief(&output(" \n", "")).contains("printed nothing"));
+        assert!(brief(&output("", "not recognized")).contains("not recognized"));
+    }
+}
