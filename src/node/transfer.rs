@@ -2,14 +2,44 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 
 use crate::node::session::{Session, WOULD_BLOCK};
 use crate::node::{NodeError, Reason};
 
-/// What one SFTP write gets: packets are pipelined only within one write.
-const CHUNK: usize = 4 * 1024 * 1024;
+/// What one SFTP write gets at most: packets are pipelined only within one write, and all of them are in memory until they
+/// are acknowledged.
+const LARGEST_SLICE: usize = 4 << 20;
+/// Enough for 10 MB/s over a round trip of 25 ms.
+const SMALLEST_SLICE: usize = 256 << 10;
+/// What all that is being sent may take of the process's memory, as long as that leaves each the smallest slice.
+const BUDGET: usize = 16 << 20;
+
+/// Files that this process is sending.
+static SENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// One of them, until it is dropped.
+struct Sending;
+
+impl Sending {
+    fn begin() -> Self {
+        SENDING.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        SENDING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How much of each of so many files may go into one write.
+fn slice(files: usize) -> usize {
+    (BUDGET / files.max(1)).clamp(SMALLEST_SLICE, LARGEST_SLICE)
+}
 
 /// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
 mod code {
@@ -71,9 +101,12 @@ impl Session {
     }
 
     fn write(&mut self, mut file: File, path: &str, content: &[u8]) -> Result<(), NodeError> {
+        let _sending = Sending::begin();
         let mut sent = 0;
         while sent < content.len() {
-            let next = &content[sent..content.len().min(sent + CHUNK)];
+            // A smaller slice than before only lets what is on its way be acknowledged first.
+            let slice = slice(SENDING.load(Ordering::Relaxed));
+            let next = &content[sent..content.len().min(sent + slice)];
             let problem = match file.write(next) {
                 Ok(0) => "the node takes no more data".to_owned(),
                 Ok(written) => {
@@ -240,4 +273,19 @@ fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Dis
              space is left on drive C:; free some space. What ran on the node before still runs"
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_sent_shares_what_it_may_take_of_memory() {
+        assert_eq!(slice(0), LARGEST_SLICE);
+        for files in 1..=BUDGET / SMALLEST_SLICE {
+            let taken = files * slice(files);
+            assert!(taken <= BUDGET, "{files} files take {taken}");
+        }
+        assert_eq!(slice(1_000), SMALLEST_SLICE);
+    }
 }

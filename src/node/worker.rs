@@ -260,9 +260,9 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     let same_pin = new.host_keys.pin == known.host_keys.pin;
     let mut comparable = new.clone();
     comparable.host_keys.pin.clone_from(&known.host_keys.pin);
+    // These follow from the visit itself; another attempt shows in its own field.
     comparable.agent_seen = known.agent_seen;
     if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
-        // Both follow from the visit itself; another attempt shows in its own field.
         new.refused.clone_from(&known.refused);
         new.retry = known.retry;
     }

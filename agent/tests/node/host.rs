@@ -73,7 +73,7 @@ impl Node {
     pub fn install(&self, agent: &[u8]) -> Result<String, Failure> {
         match self.try_install(agent) {
             Some(Answer::Installed { sha256, state }) => {
-                let seen = state.expect("it says what the node looks like");
+                let seen = state.unwrap();
                 assert_eq!(seen.agent_sha256.as_ref(), Some(&sha256));
                 Ok(sha256)
             }
