@@ -15,10 +15,13 @@ use crate::errors::may_pass;
 /// The most that a frame may have its decoder remember, as a power of two of bytes: the 8 MiB that `zstd -19` asks for.
 /// Source: `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
 const WINDOW_LOG: u32 = 23;
-const BUFFER: usize = 256 << 10;
+const BUFFER: usize = 512 << 10;
 /// How soon it is looked again for what arrives, and how late while nothing does.
 const POLL: Duration = Duration::from_millis(2);
 const SLOWEST_POLL: Duration = Duration::from_millis(100);
+/// How long it is left to arrive before more of it is read, where all that was there is read: each look opens the file,
+/// which takes longer than to unpack the little that has arrived since.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// What is announced of the content.
 #[derive(Clone, Copy, Debug)]
@@ -159,6 +162,8 @@ pub struct Arriving {
     size: u64,
     position: u64,
     seen: bool,
+    /// The last look found less than was asked for.
+    is_short: bool,
     deadline: Instant,
     patience: Duration,
 }
@@ -176,6 +181,7 @@ impl Arriving {
             size,
             position: 0,
             seen: false,
+            is_short: false,
             deadline,
             patience: PATIENCE,
         }
@@ -210,6 +216,9 @@ impl Read for Arriving {
         }
         let begin = Instant::now();
         let by = self.deadline.min(begin + self.patience);
+        if self.is_short {
+            sleep(GATHER);
+        }
         loop {
             match self.look(buffer)? {
                 0 if Instant::now() >= by => {
@@ -221,6 +230,7 @@ impl Read for Arriving {
                 0 => sleep(pause(begin)),
                 length => {
                     self.position += length as u64;
+                    self.is_short = length < buffer.len();
                     return Ok(length);
                 }
             }
