@@ -117,6 +117,8 @@ async fn nothing_is_asked_before_retry_after_has_passed() {
 #[tokio::test]
 async fn the_same_watch_is_not_begun_again_at_once() {
     let mut rig = Rig::new(|| Some(answer(200, "")));
+    // The pace counts from when a watch may begin, and the first one may be noted late.
+    let begin = Instant::now();
     for uri in [
         "/pods?watch=true&resourceVersion=1",
         "/pods?limit=500",
@@ -126,8 +128,8 @@ async fn the_same_watch_is_not_begun_again_at_once() {
         rig.ask(uri).await.unwrap();
     }
     let asked: Vec<Instant> = rig.asked.try_iter().collect();
-    assert!(asked[2] >= asked[0] + SHORT.between_watches);
-    assert!(asked[3] >= asked[0] + SHORT.between_watches * 2);
+    assert!(asked[2] >= begin + SHORT.between_watches);
+    assert!(asked[3] >= begin + SHORT.between_watches * 2);
     let pace = |path: &str| rig.client.manners.state().watches.contains_key(path);
     assert!(
         pace("/pods") && !pace("/nodes"),
