@@ -41,7 +41,7 @@ pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
 /// The pipe over which the agent's command reaches the agent's service.
 pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
 
-/// Whether a file of [`INCOMING_DIR`] is what a visit has brought.
+/// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] is what a visit has brought for a request.
 #[must_use]
 pub fn is_brought(name: &str) -> bool {
     name.starts_with(REQUEST_PREFIX) || name.starts_with(CSI_PROXY_PREFIX)

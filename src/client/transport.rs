@@ -12,6 +12,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt, OpensslTlsError};
 use openssl::error::ErrorStack;
 use openssl::x509::X509;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
+use openssl::x509::verify::X509VerifyFlags;
 use tower::{BoxError, ServiceBuilder};
 
 use super::Manners;
@@ -57,5 +58,7 @@ fn store(authorities: &[Vec<u8>]) -> Result<X509Store, ErrorStack> {
     for authority in authorities {
         store.add_cert(X509::from_der(authority)?)?;
     }
+    // What is named is trusted, as in Go: also an authority whose own issuer is not named.
+    store.set_flags(X509VerifyFlags::PARTIAL_CHAIN)?;
     Ok(store.build())
 }

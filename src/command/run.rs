@@ -47,15 +47,14 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
 }
 
 fn log(arguments: &RunArgs) -> anyhow::Result<()> {
+    // An empty part would mean errors only.
+    let parts = arguments.log_level.split(',').map(str::trim);
+    let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
-    let level = if arguments.log_level.contains("kube") {
-        arguments.log_level.clone()
-    } else {
-        format!(
-            "{},kube_client=error,kube_runtime=error",
-            arguments.log_level
-        )
-    };
+    if !arguments.log_level.contains("kube") {
+        parts.extend(["kube_client=error", "kube_runtime=error"]);
+    }
+    let level = parts.join(",");
     // `EnvFilter` can do more, and brings regular expressions for it.
     let filter = level.parse::<Targets>().with_context(|| {
         format!(

@@ -100,12 +100,21 @@ impl Actions {
         self.phases.ended("agent upload", begin);
         self.agent_seen = true;
         let begin = Instant::now();
-        let running = self.start_install(&program, &format!(" --sha256 {}", agent.sha256))?;
+        let arguments = format!(" --sha256 {}", agent.sha256);
+        let running = self.start_install(&program, &arguments)?;
         if csi_proxy && let Err(error) = self.bring_early() {
             // The request's own upload tells, if it fails as well.
             tracing::debug!(%error, "csi-proxy could not be brought while the agent came up");
         }
-        let installed = self.finish_install(running);
+        let mut installed = self.finish_install(running);
+        let is_full = |error: &NodeError| error.reason == Reason::DiskFull;
+        if self.early.is_some() && installed.as_ref().is_err_and(is_full) {
+            // There may be room for one of them at a time.
+            self.drop_early();
+            installed = self
+                .start_install(&program, &arguments)
+                .and_then(|running| self.finish_install(running));
+        }
         self.phases.ended("agent install", begin);
         // What was brought is a copy by now; one that cannot be removed is written over the next time.
         let _ = self.session.remove(&to_sftp(&program));
@@ -282,12 +291,16 @@ impl Actions {
         if let Some((early, size)) = self.early.take() {
             let packed = announce(&mut request, &self.payload.csi_proxy, size, visit);
             // The name is a new one: nothing has to be removed for it.
-            if self
-                .session
-                .try_rename(&to_sftp(&early), &to_sftp(&packed))?
-            {
-                return self.session.upload(&path, &written(&request)?);
+            let packed = to_sftp(&packed);
+            if self.session.try_rename(&to_sftp(&early), &packed)? {
+                let sent = self.session.upload(&path, &written(&request)?);
+                if sent.is_err() {
+                    let _ = self.session.remove(&path);
+                    let _ = self.session.remove(&packed);
+                }
+                return sent;
             }
+            let _ = self.session.remove(&to_sftp(&early));
         }
         let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
         let packed = announce(&mut request, &csi_proxy, content.len() as u64, visit);

@@ -1,6 +1,6 @@
 //! Whom the connection to the API server trusts.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use openssl::asn1::Asn1Time;
@@ -10,19 +10,24 @@ use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::ssl::{SslAcceptor, SslMethod};
-use openssl::x509::extension::SubjectAlternativeName;
+use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509NameBuilder};
 
 use crate::run::{end, program};
 
-/// A server of 127.0.0.1 that is its own authority.
+/// A server of 127.0.0.1, or an authority.
 struct Identity {
     certificate: X509,
     key: PKey<Private>,
 }
 
 impl Identity {
+    /// One that is its own authority.
     fn new(name: &str) -> Self {
+        Self::issued_by(name, None)
+    }
+
+    fn issued_by(name: &str, issuer: Option<&Self>) -> Self {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let mut names = X509NameBuilder::new().unwrap();
@@ -31,7 +36,8 @@ impl Identity {
         let mut builder = X509::builder().unwrap();
         builder.set_version(2).unwrap();
         builder.set_subject_name(&name).unwrap();
-        builder.set_issuer_name(&name).unwrap();
+        let issuer_name = issuer.map_or(&*name, |issuer| issuer.certificate.subject_name());
+        builder.set_issuer_name(issuer_name).unwrap();
         builder.set_pubkey(&key).unwrap();
         let (long_ago, tomorrow) = (
             Asn1Time::from_unix(0).unwrap(),
@@ -44,7 +50,10 @@ impl Identity {
             .build(&builder.x509v3_context(None, None))
             .unwrap();
         builder.append_extension(address).unwrap();
-        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        let authority = BasicConstraints::new().critical().ca().build().unwrap();
+        builder.append_extension(authority).unwrap();
+        let signs = issuer.map_or(&key, |issuer| &issuer.key);
+        builder.sign(signs, MessageDigest::sha256()).unwrap();
         Self {
             certificate: builder.build(),
             key,
@@ -84,6 +93,8 @@ fn is_trusted(server: &Identity, of_cluster: &Identity, of_system: &Identity) ->
         .env("SSL_CERT_FILE", folder.path().join("system.pem"));
     // Whoever is let in hangs up.
     end(&mut command).assert_refused("a server that hangs up");
+    // Should it not even have come.
+    drop(TcpStream::connect(address));
     server.join().unwrap()
 }
 
@@ -92,4 +103,13 @@ fn the_clusters_authority_alone_is_trusted() {
     let (server, other) = (Identity::new("server"), Identity::new("other"));
     assert!(is_trusted(&server, &server, &other));
     assert!(!is_trusted(&server, &other, &server));
+}
+
+#[test]
+fn an_authority_is_trusted_whose_own_issuer_is_not_named() {
+    let root = Identity::new("root");
+    let authority = Identity::issued_by("authority", Some(&root));
+    let server = Identity::issued_by("server", Some(&authority));
+    assert!(is_trusted(&server, &authority, &Identity::new("other")));
+    assert!(!is_trusted(&server, &Identity::new("other"), &root));
 }

@@ -72,10 +72,17 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     // The old program may not have gone quite yet; the next install removes it then.
     let _ = std::fs::remove_file(AGENT_RETIRED);
-    let state = observe::status(&[CSI_PROXY_EXE.to_owned()], &[]);
+    let mut state = observe::status(&[CSI_PROXY_EXE.to_owned()], &[]).ok();
+    if let Some(running) = state
+        .as_mut()
+        .and_then(|state| state.running_agent_sha256.as_mut())
+    {
+        // It has said so itself just now; that may not be on disk yet.
+        running.clone_from(&sha256);
+    }
     Ok(Answer::Installed {
         sha256,
-        state: state.ok().map(Box::new),
+        state: state.map(Box::new),
     })
 }
 

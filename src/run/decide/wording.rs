@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::assess::report::Verdict;
+use crate::assess::report::{Reason, Verdict};
 
 /// The least time between two wordings of the same verdict. It doubles with each one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +34,12 @@ pub struct Wording {
 impl Wording {
     /// What is told where that is the verdict now.
     pub fn tell(&mut self, now_true: Told, now: Instant) -> &Told {
-        let is_same = |told: &Told| told.verdict.upgradeable == now_true.verdict.upgradeable;
+        let is_same = |told: &Told| {
+            let (told, new) = (&told.verdict, &now_true.verdict);
+            // Whether anything is known is not a matter of words.
+            let is_known = |verdict: &Verdict| verdict.reason != Reason::ReadinessUnknown;
+            told.upgradeable == new.upgradeable && is_known(told) == is_known(new)
+        };
         self.is_pending = false;
         match &self.told {
             Some(told) if *told == now_true => {}
@@ -48,7 +53,6 @@ impl Wording {
                     self.told = Some(now_true.clone());
                 }
             }
-            // The gate sees to it that this is not at every change.
             _ => {
                 self.rewordings = 0;
                 self.since = Some(now);
@@ -78,7 +82,7 @@ impl Wording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assess::report::{Reason, Upgradeable};
+    use crate::assess::report::Upgradeable;
 
     fn told(reason: Reason, blocking: usize) -> Told {
         Told {
@@ -123,6 +127,19 @@ mod tests {
         assert_eq!(rig.at(0, 4), 4, "the first other words");
         assert_eq!(*rig.wording.tell(open.clone(), rig.start), open);
         assert_eq!(rig.wording.due(), None);
+    }
+
+    #[test]
+    fn what_is_known_at_last_is_told_at_once_however_often_it_was_unknown_before() {
+        let mut rig = Rig::new();
+        for step in 0..5 {
+            let unknown = told(Reason::ReadinessUnknown, step);
+            rig.wording.tell(unknown, rig.start);
+        }
+        let missing = told(Reason::DriversMissing, 5);
+        assert_eq!(*rig.wording.tell(missing.clone(), rig.start), missing);
+        let unknown = told(Reason::ReadinessUnknown, 6);
+        assert_eq!(*rig.wording.tell(unknown.clone(), rig.start), unknown);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The proxy itself: without an order it is not there.
 
 use std::path::Path;
+use std::time::Duration;
 
 use http::Request;
 use kube::Client;
@@ -15,6 +16,8 @@ fn the_gate_opens_before_all_else_is_written() {
     rig.register("win-2", true);
     rig.expect_missing("win-1");
     rig.expect_registered("win-2", true);
+    // The gate waits for longer in the first second in which all is known.
+    std::thread::sleep(Duration::from_secs(2));
     let before = rig.proxy.seen().len();
     rig.register("win-1", true);
     rig.expect_open();
