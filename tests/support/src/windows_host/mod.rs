@@ -29,6 +29,8 @@ use wine::Layout;
 const CMD: &str = r"C:\windows\system32\cmd.exe";
 /// How long a command of [`WindowsHost::run`] may take.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// How often it is tried to boot Windows.
+const BOOT_ATTEMPTS: u32 = 3;
 /// How long Windows may take to boot or to shut down on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -272,15 +274,26 @@ impl WindowsHost {
 
     fn boot_windows(&self) -> Result<()> {
         // Persistent: without -p it ends after the last command, and each command would boot Windows.
-        for arguments in [&["wineserver", "-p"][..], &["wine", "wineboot"]] {
-            let mut child = self
-                .layout
-                .command(&self.guardian, arguments[0], &arguments[1..])
-                .spawn()?;
-            let status = wait(&mut child, BOOT_LIMIT).with_context(|| arguments.join(" "))?;
-            if !status.success() {
-                bail!("{}: {status}", arguments.join(" "));
+        self.run_at_boot("wineserver", &["-p"])?;
+        // A program under Wine ends at its start now and then, without a word. What was booted before stays so.
+        for attempt in 1..BOOT_ATTEMPTS {
+            match self.run_at_boot("wine", &["wineboot"]) {
+                Ok(()) => return Ok(()),
+                Err(error) => eprintln!("testbed: {}: attempt {attempt}: {error:#}", self.name),
             }
+        }
+        self.run_at_boot("wine", &["wineboot"])
+    }
+
+    fn run_at_boot(&self, program: &str, arguments: &[&str]) -> Result<()> {
+        let what = || format!("{program} {}", arguments.join(" "));
+        let mut child = self
+            .layout
+            .command(&self.guardian, program, arguments)
+            .spawn()?;
+        let status = wait(&mut child, BOOT_LIMIT).with_context(what)?;
+        if !status.success() {
+            bail!("{}: {status}", what());
         }
         Ok(())
     }
