@@ -65,7 +65,7 @@ image-check: setup image ## Check the image of make image, as make test checks t
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
 
 # Most tests wait for programs, deadlines and watches more than they compute.
-TEST_THREADS := 6
+TEST_THREADS := 4
 
 .PHONY: test
 test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_THREADS=N at one time
