@@ -47,22 +47,7 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
 }
 
 fn log(arguments: &RunArgs) -> anyhow::Result<()> {
-    // An empty part would mean errors only.
-    let parts = arguments.log_level.split(',').map(str::trim);
-    let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-    // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
-    if !arguments.log_level.contains("kube") {
-        parts.extend(["kube_client=error", "kube_runtime=error"]);
-    }
-    let level = parts.join(",");
-    // `EnvFilter` can do more, and brings regular expressions for it.
-    let filter = level.parse::<Targets>().with_context(|| {
-        format!(
-            "--log-level {:?} is not a level such as info, or a list such as info,kube=debug",
-            arguments.log_level
-        )
-    })?;
-    let filtered = tracing_subscriber::registry().with(filter);
+    let filtered = tracing_subscriber::registry().with(filter(&arguments.log_level)?);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
@@ -76,6 +61,22 @@ fn log(arguments: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is logged. `EnvFilter` can do more, and brings regular expressions for it.
+fn filter(level: &str) -> anyhow::Result<Targets> {
+    // An empty part would mean errors only.
+    let parts = level.split(',').map(str::trim);
+    let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
+    if !level.contains("kube") {
+        parts.extend(["kube_client=error", "kube_runtime=error"]);
+    }
+    parts.join(",").parse().with_context(|| {
+        format!(
+            "--log-level {level:?} is not a level such as info, or a list such as info,kube=debug"
+        )
+    })
+}
+
 async fn stopped() {
     let terminated = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
@@ -86,5 +87,38 @@ async fn stopped() {
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn empty_parts_and_blanks_of_a_log_level_mean_nothing() {
+        for level in ["info", "info,", " info , kube=debug", ",info"] {
+            let filter = filter(level).unwrap();
+            assert!(
+                filter.would_enable("windows_storage_operator", &Level::INFO),
+                "{level}"
+            );
+            assert!(
+                !filter.would_enable("windows_storage_operator", &Level::DEBUG),
+                "{level}"
+            );
+            let is_asked_for = level.contains("kube");
+            assert_eq!(
+                filter.would_enable("kube_client", &Level::WARN),
+                is_asked_for,
+                "{level}"
+            );
+            assert_eq!(
+                filter.would_enable("kube", &Level::DEBUG),
+                is_asked_for,
+                "{level}"
+            );
+        }
+        assert!(filter("kube=loud").is_err());
     }
 }

@@ -20,11 +20,11 @@ use crate::api::OperatorCondition;
 use crate::deadline::{self, CallError};
 use condition::{is_confirmed, merged, overridden};
 use track::{Look, REASSERT, Track};
-use wanted::{Decider, Wanted};
+use wanted::{BRIEF_MOMENT, Decider, Wanted};
 
 pub use condition::Change;
 pub use track::GateReport;
-pub use wanted::{BRIEF_MOMENT, Judged};
+pub use wanted::Judged;
 
 /// How often a write is tried again when others write at the same time.
 const ATTEMPTS: u32 = 5;
@@ -150,6 +150,12 @@ impl Gate {
         let now = Instant::now();
         let opens = self.decider.opening().filter(|_| self.track.is_set())?;
         Some(opens.saturating_duration_since(now))
+    }
+
+    /// Whether it opens so soon that all else may wait for it.
+    #[must_use]
+    pub fn is_about_to_open(&self) -> bool {
+        self.opens_in().is_some_and(|opens| opens <= BRIEF_MOMENT)
     }
 
     /// Decides what the condition shall say: the verdict, or what else holds upgrades, the nodes that are in the middle of

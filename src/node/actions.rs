@@ -294,11 +294,7 @@ impl Actions {
             let packed = to_sftp(&packed);
             if self.session.try_rename(&to_sftp(&early), &packed)? {
                 let sent = self.session.upload(&path, &written(&request)?);
-                if sent.is_err() {
-                    let _ = self.session.remove(&path);
-                    let _ = self.session.remove(&packed);
-                }
-                return sent;
+                return self.or_remove(sent, &[&path, &packed]);
             }
             let _ = self.session.remove(&to_sftp(&early));
         }
@@ -314,10 +310,15 @@ impl Actions {
             .session
             .upload(&path, &text)
             .and_then(|()| self.session.upload(&packed, &content));
+        self.or_remove(sent, &[&path, &packed])
+    }
+
+    /// Where the server still answers after a failure, nothing stays behind.
+    fn or_remove(&mut self, sent: Result<(), NodeError>, files: &[&str]) -> Result<(), NodeError> {
         if sent.is_err() {
-            // Where the server still answers, nothing stays behind: a partial upload it has removed itself.
-            let _ = self.session.remove(&path);
-            let _ = self.session.remove(&packed);
+            for file in files {
+                let _ = self.session.remove(file);
+            }
         }
         sent
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
-use crate::gate::{BRIEF_MOMENT, Change, Gate, Judged};
+use crate::gate::{Change, Gate, Judged};
 use crate::run::Controller;
 use crate::run::decide::{News, NodeDecision, Todo};
 use crate::status::{NodeStatus, Written};
@@ -104,9 +104,8 @@ impl Controller {
     }
 
     fn is_gate_about_to_open(&self) -> bool {
-        let opens = self.gate.as_ref().and_then(Gate::opens_in);
         // Where its write has failed it has a pause, in which all else goes on.
-        opens.is_some_and(|opens| opens <= BRIEF_MOMENT) && self.may_try(GATE_TARGET)
+        self.gate.as_ref().is_some_and(Gate::is_about_to_open) && self.may_try(GATE_TARGET)
     }
 
     fn judge(&mut self) -> Todo {
