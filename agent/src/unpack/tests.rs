@@ -170,6 +170,17 @@ mod arriving {
             Self(std::env::temp_dir().join(format!("arriving-{}-{count}", std::process::id())))
         }
 
+        /// A file of which half has arrived, and was read.
+        fn half_of_it(&self, deadline: Instant) -> Arriving {
+            let packed = packed(&content()[..100_000]);
+            let half = packed.len() / 2;
+            std::fs::write(&self.0, &packed[..half]).unwrap();
+            let mut arriving = Arriving::new(self.0.clone(), packed.len() as u64, deadline);
+            let mut buffer = vec![0; packed.len()];
+            assert_eq!(arriving.read(&mut buffer).unwrap(), half);
+            arriving
+        }
+
         fn unpack(
             &self,
             size: usize,
@@ -229,35 +240,21 @@ mod arriving {
 
     #[test]
     fn what_no_longer_grows_is_given_up_before_the_deadline() {
-        let content = &content()[..100_000];
-        let packed = packed(content);
         let place = Place::new();
-        std::fs::write(&place.0, &packed[..packed.len() / 2]).unwrap();
         let deadline = Instant::now() + PATIENCE;
-        let mut arriving = Arriving::new(place.0.clone(), packed.len() as u64, deadline);
+        let mut arriving = place.half_of_it(deadline);
         arriving.patience = Duration::from_millis(20);
-        let mut half = vec![0; packed.len()];
-        assert_eq!(arriving.read(&mut half).unwrap(), packed.len() / 2);
-        let error = arriving.read(&mut half).unwrap_err();
+        let error = arriving.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert!(Instant::now() < deadline, "it was not the deadline");
     }
 
     #[test]
     fn what_is_taken_back_is_not_waited_for() {
-        let content = &content()[..100_000];
-        let packed = packed(content);
         let place = Place::new();
-        std::fs::write(&place.0, &packed[..packed.len() / 2]).unwrap();
-        let mut arriving = Arriving::new(
-            place.0.clone(),
-            packed.len() as u64,
-            Instant::now() + PATIENCE,
-        );
-        let mut half = vec![0; packed.len()];
-        assert_eq!(arriving.read(&mut half).unwrap(), packed.len() / 2);
+        let mut arriving = place.half_of_it(Instant::now() + PATIENCE);
         remove_file(&place.0).unwrap();
-        let error = arriving.read(&mut half).unwrap_err();
+        let error = arriving.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }
