@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::thread;
 
 use windows_storage_agent::errors::{failed_to, service_failed_to};
 use windows_storage_agent::journal::Journal;
@@ -11,8 +12,8 @@ use windows_storage_agent::paths::{
 };
 use windows_storage_agent::plan::{Observed, ObservedService};
 use windows_storage_agent::protocol::{
-    Failure, FailureCategory, FileStatus, NodeState, PipeStatus, Request, ServiceState,
-    ServiceStatus,
+    Failure, FailureCategory, FileStatus, ForeignInstance, NodeState, PipeStatus, Request,
+    ServiceState, ServiceStatus,
 };
 use windows_storage_agent::scripts::resolved;
 use windows_storage_agent::seen::{SeenProcess, foreign};
@@ -99,17 +100,17 @@ pub fn node_state(
         .collect();
     without_doubles(&mut paths);
     without_doubles(&mut names);
-    let mut files = Vec::new();
-    for path in paths {
-        files.push(FileStatus {
-            path: path.clone(),
-            sha256: look(path)?,
-        });
-    }
     let agent_service = service_status(&scm, AGENT_SERVICE, &kept.memory)?.state;
+    // Windows is asked while files are read.
+    let (files, foreign) = thread::scope(|scope| {
+        let files = scope.spawn(|| look_at_all(&paths));
+        let foreign = find_foreign(kept);
+        (joined(files), foreign)
+    });
+    let (files, agent_sha256) = files?;
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-        agent_sha256: look(AGENT_EXE)?,
+        agent_sha256,
         agent_service,
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: unfinished()?,
@@ -118,11 +119,7 @@ pub fn node_state(
             .running_agent_sha256
             .clone()
             .filter(|_| agent_service == ServiceState::Running),
-        foreign: foreign(
-            &machine::services().map_err(|error| failed_to("listing services", &error))?,
-            &machine::processes(&[]).map_err(|error| failed_to("listing processes", &error))?,
-            &kept.ours(),
-        ),
+        foreign: foreign?,
         services,
         files,
         pipes: names
@@ -134,6 +131,32 @@ pub fn node_state(
             .collect(),
         last_result: kept.memory.last_result.clone(),
     })
+}
+
+fn look_at_all(paths: &[&String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        files.push(FileStatus {
+            path: (*path).clone(),
+            sha256: look(path)?,
+        });
+    }
+    Ok((files, look(AGENT_EXE)?))
+}
+
+fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
+    Ok(foreign(
+        &machine::services().map_err(|error| failed_to("listing services", &error))?,
+        &machine::processes(&[]).map_err(|error| failed_to("listing processes", &error))?,
+        &kept.ours(),
+    ))
+}
+
+/// What a thread has found; one that panics ends the process.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What the planner needs to know.
@@ -157,12 +180,19 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
         }
     }
     for file in &request.files {
-        let current = hash(&file.path)?;
+        let (current, upload) = thread::scope(|scope| {
+            let upload = file
+                .upload
+                .as_ref()
+                .map(|upload| scope.spawn(|| hash(upload)));
+            let current = hash(&file.path);
+            (current, upload.map(joined))
+        });
+        let current = current?;
         if current.as_ref() != Some(&file.sha256)
-            && let Some(upload) = &file.upload
-            && let Some(sha256) = hash(upload)?
+            && let Some((path, sha256)) = file.upload.as_ref().zip(upload.transpose()?.flatten())
         {
-            observed.uploads.insert(upload.clone(), sha256);
+            observed.uploads.insert(path.clone(), sha256);
         }
         if let Some(current) = current {
             observed.files.insert(file.path.clone(), current);
@@ -217,6 +247,9 @@ fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>>
         .iter()
         .filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)))
         .collect();
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let wanted: Vec<u32> = ids.values().copied().collect();
     let processes = machine::processes(&wanted)?;
     Ok(ids
