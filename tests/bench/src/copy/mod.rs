@@ -17,7 +17,7 @@ use crate::report::{Row, median};
 use link::{LINKS, Link};
 use peers::Peers;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 const ROUNDS_FULL: usize = 15;
 /// Fresh hosts; each has to boot.
 const FRESH: usize = 2;
