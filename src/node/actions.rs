@@ -1,15 +1,17 @@
 //! What is done on a node over one SSH session: look, bring the agent, hand it a request.
 
+mod delivery;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windows_storage_agent::durations::Durations;
 use windows_storage_agent::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
-    to_sftp,
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, REQUEST_PREFIX, to_sftp,
 };
-use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Packed, Request};
+use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Request};
 
+use self::delivery::announce;
 use crate::node::answer::{answer, brief};
 use crate::node::plan::Observed;
 use crate::node::session::{Running, Session};
@@ -38,6 +40,8 @@ pub struct Actions {
     pub agent_seen: bool,
     /// csi-proxy as it travels, and its size, where it came before there was a request for it.
     early: Option<(String, u64)>,
+    /// What was brought and has served its purpose, to be removed when that keeps nobody waiting.
+    left_over: Vec<String>,
 }
 
 impl Actions {
@@ -50,6 +54,7 @@ impl Actions {
             phases,
             agent_seen,
             early: None,
+            left_over: Vec::new(),
         }
     }
 
@@ -88,15 +93,17 @@ impl Actions {
         let begin = Instant::now();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
-        let partial = format!("{}.part", to_sftp(&program));
         tracing::info!(
             bytes = content.len(),
             version = agent.version,
             "sending the agent"
         );
+        // Only this visit runs it, when it is whole, and it looks at its own content before all else.
+        let folder = to_sftp(BOOTSTRAP_DIR);
+        let path = to_sftp(&program);
         self.session
-            .upload_into(&to_sftp(BOOTSTRAP_DIR), &partial, &content)?;
-        self.session.rename(&partial, &to_sftp(&program))?;
+            .upload_into(&folder, !self.agent_seen, &path, &content)?;
+        self.left_over.push(path);
         self.phases.ended("agent upload", begin);
         self.agent_seen = true;
         let begin = Instant::now();
@@ -116,11 +123,6 @@ impl Actions {
                 .and_then(|running| self.finish_install(running));
         }
         self.phases.ended("agent install", begin);
-        // What was brought is a copy by now; one that cannot be removed is written over the next time.
-        let _ = self.session.remove(&to_sftp(&program));
-        if installed.is_err() {
-            self.drop_early();
-        }
         self.seen_after(installed?)
     }
 
@@ -163,40 +165,9 @@ impl Actions {
         }
     }
 
-    /// Brings csi-proxy to where only administrators can write, under a name that the next attempt writes over.
-    fn bring_early(&mut self) -> Result<(), NodeError> {
-        if self.session.exists(&to_sftp(CSI_PROXY_EXE))? {
-            return Ok(());
-        }
-        let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-        if csi_proxy.packing.is_none() {
-            return Ok(());
-        }
-        let path = format!(
-            r"{BOOTSTRAP_DIR}\{CSI_PROXY_PREFIX}{}.zst",
-            &csi_proxy.travels_as[..16]
-        );
-        tracing::info!(
-            bytes = content.len(),
-            version = csi_proxy.version,
-            "sending csi-proxy"
-        );
-        self.session.upload(&to_sftp(&path), &content)?;
-        self.early = Some((path, content.len() as u64));
-        Ok(())
-    }
-
-    /// Removes what came early and was not needed.
-    pub fn drop_early(&mut self) {
-        if let Some((path, _)) = self.early.take() {
-            // One that stays is written over the next time.
-            let _ = self.session.remove(&to_sftp(&path));
-        }
-    }
-
     /// Hands the agent a request, with csi-proxy's binary where it is not on the node, and waits for the result.
     ///
-    /// The agent's command starts first, so that it comes up while the files travel, and unpacks what has come.
+    /// The agent's command starts while the files travel, and unpacks what has come.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let begin = Instant::now();
         let mut request = request.clone();
@@ -225,12 +196,8 @@ impl Actions {
             let upload = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
             self.session.upload(&to_sftp(&upload), &content)?;
         }
-        let running = self.session.start(&command)?;
-        if let Err(error) = self.bring(&path, request, with_files, &visit) {
-            // The command would wait for what does not come.
-            self.session.give_up();
-            return Err(error);
-        }
+        let running = self.bring(&path, request, with_files, &visit, &command)?;
+        self.tidy_up();
         self.phases.ended(
             if with_files {
                 "csi-proxy upload"
@@ -275,89 +242,6 @@ impl Actions {
             self.phases.add(name, took);
         }
     }
-
-    /// Brings a request and what it needs.
-    fn bring(
-        &mut self,
-        path: &str,
-        mut request: Request,
-        with_files: bool,
-        visit: &str,
-    ) -> Result<(), NodeError> {
-        let path = to_sftp(path);
-        if !with_files || self.payload.csi_proxy.packing.is_none() {
-            return self.session.upload(&path, &written(&request)?);
-        }
-        if let Some((early, size)) = self.early.take() {
-            let packed = announce(&mut request, &self.payload.csi_proxy, size, visit);
-            // The name is a new one: nothing has to be removed for it.
-            let packed = to_sftp(&packed);
-            if self.session.try_rename(&to_sftp(&early), &packed)? {
-                let sent = self.session.upload(&path, &written(&request)?);
-                return self.or_remove(sent, &[&path, &packed]);
-            }
-            let _ = self.session.remove(&to_sftp(&early));
-        }
-        let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-        let packed = announce(&mut request, &csi_proxy, content.len() as u64, visit);
-        let (packed, text) = (to_sftp(&packed), written(&request)?);
-        tracing::info!(
-            bytes = content.len(),
-            version = csi_proxy.version,
-            "sending csi-proxy"
-        );
-        let sent = self
-            .session
-            .upload(&path, &text)
-            .and_then(|()| self.session.upload(&packed, &content));
-        self.or_remove(sent, &[&path, &packed])
-    }
-
-    /// Where the server still answers after a failure, nothing stays behind.
-    fn or_remove(&mut self, sent: Result<(), NodeError>, files: &[&str]) -> Result<(), NodeError> {
-        if sent.is_err() {
-            for file in files {
-                let _ = self.session.remove(file);
-            }
-        }
-        sent
-    }
-}
-
-fn written(request: &Request) -> Result<Vec<u8>, NodeError> {
-    serde_json::to_vec(request).map_err(|error| {
-        NodeError::new(
-            Reason::InvalidServices,
-            format!("the request cannot be written: {error}"),
-        )
-    })
-}
-
-/// Has a request say where csi-proxy comes and how; gives the path to send it to.
-fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
-    // What is unpacked is known by its content, so one that nobody takes is written over the next time.
-    let upload = format!(
-        r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{}.part",
-        &program.sha256[..16]
-    );
-    let packed = program.packing.map(|packing| Packed {
-        path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
-        format: packing.format,
-        size,
-        unpacked_size: packing.unpacked_size,
-    });
-    let travels_to = packed
-        .as_ref()
-        .map_or_else(|| upload.clone(), |packed| packed.path.clone());
-    for file in request
-        .files
-        .iter_mut()
-        .filter(|file| file.sha256 == program.sha256)
-    {
-        file.upload = Some(upload.clone());
-        file.packed.clone_from(&packed);
-    }
-    travels_to
 }
 
 fn read(program: &Program) -> Result<(Program, Arc<Vec<u8>>), NodeError> {

@@ -1,17 +1,20 @@
 //! One SSH connection to a node. Everything here blocks, and everything ends in time.
 
+use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use ssh2::{BlockDirections, Channel, File, HostKeyType, Sftp};
+use rustix::net::sockopt;
+use ssh2::{BlockDirections, Channel, HostKeyType, Sftp};
 
 pub use crate::node::line::{Cutter, Line, place, unreachable};
 
 use crate::node::algorithms;
 use crate::node::line::OPERATION;
 use crate::node::private_key::invalid;
+use crate::node::transfer::Closing;
 use crate::node::{HostKey, NodeError, PrivateKey, Reason};
 
 /// The most that a command may print on one stream, in bytes.
@@ -23,11 +26,13 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 pub struct Session {
     pub(super) ssh: ssh2::Session,
     /// Files that were closed and whose closing was not yet confirmed. Dropped before SFTP is.
-    pub(super) closing: Vec<File>,
+    pub(super) closing: RefCell<Vec<Closing>>,
     pub(super) sftp: Option<Sftp>,
     /// The same connection as the session's.
     socket: TcpStream,
     keepalive: Duration,
+    /// The shortest time in which the server has answered something.
+    pub(super) round_trip: Cell<Duration>,
 }
 
 /// What a command printed.
@@ -69,10 +74,11 @@ impl Session {
         Ok((
             Self {
                 ssh: session,
-                closing: Vec::new(),
+                closing: RefCell::default(),
                 sftp: None,
                 socket,
                 keepalive: KEEPALIVE,
+                round_trip: Cell::new(Duration::MAX),
             },
             key,
         ))
@@ -106,26 +112,85 @@ impl Session {
         self.start(command)?.finish(self, limit)
     }
 
-    /// Has a command start, and does not even wait for word that it has: files can be brought meanwhile.
+    /// Has a command start once all files are closed, and does not wait for word that it has: files can be brought meanwhile.
     pub fn start(&self, command: &str) -> Result<Running, NodeError> {
-        let channel = self.ssh.channel_session().inspect_err(|_| self.give_up());
+        let channel = self.ask(1, ssh2::Session::channel_session);
+        let channel = channel.inspect_err(|_| self.give_up());
         let mut running = Running {
             channel: channel.map_err(|error| lost_in(command, &error))?,
             command: command.to_owned(),
             accepted: false,
         };
-        self.ssh.set_blocking(false);
-        let asked = running.channel.exec(command);
-        self.ssh.set_blocking(true);
-        match asked {
-            Ok(()) => running.accepted = true,
-            Err(error) if error.code() == WOULD_BLOCK => {}
-            Err(error) => {
-                self.give_up();
-                return Err(lost_in(command, &error));
-            }
-        }
+        self.confirm_closed()?;
+        let asked = self.without_waiting(|| running.channel.exec(command));
+        let asked = asked.map_err(|error| {
+            self.give_up();
+            lost_in(command, &error)
+        })?;
+        running.accepted = asked.is_some();
         Ok(running)
+    }
+
+    /// Has libssh2 send something, and does not wait for the answer: `None` where it has not come. libssh2 sends nothing
+    /// else before all of it is on its way.
+    pub(super) fn without_waiting<T, E: Into<std::io::Error>>(
+        &self,
+        mut work: impl FnMut() -> Result<T, E>,
+    ) -> std::io::Result<Option<T>> {
+        let deadline = Instant::now() + OPERATION;
+        self.ssh.set_blocking(false);
+        let done = loop {
+            match work().map_err(Into::into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => break done.map(Some),
+            }
+            if !self.is_sending() {
+                break Ok(None);
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                break Err(ErrorKind::TimedOut.into());
+            }
+            if let Err(error) = self.await_socket(deadline - now) {
+                break Err(error);
+            }
+        };
+        self.ssh.set_blocking(true);
+        done
+    }
+
+    /// Asks the server for something that takes so many round trips, and has TCP confirm at once what comes before the
+    /// answer: OpenSSH tells its host keys after a login, and its TCP keeps the answer back until it knows that they have
+    /// arrived (RFC 896), which ours would let it know after 40 ms or more (RFC 1122, 4.2.3.2).
+    pub(super) fn ask<T>(
+        &self,
+        round_trips: u32,
+        mut request: impl FnMut(&ssh2::Session) -> Result<T, ssh2::Error>,
+    ) -> std::io::Result<T> {
+        let begin = Instant::now();
+        let deadline = begin + OPERATION;
+        loop {
+            if let Some(answer) = self.without_waiting(|| request(&self.ssh))? {
+                let round_trip = begin.elapsed() / round_trips;
+                self.round_trip.set(self.round_trip.get().min(round_trip));
+                return Ok(answer);
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            // The kernel forgets it with time. Without it all is only later.
+            let _ = sockopt::set_tcp_quickack(&self.socket, true);
+            self.await_socket(deadline - now)?;
+        }
+    }
+
+    /// Whether libssh2 could not hand over to the kernel all that it wanted to send.
+    fn is_sending(&self) -> bool {
+        matches!(
+            self.ssh.block_directions(),
+            BlockDirections::Outbound | BlockDirections::Both
+        )
     }
 
     fn exchange(&self, running: &mut Running, deadline: Instant) -> std::io::Result<Output> {
@@ -211,11 +276,10 @@ impl Session {
     pub(super) fn give_up(&self) {
         // It may be gone already.
         let _ = self.socket.shutdown(Shutdown::Both);
+        // libssh2 goes on for this long with what it had not sent.
+        self.ssh.set_timeout(1);
     }
 }
-
-/// libssh2's word for what has to wait.
-pub(super) const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
 
 /// A command that was started. Where it is given up, the session has to be given up before: its channel would wait for
 /// the command's end.
@@ -243,6 +307,9 @@ impl Running {
         })
     }
 }
+
+/// libssh2's word for what has to wait.
+pub(super) const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
 
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
     NodeError::new(

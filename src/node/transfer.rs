@@ -1,44 +1,58 @@
 //! Files over a session's SFTP: looked for, brought, renamed, removed.
 
-use std::io::Write;
+mod window;
+
+use std::io::{ErrorKind, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 
 use crate::node::session::{Session, WOULD_BLOCK};
 use crate::node::{NodeError, Reason};
+use window::{FIRST_BURST, Sending, window};
 
-/// What one SFTP write gets at most: packets are pipelined only within one write, and all of them are in memory until they
-/// are acknowledged.
-const LARGEST_SLICE: usize = 4 << 20;
-/// Enough for 10 MB/s over a round trip of 25 ms.
-const SMALLEST_SLICE: usize = 256 << 10;
-/// What all that is being sent may take of the process's memory, as long as that leaves each the smallest slice.
-const BUDGET: usize = 16 << 20;
+/// A channel, the subsystem in it, and the version that it speaks.
+const SFTP_ROUND_TRIPS: u32 = 3;
 
-/// Files that this process is sending.
-static SENDING: AtomicUsize = AtomicUsize::new(0);
-
-/// One of them, until it is dropped.
-struct Sending;
-
-impl Sending {
-    fn begin() -> Self {
-        SENDING.fetch_add(1, Ordering::Relaxed);
-        Self
-    }
+/// A file that was closed, and whose closing was not yet confirmed.
+pub struct Closing {
+    file: File,
+    path: String,
+    size: usize,
 }
 
-impl Drop for Sending {
-    fn drop(&mut self) {
-        SENDING.fetch_sub(1, Ordering::Relaxed);
-    }
+/// A file on its way. Where it is given up, it is closed as well, which waits for the server.
+pub struct Upload<'a> {
+    file: File,
+    path: String,
+    content: &'a [u8],
+    acknowledged: usize,
+    _sending: Sending,
 }
 
-/// How much of each of so many files may go into one write.
-fn slice(files: usize) -> usize {
-    (BUDGET / files.max(1)).clamp(SMALLEST_SLICE, LARGEST_SLICE)
+impl<'a> Upload<'a> {
+    fn of(file: File, path: &str, content: &'a [u8]) -> Self {
+        Self {
+            file,
+            path: path.to_owned(),
+            content,
+            acknowledged: 0,
+            _sending: Sending::begin(),
+        }
+    }
+
+    /// Hands over what may be on its way beyond what is, and takes acknowledgements; how much was acknowledged.
+    fn write(&mut self, most: usize) -> std::io::Result<usize> {
+        let most = match self.acknowledged {
+            0 => most.min(FIRST_BURST),
+            _ => most,
+        };
+        // libssh2 knows what it has sent already of what it is given here, and skips that.
+        let end = self.content.len().min(self.acknowledged + most);
+        let acknowledged = self.file.write(&self.content[self.acknowledged..end])?;
+        self.acknowledged += acknowledged;
+        Ok(acknowledged)
+    }
 }
 
 /// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
@@ -64,14 +78,14 @@ impl Session {
             .map(|(at, _)| at)
             .skip(1)
             .chain([path.len()]);
-        let made = self.with_sftp(path, |sftp| answered(sftp.mkdir(Path::new(path), 0o755)))?;
+        let made = self.with_sftp(path, |sftp| answered(make(sftp, path)))?;
         if made.is_ok() {
             return Ok(());
         }
         for end in ends {
             let folder = &path[..end];
             if !self.exists(folder)? {
-                self.with_sftp(folder, |sftp| sftp.mkdir(Path::new(folder), 0o755))?;
+                self.with_sftp(folder, |sftp| make(sftp, folder))?;
             }
         }
         Ok(())
@@ -81,77 +95,156 @@ impl Session {
     /// closed is not waited for.
     pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
         let file = self.with_sftp(path, |sftp| create(sftp, path))?;
-        self.write(file, path, content)
+        self.finish_upload(Upload::of(file, path, content))
     }
 
-    /// One file in a folder that may have to be made.
+    /// One file in a folder that may have to be made, and has to be in all likelihood where it `is_new`.
     pub fn upload_into(
         &mut self,
         folder: &str,
+        is_new: bool,
         path: &str,
         content: &[u8],
     ) -> Result<(), NodeError> {
-        // Nearly always it is there or its parent is: that is not asked before.
+        if is_new {
+            // What is wrong, if anything, shows when the file is made.
+            self.with_sftp(path, |sftp| answered(make(sftp, folder)))?
+                .ok();
+        }
         let found = self.with_sftp(path, |sftp| found(create(sftp, path)))?;
         if let Some(file) = found {
-            return self.write(file, path, content);
+            return self.finish_upload(Upload::of(file, path, content));
         }
         self.make_folders(folder)?;
         self.upload(path, content)
     }
 
-    fn write(&mut self, mut file: File, path: &str, content: &[u8]) -> Result<(), NodeError> {
-        let _sending = Sending::begin();
-        let mut sent = 0;
-        while sent < content.len() {
-            // A smaller slice than before only lets what is on its way be acknowledged first.
-            let slice = slice(SENDING.load(Ordering::Relaxed));
-            let next = &content[sent..content.len().min(sent + slice)];
-            let problem = match file.write(next) {
-                Ok(0) => "the node takes no more data".to_owned(),
-                Ok(written) => {
-                    sent += written;
-                    continue;
-                }
-                Err(error) if was_answered(&self.ssh) => {
-                    // The server still answers: give back the space that the torso takes.
-                    drop(file);
-                    let _ = self.remove(path);
-                    return Err(refused_write(path, sent, content.len(), &error));
-                }
-                Err(error) => error.to_string(),
-            };
-            self.give_up();
-            return Err(NodeError::new(
-                Reason::TransferFailed,
-                format!(
-                    "{path}: sending ended after {sent} of {} bytes: {problem}",
-                    content.len()
-                ),
-            ));
-        }
-        self.close(file, path)
+    /// Like [`Session::upload`], but comes back when the first part is on its way. What is done meanwhile costs no time
+    /// of its own, where it waits for the server.
+    pub fn begin_upload<'a, T>(
+        &mut self,
+        path: &str,
+        content: &'a [u8],
+        meanwhile: impl FnOnce(&Self) -> T,
+    ) -> Result<(Result<Upload<'a>, NodeError>, T), NodeError> {
+        let create = |sftp: &Sftp| create(sftp, path);
+        let (created, done) = self.pipelined(path, create, |session| meanwhile(session))?;
+        let upload = created.and_then(|file| self.begin_sending(Upload::of(file, path, content)));
+        Ok((upload, done))
     }
 
-    /// Closes a file without a round trip: the server carries out one request after the other.
-    fn close(&mut self, mut file: File, path: &str) -> Result<(), NodeError> {
-        self.ssh.set_blocking(false);
-        let closed = file.close();
-        self.ssh.set_blocking(true);
-        match closed {
-            Err(error) if error.code() == WOULD_BLOCK => {
-                self.closing.push(file);
-                Ok(())
+    /// Asks something over SFTP, and does something else until the answer is there. An error means that neither was done.
+    fn pipelined<T, U>(
+        &mut self,
+        path: &str,
+        request: impl Fn(&Sftp) -> Result<T, ssh2::Error>,
+        meanwhile: impl FnOnce(&mut Self) -> U,
+    ) -> Result<(Result<T, NodeError>, U), NodeError> {
+        self.with_sftp(path, |_| Ok(()))?;
+        let mut answer = None;
+        if let Some(sftp) = &self.sftp {
+            let sent = self.without_waiting(|| match request(sftp) {
+                Err(error) if error.code() == WOULD_BLOCK => Err(ErrorKind::WouldBlock.into()),
+                answered => {
+                    answer = Some(answered);
+                    Ok::<_, std::io::Error>(())
+                }
+            });
+            sent.map_err(|error| {
+                self.give_up();
+                NodeError::new(Reason::TransferFailed, format!("{path}: {error}"))
+            })?;
+        }
+        let done = meanwhile(self);
+        // libssh2 goes on where it was.
+        let answer = self.with_sftp(path, |sftp| answer.unwrap_or_else(|| request(sftp)));
+        Ok((answer, done))
+    }
+
+    /// Has the first part of a file be on its way.
+    fn begin_sending<'a>(&mut self, mut upload: Upload<'a>) -> Result<Upload<'a>, NodeError> {
+        let most = self.window();
+        // libssh2 has one mark for all files of a session that it was left waiting for an acknowledgement: after another
+        // file it goes by that first, and sends nothing.
+        for _ in 0..2 {
+            match self.without_waiting(|| upload.write(most)) {
+                Ok(Some(0)) => {}
+                Ok(_) => break,
+                Err(error) => return Err(self.sending_ended(upload, &error)),
             }
-            closed => self.with_sftp(path, |_| closed),
         }
+        Ok(upload)
     }
 
-    /// Gives a file its name; what had that name before goes.
-    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), NodeError> {
-        // Not every server renames over a file, and what had this name is of no use without its new content.
-        self.remove(to)?;
-        self.with_sftp(to, |sftp| rename(sftp, from, to))
+    /// Sends the rest of a file, until all has been acknowledged.
+    pub fn finish_upload(&mut self, mut upload: Upload<'_>) -> Result<(), NodeError> {
+        let mut in_vain = 0;
+        while upload.acknowledged < upload.content.len() {
+            // A smaller window than before only lets what is on its way be acknowledged first.
+            match upload.write(self.window()) {
+                // As above.
+                Ok(0) if in_vain == 0 => in_vain += 1,
+                Ok(0) => {
+                    let problem = ErrorKind::WriteZero.into();
+                    return Err(self.sending_ended(upload, &problem));
+                }
+                Ok(_) => in_vain = 0,
+                Err(error) => return Err(self.sending_ended(upload, &error)),
+            }
+        }
+        // The server carries out one request after the other: what comes next need not wait for this one's answer.
+        match self.without_waiting(|| upload.file.close()) {
+            Ok(Some(())) => {}
+            Ok(None) => self.closing.borrow_mut().push(Closing {
+                file: upload.file,
+                path: upload.path,
+                size: upload.content.len(),
+            }),
+            Err(error) => return Err(self.sending_ended(upload, &error)),
+        }
+        Ok(())
+    }
+
+    /// How much of a file may be on its way now.
+    fn window(&self) -> usize {
+        window(self.round_trip.get())
+    }
+
+    /// Sees that what was sent is closed: what is open to be written cannot be run.
+    pub(super) fn confirm_closed(&self) -> Result<(), NodeError> {
+        let mut closing = self.closing.take();
+        for Closing { file, path, size } in &mut closing {
+            if let Err(error) = file.close() {
+                if sftp_code(&error).is_some() {
+                    return Err(refused_write(path, *size, *size, &error));
+                }
+                self.give_up();
+                return Err(transfer(path, &error));
+            }
+        }
+        Ok(())
+    }
+
+    fn sending_ended(&mut self, upload: Upload<'_>, error: &std::io::Error) -> NodeError {
+        let Upload {
+            file,
+            path,
+            content,
+            acknowledged,
+            ..
+        } = upload;
+        let size = content.len();
+        if was_answered(&self.ssh) {
+            // The server still answers: give back the space that the torso takes.
+            drop(file);
+            let _ = self.remove(&path);
+            return refused_write(&path, acknowledged, size, error);
+        }
+        self.give_up();
+        NodeError::new(
+            Reason::TransferFailed,
+            format!("{path}: sending ended after {acknowledged} of {size} bytes: {error}"),
+        )
     }
 
     /// Gives a file its name if the server does so.
@@ -173,7 +266,7 @@ impl Session {
         work: impl FnOnce(&Sftp) -> Result<T, ssh2::Error>,
     ) -> Result<T, NodeError> {
         if self.sftp.is_none() {
-            let opened = self.ssh.sftp().map_err(|error| {
+            let opened = self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
                 NodeError::new(
                     Reason::TransferFailed,
@@ -196,6 +289,10 @@ impl Session {
             transfer(path, &error)
         })
     }
+}
+
+fn make(sftp: &Sftp, folder: &str) -> Result<(), ssh2::Error> {
+    sftp.mkdir(Path::new(folder), 0o755)
 }
 
 fn create(sftp: &Sftp, path: &str) -> Result<File, ssh2::Error> {
@@ -273,19 +370,4 @@ fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Dis
              space is left on drive C:; free some space. What ran on the node before still runs"
         ),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_that_is_sent_shares_what_it_may_take_of_memory() {
-        assert_eq!(slice(0), LARGEST_SLICE);
-        for files in 1..=BUDGET / SMALLEST_SLICE {
-            let taken = files * slice(files);
-            assert!(taken <= BUDGET, "{files} files take {taken}");
-        }
-        assert_eq!(slice(1_000), SMALLEST_SLICE);
-    }
 }

@@ -241,6 +241,8 @@ mod cuts;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod requests;
+#[cfg(test)]
 mod scene;
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ impl Server {
         Session::shake_hands(line, &[]).map(|(session, _)| session)
     }
 
-    fn login(&self, text: &[u8], passphrase: Option<&str>) -> Result<String, NodeError> {
+    fn log_in(&self, text: &[u8], passphrase: Option<&str>) -> Result<Session, NodeError> {
         let mut data = [(PRIVATE_KEY.to_owned(), Zeroizing::new(text.to_vec()))].to_vec();
         if let Some(passphrase) = passphrase {
             let bytes = Zeroizing::new(format!("{passphrase}\n").into_bytes());
@@ -122,6 +122,11 @@ impl Server {
         let key = check_private_key(Some(&secret), "ns")?;
         let session = self.shake_hands()?;
         session.login(&self.user, &key)?;
+        Ok(session)
+    }
+
+    fn login(&self, text: &[u8], passphrase: Option<&str>) -> Result<String, NodeError> {
+        let session = self.log_in(text, passphrase)?;
         let output = session.run("whatever", Duration::from_secs(60))?;
         Ok(output.stdout)
     }
@@ -257,4 +262,24 @@ fn a_server_with_only_weak_algorithms_is_refused() {
             }
         }
     }
+}
+
+#[test]
+fn a_server_without_sftp_is_called_so_and_nothing_is_started_for_what_cannot_come() {
+    let server = Server::start("");
+    let folder = server.guardian.dir();
+    run(
+        "ssh-keygen",
+        folder,
+        &["-q", "-N", "", "-t", "ed25519", "-f", "ours"],
+    );
+    server.authorize(&fs::read_to_string(folder.join("ours.pub")).unwrap());
+    let key = fs::read(folder.join("ours")).unwrap();
+    let mut session = server.log_in(&key, None).unwrap();
+    let begun = session.begin_upload("file", b"content", |_| panic!("it was started"));
+    let Err(error) = begun.map(|(_, ())| ()) else {
+        panic!("there is no SFTP")
+    };
+    assert_eq!(error.reason, Reason::TransferFailed);
+    assert!(error.message.contains("Subsystem sftp"), "{error}");
 }

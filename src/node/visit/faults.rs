@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testbed::simulated_host::{Greeting, KeyKind, Speech};
-use windows_storage_agent::paths::BOOTSTRAP_DIR;
+use windows_storage_agent::paths::{BOOTSTRAP_DIR, to_sftp};
 
 use super::connect;
 use super::scene::{Scene, is_as_desired};
@@ -115,7 +115,10 @@ async fn a_full_disk_is_called_so_and_no_torso_is_left() {
         let error = scene.problem(&host, &scene.old).await.unwrap();
         assert_eq!(error.reason, Reason::DiskFull, "{error}");
         let left = host.with_disk(|disk| disk.files());
-        assert!(!left.iter().any(|file| file.contains(".part")), "{left:?}");
+        let travels = |file: &&String| {
+            file.contains("/incoming/") || file.contains(&to_sftp(BOOTSTRAP_DIR).to_lowercase())
+        };
+        assert_eq!(left.iter().find(travels), None, "{left:?}");
     }
     host.with_disk(|disk| disk.free = None);
     assert_eq!(scene.problem(&host, &scene.old).await, None);
@@ -129,13 +132,11 @@ async fn a_file_that_another_program_holds_is_named() {
         r"{BOOTSTRAP_DIR}\agent-{}.exe",
         &scene.old.payload.agent.sha256[..16]
     );
-    for held in [format!("{program}.part"), program] {
-        host.with_disk(|disk| disk.lock(&held, true));
-        let error = scene.problem(&host, &scene.old).await.unwrap();
-        assert_eq!(error.reason, Reason::TransferFailed);
-        assert!(error.message.contains("virus scanner"), "{error}");
-        host.with_disk(|disk| disk.lock(&held, false));
-    }
+    host.with_disk(|disk| disk.lock(&program, true));
+    let error = scene.problem(&host, &scene.old).await.unwrap();
+    assert_eq!(error.reason, Reason::TransferFailed);
+    assert!(error.message.contains("virus scanner"), "{error}");
+    host.with_disk(|disk| disk.lock(&program, false));
     assert_eq!(scene.problem(&host, &scene.old).await, None);
 }
 
@@ -238,14 +239,14 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
     let mut visits = tokio::task::JoinSet::new();
     for host in &hosts {
-        // Each comes to hold its file's first packet: the file is opened in vain, its folder is made, it is opened again.
-        let first_write = 5 + 2 + 1 + 4 + 1;
+        // Each comes to hold its file's first packet: the agent is looked for, a folder is made and the file opened.
+        let first_write = 5 + 2 + 2 + 1;
         host.hold_at(first_write);
         let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
         visits.spawn(async move { scene.problem(&host, &scene.old).await });
     }
     for host in &hosts {
-        host.wait_until(|seen| seen.held == 1 && seen.uploads == 2)
+        host.wait_until(|seen| seen.held == 1 && seen.uploads == 1)
             .await
             .unwrap();
     }

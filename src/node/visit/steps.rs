@@ -26,7 +26,7 @@ impl Actions {
         if let Err(error) = self.steps(node, desired, turns, &mut visited) {
             visited.problem = Some(error);
         }
-        self.drop_early();
+        self.clean_up();
         visited.phases = self.phases.clone();
         visited
     }
