@@ -106,13 +106,14 @@ impl Session {
         path: &str,
         content: &[u8],
     ) -> Result<(), NodeError> {
-        if is_new {
-            // What is wrong, if anything, shows when the file is made.
-            self.with_sftp(path, |sftp| answered(make(sftp, folder)))?
-                .ok();
-        }
-        let found = self.with_sftp(path, |sftp| found(create(sftp, path)))?;
-        if let Some(file) = found {
+        let create = |session: &mut Self| session.with_sftp(path, |sftp| found(create(sftp, path)));
+        let created = if is_new {
+            // What is wrong with the folder, if anything, shows when the file is made.
+            self.pipelined(folder, |sftp| make(sftp, folder), create)?.1
+        } else {
+            create(self)
+        };
+        if let Some(file) = created? {
             return self.finish_upload(Upload::of(file, path, content));
         }
         self.make_folders(folder)?;
