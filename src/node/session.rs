@@ -281,6 +281,9 @@ impl Session {
     }
 }
 
+/// libssh2's word for what has to wait.
+pub(super) const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
+
 /// A command that was started. Where it is given up, the session has to be given up before: its channel would wait for
 /// the command's end.
 pub struct Running {
@@ -307,9 +310,6 @@ impl Running {
         })
     }
 }
-
-/// libssh2's word for what has to wait.
-pub(super) const WOULD_BLOCK: ssh2::ErrorCode = ssh2::ErrorCode::Session(-37);
 
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
     NodeError::new(

@@ -49,7 +49,13 @@ impl<'a> Upload<'a> {
         };
         // libssh2 knows what it has sent already of what it is given here, and skips that.
         let end = self.content.len().min(self.acknowledged + most);
-        let acknowledged = self.file.write(&self.content[self.acknowledged..end])?;
+        let next = &self.content[self.acknowledged..end];
+        let acknowledged = match self.file.write(next)? {
+            // libssh2 has one mark for all files of a session that it was left waiting for an acknowledgement: after another
+            // file it goes by that first, and sends nothing.
+            0 => self.file.write(next)?,
+            acknowledged => acknowledged,
+        };
         self.acknowledged += acknowledged;
         Ok(acknowledged)
     }
@@ -141,7 +147,7 @@ impl Session {
         request: impl Fn(&Sftp) -> Result<T, ssh2::Error>,
         meanwhile: impl FnOnce(&mut Self) -> U,
     ) -> Result<(Result<T, NodeError>, U), NodeError> {
-        self.with_sftp(path, |_| Ok(()))?;
+        self.open_sftp()?;
         let mut answer = None;
         if let Some(sftp) = &self.sftp {
             let sent = self.without_waiting(|| match request(sftp) {
@@ -165,31 +171,22 @@ impl Session {
     /// Has the first part of a file be on its way.
     fn begin_sending<'a>(&mut self, mut upload: Upload<'a>) -> Result<Upload<'a>, NodeError> {
         let most = self.window();
-        // libssh2 has one mark for all files of a session that it was left waiting for an acknowledgement: after another
-        // file it goes by that first, and sends nothing.
-        for _ in 0..2 {
-            match self.without_waiting(|| upload.write(most)) {
-                Ok(Some(0)) => {}
-                Ok(_) => break,
-                Err(error) => return Err(self.sending_ended(upload, &error)),
-            }
+        match self.without_waiting(|| upload.write(most)) {
+            Ok(_) => Ok(upload),
+            Err(error) => Err(self.sending_ended(upload, &error)),
         }
-        Ok(upload)
     }
 
     /// Sends the rest of a file, until all has been acknowledged.
     pub fn finish_upload(&mut self, mut upload: Upload<'_>) -> Result<(), NodeError> {
-        let mut in_vain = 0;
         while upload.acknowledged < upload.content.len() {
             // A smaller window than before only lets what is on its way be acknowledged first.
             match upload.write(self.window()) {
-                // As above.
-                Ok(0) if in_vain == 0 => in_vain += 1,
                 Ok(0) => {
                     let problem = ErrorKind::WriteZero.into();
                     return Err(self.sending_ended(upload, &problem));
                 }
-                Ok(_) => in_vain = 0,
+                Ok(_) => {}
                 Err(error) => return Err(self.sending_ended(upload, &error)),
             }
         }
@@ -216,11 +213,12 @@ impl Session {
         let mut closing = self.closing.take();
         for Closing { file, path, size } in &mut closing {
             if let Err(error) = file.close() {
-                if sftp_code(&error).is_some() {
-                    return Err(refused_write(path, *size, *size, &error));
-                }
+                // What waits for it does not start.
                 self.give_up();
-                return Err(transfer(path, &error));
+                return Err(match sftp_code(&error) {
+                    Some(_) => refused_write(path, *size, *size, &error),
+                    None => transfer(path, &error),
+                });
             }
         }
         Ok(())
@@ -260,12 +258,8 @@ impl Session {
             .map(drop)
     }
 
-    /// Does something over SFTP, which is opened when it is first needed.
-    fn with_sftp<T>(
-        &mut self,
-        path: &str,
-        work: impl FnOnce(&Sftp) -> Result<T, ssh2::Error>,
-    ) -> Result<T, NodeError> {
+    /// Opens SFTP when it is first needed.
+    fn open_sftp(&mut self) -> Result<(), NodeError> {
         if self.sftp.is_none() {
             let opened = self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
@@ -278,6 +272,16 @@ impl Session {
             })?;
             self.sftp = Some(opened);
         }
+        Ok(())
+    }
+
+    /// Does something over SFTP.
+    fn with_sftp<T>(
+        &mut self,
+        path: &str,
+        work: impl FnOnce(&Sftp) -> Result<T, ssh2::Error>,
+    ) -> Result<T, NodeError> {
+        self.open_sftp()?;
         let done = match &self.sftp {
             Some(sftp) => work(sftp),
             // It was opened just now.

@@ -267,14 +267,8 @@ fn a_server_with_only_weak_algorithms_is_refused() {
 #[test]
 fn a_server_without_sftp_is_called_so_and_nothing_is_started_for_what_cannot_come() {
     let server = Server::start("");
-    let folder = server.guardian.dir();
-    run(
-        "ssh-keygen",
-        folder,
-        &["-q", "-N", "", "-t", "ed25519", "-f", "ours"],
-    );
-    server.authorize(&fs::read_to_string(folder.join("ours.pub")).unwrap());
-    let key = fs::read(folder.join("ours")).unwrap();
+    let (key, public) = made(server.guardian.dir(), 0, &["-t", "ed25519"], "OpenSSH", "");
+    server.authorize(&public);
     let mut session = server.log_in(&key, None).unwrap();
     let begun = session.begin_upload("file", b"content", |_| panic!("it was started"));
     let Err(error) = begun.map(|(_, ())| ()) else {
