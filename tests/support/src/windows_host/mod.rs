@@ -55,6 +55,7 @@ impl WindowsHost {
         let layout = Layout {
             root: guardian.dir().join("host"),
             libraries: fleet.template.libraries(),
+            core: wine::next_core()?,
         };
         layout.create()?;
         fleet.template.copy_to(&layout.prefix())?;

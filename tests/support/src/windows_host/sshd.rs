@@ -116,8 +116,11 @@ impl OpenSsh {
     pub fn start(&self, layout: &Layout, guardian: &Guardian, listen: SocketAddr) -> Result<Child> {
         let ssh = layout.ssh();
         let log = ssh.join("sshd.log");
+        // What it starts inherits the core.
         let mut child = guardian
-            .command(&self.sshd)
+            .command("taskset")
+            .args(["-c", &layout.core.to_string()])
+            .arg(&self.sshd)
             .args(["-D", "-e", "-f"])
             .arg(ssh.join("sshd_config"))
             .env("LD_PRELOAD", &layout.libraries.login)

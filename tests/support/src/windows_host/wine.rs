@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
 use anyhow::{Context, Result};
@@ -16,6 +17,8 @@ pub(super) struct Layout {
     pub root: PathBuf,
     /// The libraries of the template.
     pub libraries: Libraries,
+    /// The core that its programs run on.
+    pub core: usize,
 }
 
 /// Libraries to preload; see their sources in `wine/`.
@@ -39,14 +42,42 @@ impl Libraries {
 /// What every program of a host is started by; `login.sh` does the same in SSH sessions. On a full disk (see
 /// `WindowsHost::fill_disk`) a write has to be an error and not a signal. wineserver is let alone: it grows files that
 /// stand for memory.
+///
+/// All of a host runs on one core: programs and wineserver talk so often that on two of a virtual machine, where waking the
+/// other takes long, a program takes more than twice as long to come up.
 const START: &str = r#"trap '' XFSZ
 if [ -f "$TESTBED_HOST/disk-free" ] && [ "$1" != wineserver ]; then
     prlimit --pid $$ --fsize="$(cat "$TESTBED_HOST/disk-free"):" || exit
 fi
-exec "$@""#;
+exec taskset -c "$TESTBED_CORE" "$@""#;
 
 /// The variable that marks the processes of a host; its value is [`Layout::root`].
 pub(super) const HOST_MARK: &str = "TESTBED_HOST";
+
+/// The cores that this process may use, in turns.
+pub(super) fn next_core() -> Result<usize> {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let status = fs::read_to_string("/proc/self/status")?;
+    let cores = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .and_then(parse_cores)
+        .context("no cores in /proc/self/status")?;
+    // Several processes with a host each shall not all have the same core.
+    let turn = TURN.fetch_add(1, Ordering::Relaxed) + std::process::id() as usize;
+    Ok(cores[turn % cores.len()])
+}
+
+/// The cores of a list as the kernel writes it: `0-3,6`.
+fn parse_cores(list: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for range in list.trim().split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+        cores.extend(from..=to);
+    }
+    (!cores.is_empty()).then_some(cores)
+}
 
 impl Layout {
     pub fn prefix(&self) -> PathBuf {
@@ -82,6 +113,7 @@ impl Layout {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         vec![
             (HOST_MARK, text(self.root.clone())),
+            ("TESTBED_CORE", self.core.to_string()),
             ("WINEPREFIX", text(self.prefix())),
             ("WINEARCH", "win64".into()),
             ("WINEDEBUG", "-all".into()),
@@ -160,4 +192,17 @@ pub(super) fn processes_marked(root: &Path) -> Result<Vec<(u32, String)>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_lists_of_cores() {
+        assert_eq!(parse_cores("\t0-1\n"), Some(vec![0, 1]));
+        assert_eq!(parse_cores("3"), Some(vec![3]));
+        assert_eq!(parse_cores("0,2-4,9"), Some(vec![0, 2, 3, 4, 9]));
+        assert_eq!(parse_cores(""), None);
+    }
 }
