@@ -225,6 +225,7 @@ impl Controller {
             let is_complete = self.decisions.is_complete();
             if is_complete && !was_complete || given_back.elapsed() >= GIVE_BACK {
                 memory::give_back();
+                memory::unmap_programs();
                 given_back = Instant::now();
             }
             was_complete = is_complete;
