@@ -22,7 +22,9 @@ use windows_storage_agent::document::Service;
 use windows_storage_agent::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR, to_sftp,
 };
-use windows_storage_agent::protocol::{DesiredFile, Format, Packed, Request, ServicePipes};
+use windows_storage_agent::protocol::{
+    CALLED_OFF, DesiredFile, Format, Packed, Request, ServicePipes,
+};
 
 const PIPE: &str = "csi-proxy-filesystem-v1";
 
@@ -230,6 +232,13 @@ fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]
     script.run(&format!(
         r"{AGENT_EXE} apply --request {INCOMING_DIR}\nothing.json"
     ));
+    let off = format!(r"{INCOMING_DIR}\request-off.json");
+    script.upload(&off, CALLED_OFF.as_bytes());
+    // It would wait for longer than a test may take.
+    script.run(&format!(
+        "{AGENT_EXE} apply --request {off} --timeout 1000 --arrival-timeout 1000"
+    ));
+    script.exists(&to_sftp(&off));
     script.run(&status);
 }
 
