@@ -1,17 +1,16 @@
 //! What is done on a node over one SSH session: look, bring the agent, hand it a request.
 
+mod command;
 mod delivery;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windows_storage_agent::durations::Durations;
-use windows_storage_agent::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, INCOMING_DIR, REQUEST_PREFIX, to_sftp,
-};
+use windows_storage_agent::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
 use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Request};
 
-use self::delivery::announce;
+use self::command::ApplyCommand;
 use crate::node::answer::{answer, brief};
 use crate::node::plan::Observed;
 use crate::node::session::{Running, Session};
@@ -19,14 +18,6 @@ use crate::node::{NodeError, Phases, Reason};
 use crate::payload::{Payload, Program};
 
 const COMMAND: Duration = Duration::from_secs(60);
-/// How much longer than the agent's own limits its answer may take.
-const MARGIN: Duration = Duration::from_secs(60);
-
-/// How long a request's files may take to arrive, from the start of the command that waits for them.
-const ARRIVAL: Duration = Duration::from_secs(15 * 60);
-
-/// Less than what a whole visit may take.
-const MOST_SECONDS: u32 = 15 * 60;
 
 /// A session with a node, and what can be brought there.
 pub struct Actions {
@@ -40,6 +31,9 @@ pub struct Actions {
     pub agent_seen: bool,
     /// csi-proxy as it travels, and its size, where it came before there was a request for it.
     early: Option<(String, u64)>,
+    /// The command that takes the request, where it was started before there is one. The session has to be given up
+    /// before it is dropped.
+    waiting: Option<ApplyCommand>,
     /// What was brought and has served its purpose, to be removed when that keeps nobody waiting.
     left_over: Vec<String>,
 }
@@ -54,6 +48,7 @@ impl Actions {
             phases,
             agent_seen,
             early: None,
+            waiting: None,
             left_over: Vec::new(),
         }
     }
@@ -87,9 +82,10 @@ impl Actions {
         }
     }
 
-    /// Brings the agent of the payload and installs it. With `csi_proxy` that travels while the agent comes up, unless
-    /// there is one: on a node without an agent nearly always both are missing.
-    pub fn bring_agent(&mut self, csi_proxy: bool) -> Result<Observed, NodeError> {
+    /// Brings the agent of the payload and installs it. On a node without an agent nearly always csi-proxy is missing as
+    /// well: where a `request` for it will follow, it travels while the agent comes up, unless there is one, and so does
+    /// the command that takes the request.
+    pub fn bring_agent(&mut self, request: Option<&Request>) -> Result<Observed, NodeError> {
         let begin = Instant::now();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
@@ -98,20 +94,23 @@ impl Actions {
             version = agent.version,
             "sending the agent"
         );
-        // Only this visit runs it, when it is whole, and it looks at its own content before all else.
+        // Only this visit runs it, when it is whole, and before it changes anything it looks at its own content.
         let folder = to_sftp(BOOTSTRAP_DIR);
         let path = to_sftp(&program);
-        self.session
-            .upload_into(&folder, !self.agent_seen, &path, &content)?;
+        let channel = self.session.upload_into(
+            (&folder, !self.agent_seen),
+            &path,
+            &content,
+            Session::open_channel,
+        )?;
         self.left_over.push(path);
         self.phases.ended("agent upload", begin);
         self.agent_seen = true;
         let begin = Instant::now();
-        let arguments = format!(" --sha256 {}", agent.sha256);
-        let running = self.start_install(&program, &arguments)?;
-        if csi_proxy && let Err(error) = self.bring_early() {
-            // The request's own upload tells, if it fails as well.
-            tracing::debug!(%error, "csi-proxy could not be brought while the agent came up");
+        let install = format!("{program} install --sha256 {}", agent.sha256);
+        let running = self.session.start_in(channel, &install)?;
+        if let Some(request) = request {
+            self.prepare_for(request, &program);
         }
         let mut installed = self.finish_install(running);
         let is_full = |error: &NodeError| error.reason == Reason::DiskFull;
@@ -119,24 +118,36 @@ impl Actions {
             // There may be room for one of them at a time.
             self.drop_early();
             installed = self
-                .start_install(&program, &arguments)
+                .session
+                .start(&install)
                 .and_then(|running| self.finish_install(running));
         }
         self.phases.ended("agent install", begin);
         self.seen_after(installed?)
     }
 
+    /// Brings and starts what the request will need while the agent is being installed by that program.
+    fn prepare_for(&mut self, request: &Request, program: &str) {
+        let mut command = ApplyCommand::new(program, request);
+        let prepared = self
+            .bring_early()
+            .and_then(|()| command.start_early(&self.session));
+        match prepared {
+            Ok(()) => self.waiting = Some(command),
+            // What follows tells, if it fails as well.
+            Err(error) => {
+                tracing::debug!(%error, "csi-proxy could not be brought while the agent came up");
+            }
+        }
+    }
+
     /// Has the agent that is there put itself in place again, and start as a service.
     pub fn install_again(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
-        let running = self.start_install(AGENT_EXE, "")?;
+        let running = self.session.start(&format!("{AGENT_EXE} install"))?;
         let installed = self.finish_install(running);
         self.phases.ended("agent install", begin);
         self.seen_after(installed?)
-    }
-
-    fn start_install(&mut self, program: &str, arguments: &str) -> Result<Running, NodeError> {
-        self.session.start(&format!("{program} install{arguments}"))
     }
 
     fn finish_install(&mut self, running: Running) -> Result<Option<Box<NodeState>>, NodeError> {
@@ -170,34 +181,19 @@ impl Actions {
     /// The agent's command starts while the files travel, and unpacks what has come.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let begin = Instant::now();
-        let mut request = request.clone();
-        let visit = format!("{:016x}", rand::random::<u64>());
-        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{visit}.json");
-        let seconds = request
-            .stop_timeout_seconds
-            .saturating_add(request.start_timeout_seconds)
-            .saturating_mul(2)
-            // One service after the other, and back again.
-            .saturating_mul(
-                u32::try_from(request.services.len())
-                    .unwrap_or(u32::MAX)
-                    .max(1),
-            )
-            .min(MOST_SECONDS);
-        let limit = Duration::from_secs(u64::from(seconds)) + MARGIN;
-        let command = format!(
-            "{AGENT_EXE} apply --request {path} --timeout {} --arrival-timeout {}",
-            (ARRIVAL + limit).as_secs(),
-            ARRIVAL.as_secs()
-        );
-        if with_files && self.payload.csi_proxy.packing.is_none() {
-            // What is not packed has to be there before the command: nobody unpacks it, and so nobody waits for it.
-            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
-            let upload = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
-            self.session.upload(&to_sftp(&upload), &content)?;
+        let mut command =
+            (self.waiting.take()).unwrap_or_else(|| ApplyCommand::new(AGENT_EXE, request));
+        let waits_already = command.is_started();
+        let brought = self.bring(&mut command, request.clone(), with_files);
+        if command.is_started() {
+            // It would wait for what does not come.
+            self.session.give_up();
         }
-        let running = self.bring(&path, request, with_files, &visit, &command)?;
-        self.tidy_up();
+        let running = brought?;
+        if !waits_already {
+            // Else the command runs one of them.
+            self.tidy_up();
+        }
         self.phases.ended(
             if with_files {
                 "csi-proxy upload"
@@ -207,7 +203,7 @@ impl Actions {
             begin,
         );
         let begin = Instant::now();
-        let output = running.finish(&self.session, limit + MARGIN)?;
+        let output = running.finish(&self.session, command.limit)?;
         let took = begin.elapsed();
         match answer(&output) {
             Some(Answer::ApplyResult(result)) => {

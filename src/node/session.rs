@@ -16,6 +16,7 @@ use crate::node::line::OPERATION;
 use crate::node::private_key::invalid;
 use crate::node::transfer::Closing;
 use crate::node::{HostKey, NodeError, PrivateKey, Reason};
+use sink::Sink;
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -33,6 +34,8 @@ pub struct Session {
     keepalive: Duration,
     /// The shortest time in which the server has answered something.
     pub(super) round_trip: Cell<Duration>,
+    /// What takes what libssh2 still sends after the session was given up.
+    sink: RefCell<Option<Sink>>,
 }
 
 /// What a command printed.
@@ -79,6 +82,7 @@ impl Session {
                 socket,
                 keepalive: KEEPALIVE,
                 round_trip: Cell::new(Duration::MAX),
+                sink: RefCell::default(),
             },
             key,
         ))
@@ -114,10 +118,37 @@ impl Session {
 
     /// Has a command start once all files are closed, and does not wait for word that it has: files can be brought meanwhile.
     pub fn start(&self, command: &str) -> Result<Running, NodeError> {
-        let channel = self.ask(1, ssh2::Session::channel_session);
-        let channel = channel.inspect_err(|_| self.give_up());
+        self.start_in(self.open_channel()?, command)
+    }
+
+    /// Opens a channel for a command.
+    pub(super) fn open_channel(&self) -> Result<Channel, NodeError> {
+        self.ask(1, ssh2::Session::channel_session)
+            .map_err(|error| {
+                if !self.was_refused() {
+                    self.give_up();
+                }
+                NodeError::new(
+                    Reason::TransferFailed,
+                    format!(
+                        "the server opens no channel for a command: {error}; if it says so each time, look at MaxSessions in \
+                         sshd_config on the node"
+                    ),
+                )
+            })
+    }
+
+    /// Whether the last failure was the server's refusal to open a channel: then the connection is still there.
+    fn was_refused(&self) -> bool {
+        const CHANNEL_FAILURE: ssh2::ErrorCode = ssh2::ErrorCode::Session(-21);
+        ssh2::Error::last_session_error(&self.ssh)
+            .is_some_and(|error| error.code() == CHANNEL_FAILURE)
+    }
+
+    /// Like [`Session::start`], in a channel of its own that is open.
+    pub(super) fn start_in(&self, channel: Channel, command: &str) -> Result<Running, NodeError> {
         let mut running = Running {
-            channel: channel.map_err(|error| lost_in(command, &error))?,
+            channel,
             command: command.to_owned(),
             accepted: false,
         };
@@ -271,13 +302,33 @@ impl Session {
         self.keepalive = keepalive;
     }
 
+    /// Has the end of the session not wait for the server's word: all that was asked of it is done.
+    pub(super) fn leave(&self) {
+        // libssh2 would keep what it could not end, did the connection only stay silent.
+        let _ = self.socket.shutdown(Shutdown::Read);
+        self.ssh.set_timeout(1);
+    }
+
     /// Ends the connection. After a failure nothing that comes from it is of use, and what gives back a channel or a
     /// file would wait for answers.
     pub(super) fn give_up(&self) {
+        self.cut();
+        if let Some(sink) = &*self.sink.borrow() {
+            sink.end();
+        }
+    }
+
+    /// Ends the connection, and has libssh2 go on with nobody: a packet that was sent by half has to be sent to its end,
+    /// by the same call, before it sends anything else or gives the session back. [`Session::give_up`] has to follow.
+    pub(super) fn cut(&self) {
         // It may be gone already.
         let _ = self.socket.shutdown(Shutdown::Both);
-        // libssh2 goes on for this long with what it had not sent.
+        // It goes on for this long with what it had not sent.
         self.ssh.set_timeout(1);
+        if self.sink.borrow().is_none() {
+            // Without one, 87 kB of memory stay.
+            self.sink.replace(sink::put_in_place_of(&self.ssh).ok());
+        }
     }
 }
 
@@ -353,6 +404,8 @@ fn key_type_name(kind: HostKeyType) -> &'static str {
         HostKeyType::Unknown => "unknown",
     }
 }
+
+mod sink;
 
 #[cfg(test)]
 mod real_server;

@@ -1,5 +1,6 @@
 //! Files over a session's SFTP: looked for, brought, renamed, removed.
 
+mod pipelined;
 mod window;
 
 use std::io::{ErrorKind, Write};
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 
-use crate::node::session::{Session, WOULD_BLOCK};
+use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
 use window::{FIRST_BURST, Sending, window};
 
@@ -104,79 +105,6 @@ impl Session {
         self.finish_upload(Upload::of(file, path, content))
     }
 
-    /// One file in a folder that may have to be made, and has to be in all likelihood where it `is_new`.
-    pub fn upload_into(
-        &mut self,
-        folder: &str,
-        is_new: bool,
-        path: &str,
-        content: &[u8],
-    ) -> Result<(), NodeError> {
-        let create = |session: &mut Self| session.with_sftp(path, |sftp| found(create(sftp, path)));
-        let created = if is_new {
-            // What is wrong with the folder, if anything, shows when the file is made.
-            self.pipelined(folder, |sftp| make(sftp, folder), create)?.1
-        } else {
-            create(self)
-        };
-        if let Some(file) = created? {
-            return self.finish_upload(Upload::of(file, path, content));
-        }
-        self.make_folders(folder)?;
-        self.upload(path, content)
-    }
-
-    /// Like [`Session::upload`], but comes back when the first part is on its way. What is done meanwhile costs no time
-    /// of its own, where it waits for the server.
-    pub fn begin_upload<'a, T>(
-        &mut self,
-        path: &str,
-        content: &'a [u8],
-        meanwhile: impl FnOnce(&Self) -> T,
-    ) -> Result<(Result<Upload<'a>, NodeError>, T), NodeError> {
-        let create = |sftp: &Sftp| create(sftp, path);
-        let (created, done) = self.pipelined(path, create, |session| meanwhile(session))?;
-        let upload = created.and_then(|file| self.begin_sending(Upload::of(file, path, content)));
-        Ok((upload, done))
-    }
-
-    /// Asks something over SFTP, and does something else until the answer is there. An error means that neither was done.
-    fn pipelined<T, U>(
-        &mut self,
-        path: &str,
-        request: impl Fn(&Sftp) -> Result<T, ssh2::Error>,
-        meanwhile: impl FnOnce(&mut Self) -> U,
-    ) -> Result<(Result<T, NodeError>, U), NodeError> {
-        self.open_sftp()?;
-        let mut answer = None;
-        if let Some(sftp) = &self.sftp {
-            let sent = self.without_waiting(|| match request(sftp) {
-                Err(error) if error.code() == WOULD_BLOCK => Err(ErrorKind::WouldBlock.into()),
-                answered => {
-                    answer = Some(answered);
-                    Ok::<_, std::io::Error>(())
-                }
-            });
-            sent.map_err(|error| {
-                self.give_up();
-                NodeError::new(Reason::TransferFailed, format!("{path}: {error}"))
-            })?;
-        }
-        let done = meanwhile(self);
-        // libssh2 goes on where it was.
-        let answer = self.with_sftp(path, |sftp| answer.unwrap_or_else(|| request(sftp)));
-        Ok((answer, done))
-    }
-
-    /// Has the first part of a file be on its way.
-    fn begin_sending<'a>(&mut self, mut upload: Upload<'a>) -> Result<Upload<'a>, NodeError> {
-        let most = self.window();
-        match self.without_waiting(|| upload.write(most)) {
-            Ok(_) => Ok(upload),
-            Err(error) => Err(self.sending_ended(upload, &error)),
-        }
-    }
-
     /// Sends the rest of a file, until all has been acknowledged.
     pub fn finish_upload(&mut self, mut upload: Upload<'_>) -> Result<(), NodeError> {
         while upload.acknowledged < upload.content.len() {
@@ -224,7 +152,13 @@ impl Session {
         Ok(())
     }
 
-    fn sending_ended(&mut self, upload: Upload<'_>, error: &std::io::Error) -> NodeError {
+    fn sending_ended(&mut self, mut upload: Upload<'_>, error: &std::io::Error) -> NodeError {
+        let is_lost = !was_answered(&self.ssh);
+        if is_lost {
+            self.cut();
+            let _ = upload.write(self.window());
+            self.give_up();
+        }
         let Upload {
             file,
             path,
@@ -233,23 +167,16 @@ impl Session {
             ..
         } = upload;
         let size = content.len();
-        if was_answered(&self.ssh) {
+        if !is_lost {
             // The server still answers: give back the space that the torso takes.
             drop(file);
             let _ = self.remove(&path);
             return refused_write(&path, acknowledged, size, error);
         }
-        self.give_up();
         NodeError::new(
             Reason::TransferFailed,
             format!("{path}: sending ended after {acknowledged} of {size} bytes: {error}"),
         )
-    }
-
-    /// Gives a file its name if the server does so.
-    pub fn try_rename(&mut self, from: &str, to: &str) -> Result<bool, NodeError> {
-        self.with_sftp(to, |sftp| answered(rename(sftp, from, to)))
-            .map(|renamed| renamed.is_ok())
     }
 
     /// Removes a file if it is there.

@@ -1,17 +1,22 @@
 //! How a request and csi-proxy get to a node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windows_storage_agent::paths::{
     BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, to_sftp,
 };
-use windows_storage_agent::protocol::{Packed, Request};
+use windows_storage_agent::protocol::{CALLED_OFF, Packed, Request};
 
+use super::command::ApplyCommand;
 use super::{Actions, read};
 use crate::node::session::{Running, Session};
 use crate::node::transfer::Upload;
 use crate::node::{NodeError, Reason};
 use crate::payload::Program;
+
+/// How soon a command ends that was called off: it looks every tenth of a second.
+const CALLED_OFF_WITHIN: Duration = Duration::from_secs(10);
 
 /// A request, and csi-proxy for it.
 struct Parcel {
@@ -66,52 +71,103 @@ impl Actions {
         }
     }
 
-    /// Has nothing stay behind that this visit has brought and nobody needs.
+    /// Has nothing stay behind that this visit has brought and nobody needs. The last that is done in a session.
     pub fn clean_up(&mut self) {
+        self.call_off();
         self.drop_early();
         self.tidy_up();
+        // Word of this has come long since. What was refused the agent has told already.
+        let _ = self.session.confirm_closed();
+        self.session.leave();
     }
 
-    /// Brings a request and what it needs, and starts the command that takes them as soon as they are on their way.
+    /// Has the command end that waits for a request, which does not come. It would end by itself after some minutes, and
+    /// keep its program, which nobody could remove or write over so long.
+    fn call_off(&mut self) {
+        let Some(mut command) = self.waiting.take() else {
+            return;
+        };
+        let ended = self
+            .session
+            .upload(&to_sftp(&command.path), CALLED_OFF.as_bytes())
+            .and_then(|()| command.take(&self.session))
+            .and_then(|running| running.finish(&self.session, CALLED_OFF_WITHIN));
+        if ended.is_err() {
+            // Its channel would wait for it.
+            self.session.give_up();
+        }
+    }
+
+    /// Brings a request and what it needs, and has the command that takes them start about when it is needed, where it does
+    /// not wait for them already.
     pub(super) fn bring(
         &mut self,
-        path: &str,
-        request: Request,
+        command: &mut ApplyCommand,
+        mut request: Request,
         with_files: bool,
-        visit: &str,
-        command: &str,
     ) -> Result<Running, NodeError> {
-        let path = to_sftp(path);
-        let start = |session: &Session| session.start(command);
-        if !with_files || self.payload.csi_proxy.packing.is_none() {
+        let path = to_sftp(&command.path);
+        let is_packed = self.payload.csi_proxy.packing.is_some();
+        if with_files && !is_packed {
+            // It has to be there before the command: nobody unpacks it, and so nobody waits for it.
+            let (csi_proxy, content) = read(&self.payload.csi_proxy)?;
+            let size = content.len() as u64;
+            let upload = announce(&mut request, &csi_proxy, size, &command.visit);
+            self.session.upload(&to_sftp(&upload), &content)?;
+        }
+        if !with_files || !is_packed {
             let text = written(&request)?;
-            return self.send((&path, &text), None, &[], start);
+            return self.send((&path, &text), None, |session| command.take(session));
         }
-        let Some((early, size)) = self.early.take() else {
-            let parcel = self.parcel(request, visit)?;
-            return self.send((&path, &parcel.request), Some(parcel.file()), &[], start);
-        };
-        let mut announced = request.clone();
-        let packed = announce(&mut announced, &self.payload.csi_proxy, size, visit);
-        let text = written(&announced)?;
+        if let Some((early, size)) = self.early.take() {
+            return self.bring_the_rest(command, request, (&early, size));
+        }
+        let parcel = self.parcel(request, &command.visit)?;
+        self.send((&path, &parcel.request), Some(parcel.file()), |session| {
+            command.take(session)
+        })
+    }
+
+    /// Gives csi-proxy that came early the name that the request has for it.
+    fn bring_the_rest(
+        &mut self,
+        command: &mut ApplyCommand,
+        mut request: Request,
+        (early, size): (&str, u64),
+    ) -> Result<Running, NodeError> {
+        let packed = announce(&mut request, &self.payload.csi_proxy, size, &command.visit);
+        let (path, early, packed) = (to_sftp(&command.path), to_sftp(early), to_sftp(&packed));
+        let text = written(&request)?;
         // It takes longer to come up than the rest of this.
-        let running = start(&self.session)?;
+        let running = command.take(&self.session)?;
         // The name is a new one: nothing has to be removed for it.
-        let packed = to_sftp(&packed);
-        if self.session.try_rename(&to_sftp(&early), &packed)? {
-            return self.send((&path, &text), None, &[&packed], |_| Ok(running));
-        }
-        let _ = self.session.remove(&to_sftp(&early));
-        match self.parcel(request, visit) {
-            Ok(parcel) => self.send((&path, &parcel.request), Some(parcel.file()), &[], |_| {
-                Ok(running)
-            }),
-            Err(error) => {
-                // It would wait for what does not come.
-                self.session.give_up();
-                Err(error)
+        let sent = self
+            .session
+            .begin_upload_and_rename(&path, &text, (&early, &packed));
+        let sent = sent.and_then(|(upload, renamed)| {
+            self.session.finish_upload(upload?)?;
+            if !renamed {
+                let _ = self.session.remove(&early);
+                let (_, content) = read(&self.payload.csi_proxy)?;
+                self.session.upload(&packed, &content)?;
             }
+            Ok(())
+        });
+        match sent {
+            Ok(()) => Ok(running),
+            Err(error) => Err(self.take_back(&[&path, &early, &packed], error)),
         }
+    }
+
+    /// Has nothing stay behind of what does not come whole, where the server still answers.
+    fn take_back(&mut self, paths: &[&str], error: NodeError) -> NodeError {
+        for path in paths {
+            let _ = self.session.remove(path);
+        }
+        self.tidy_up();
+        // The command would wait for what does not come.
+        self.session.give_up();
+        error
     }
 
     fn parcel(&self, mut request: Request, visit: &str) -> Result<Parcel, NodeError> {
@@ -129,13 +185,11 @@ impl Actions {
         })
     }
 
-    /// Sends a request and a file for it, and starts the command that takes them. Where the server still answers after a
-    /// failure, none of them stays behind, nor what is there `already` for it.
+    /// Sends a request and a file for it, and starts the command that takes them.
     fn send(
         &mut self,
         request: (&str, &[u8]),
         file: Option<(&str, &[u8])>,
-        already: &[&str],
         start: impl FnOnce(&Session) -> Result<Running, NodeError>,
     ) -> Result<Running, NodeError> {
         // The larger first: it is on its way while the other is asked for.
@@ -146,14 +200,12 @@ impl Actions {
         let Err(error) = begun.and_then(|upload| self.finish_uploads(upload, second)) else {
             return Ok(running);
         };
-        let paths = [first.0].into_iter().chain(second.map(|(path, _)| path));
-        for path in paths.chain(already.iter().copied()) {
-            let _ = self.session.remove(path);
-        }
-        self.tidy_up();
-        // The command would wait for what does not come.
-        self.session.give_up();
-        Err(error)
+        let paths: Vec<_> = [first]
+            .into_iter()
+            .chain(second)
+            .map(|(path, _)| path)
+            .collect();
+        Err(self.take_back(&paths, error))
     }
 
     fn finish_uploads(
@@ -181,7 +233,7 @@ fn written(request: &Request) -> Result<Vec<u8>, NodeError> {
 }
 
 /// Has a request say where csi-proxy comes and how; gives the path to send it to.
-pub(super) fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
+fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
     // What is unpacked is known by its content, so one that nobody takes is written over the next time.
     let upload = format!(
         r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{}.part",

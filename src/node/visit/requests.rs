@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::scene::{Programs, Scene, is_as_desired};
+use super::scene::{Programs, Scene, is_as_desired, left_over};
 use testbed::simulated_host::SimulatedHost;
+use windows_storage_agent::paths::AGENT_EXE;
 
 /// The requests of a visit by their kind, without what a file's size makes of it.
 async fn asked(scene: &Scene, host: &SimulatedHost, programs: &Programs) -> String {
@@ -41,4 +42,27 @@ async fn no_more_is_asked_of_a_host_than_it_takes() {
         nothing_to_do,
         "channel 1, command 1, connection 1, login 1, login offered 1"
     );
+}
+
+#[tokio::test]
+async fn a_command_that_was_started_for_a_request_that_does_not_come_keeps_nobody() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    // Somebody has removed the agent's program, csi-proxy works, and it is another node's turn.
+    host.with_disk(|disk| disk.remove(AGENT_EXE)).unwrap();
+    scene.turns.decide(|_| ([].into(), ()));
+    let before = host.counters();
+    let visited = scene.go(&host, &scene.new).await.unwrap();
+    assert!(visited.is_waiting(), "{visited:?}");
+    let after = host.counters();
+    assert_eq!(after.commands - before.commands, 2);
+    assert_eq!(
+        after.uploads - before.uploads,
+        2,
+        "the agent, and word that no request comes"
+    );
+    assert_eq!(left_over(&host), [""; 0]);
+    scene.turns.decide(|_| (["win-1".to_owned()].into(), ()));
+    let visited = scene.go(&host, &scene.new).await.unwrap();
+    assert!(is_as_desired(&host, &visited, &scene.new), "{visited:?}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tempfile::TempDir;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
-use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE};
+use windows_storage_agent::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
 use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes, ServiceState};
 use zeroize::Zeroizing;
 
@@ -22,7 +22,7 @@ pub struct Scene {
     key: crate::node::PrivateKey,
     pins: Pins,
     nodes: kube::Api<k8s_openapi::api::core::v1::Node>,
-    turns: Turns,
+    pub turns: Turns,
     pub old: Programs,
     pub new: Programs,
 }
@@ -190,6 +190,14 @@ impl Scene {
 /// Which programs the host has; half ones are none of ours.
 pub fn programs_on(host: &SimulatedHost) -> [Option<String>; 2] {
     host.with_disk(|disk| [AGENT_EXE, CSI_PROXY_EXE].map(|path| Some(disk.file(path)?.sha256())))
+}
+
+/// Files on the host that a visit has brought to be used by itself alone.
+pub fn left_over(host: &SimulatedHost) -> Vec<String> {
+    let bootstrap = to_sftp(BOOTSTRAP_DIR).to_lowercase();
+    let mut files = host.with_disk(|disk| disk.files());
+    files.retain(|file| file.contains("/incoming/") || file.contains(&bootstrap));
+    files
 }
 
 pub fn is_as_desired(host: &SimulatedHost, visited: &Visited, programs: &Programs) -> bool {

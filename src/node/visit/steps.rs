@@ -105,8 +105,8 @@ impl Actions {
                 }
                 Step::BringAgent => {
                     brought = true;
-                    let csi_proxy = observed == Observed::NoAgent && self.is_wanted(desired);
-                    self.bring_agent(csi_proxy)?
+                    let has_both_missing = observed == Observed::NoAgent && self.is_wanted(desired);
+                    self.bring_agent(has_both_missing.then_some(&desired.request))?
                 }
                 Step::InstallAgent => self.install_again()?,
                 Step::Apply { with_files } => {

@@ -1,0 +1,78 @@
+//! What a session takes of memory it gives back, also where its connection breaks in the middle of a packet: libssh2 is C,
+//! and what it keeps nobody sees but the kernel. A program of its own, so that nothing else allocates meanwhile.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use windows_storage_operator::index::Secret;
+use windows_storage_operator::node::{Line, PrivateKey, Session, check_private_key};
+use zeroize::Zeroizing;
+
+/// The first request in which a file's content is: connection, login offered, login, channel, subsystem, init, open, write.
+const FIRST_WRITE: u64 = 8;
+const SESSIONS: usize = 20;
+/// In bytes. A session that cannot be given back is four times as large.
+const MOST_LEFT: usize = 20_000;
+
+/// In bytes.
+fn allocated() -> usize {
+    // SAFETY: It only answers.
+    let info = unsafe { libc::mallinfo2() };
+    info.uordblks + info.hblkhd
+}
+
+/// The host stops to read while a file comes, and the connection breaks.
+fn break_in_the_middle(
+    fleet: &SimulatedFleet,
+    host: &SimulatedHost,
+    key: &PrivateKey,
+    runtime: &tokio::runtime::Runtime,
+) {
+    host.hold_at(FIRST_WRITE);
+    let (line, cutter) = Line::open(&host.address().to_string(), host.port()).unwrap();
+    // As on a slow line, the kernel takes little.
+    sockopt::set_socket_send_buffer_size(&line.stream, 8 << 10).unwrap();
+    let (mut session, _) = Session::shake_hands(line, &[]).unwrap();
+    session.login(fleet.user(), key).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            runtime
+                .block_on(host.wait_until(|seen| seen.held == 1))
+                .unwrap();
+            // Until the kernel takes no more. No event tells of that.
+            std::thread::sleep(Duration::from_millis(50));
+            drop(cutter);
+            host.release();
+        });
+        let content = vec![7; 8 << 20];
+        let sent = session.upload("/C:/file", &content);
+        assert!(sent.is_err(), "it was not cut");
+    });
+}
+
+#[test]
+fn a_session_that_breaks_in_the_middle_of_a_packet_leaves_nothing() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let fleet = SimulatedFleet::new().unwrap();
+    let host = fleet.add_host("win-1").unwrap();
+    let pem = Zeroizing::new(fleet.private_key().unwrap().into_bytes());
+    let data = [("private-key.pem".to_owned(), pem)].into();
+    let key = check_private_key(Some(&Secret { data }), "ns").unwrap();
+    let several = |count| {
+        for _ in 0..count {
+            break_in_the_middle(&fleet, &host, &key, &runtime);
+        }
+    };
+    // What the first need once.
+    several(5);
+    let before = allocated();
+    several(SESSIONS);
+    let left = allocated().saturating_sub(before) / SESSIONS;
+    assert!(left < MOST_LEFT, "{left} bytes are left of each");
+}
