@@ -27,6 +27,8 @@ use statuses::Statuses;
 const HOSTS: usize = 500;
 /// One of so many is dead: 5 %.
 const DEAD_OF: usize = 20;
+/// Nodes that the operator works on at one time: its `CONCURRENT_WORK`.
+const AT_WORK: f64 = 32.0;
 const ONE_WAY: Duration = Duration::from_micros(12_500);
 /// Hosts that are measured one by one, before the others come.
 const ALONE: usize = 5;
@@ -250,10 +252,10 @@ fn rows(
     requests: &[Request],
 ) -> Vec<Row> {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-    let waiting = alone.work.as_secs_f64() * live as f64 / logins.max(1) as f64;
-    let computing = alone.cpu * live as f64 / cores;
+    let waiting = alone.work.as_secs_f64() * live as f64 / AT_WORK;
+    let computing = run.machine_cpu / cores;
     let ideal = waiting.max(computing);
-    let ready = run.ready.as_secs_f64();
+    let (ready, told) = (run.ready.as_secs_f64(), run.told.as_secs_f64());
     let count = |what: &dyn Fn(&&Request) -> bool| requests.iter().filter(what).count() as f64;
     let writes = |resource: &'static str| {
         count(&move |request| {
@@ -270,27 +272,20 @@ fn rows(
         Row::new("one host alone, logged in", alone.work.as_secs_f64(), "s"),
         Row::new("one host alone, cores of both ends", alone.cpu, "s"),
         Row::new(
-            format!("ideal, waiting: {live} × logged in / at work at one time"),
+            format!(
+                "ideal, waiting: {live} × logged in / {AT_WORK}, those that are worked on at one time"
+            ),
             waiting,
             "s",
         ),
         Row::new(
-            format!("ideal, computing: {live} × cores of both ends / cores"),
+            "ideal, computing: all that this machine computed meanwhile / cores",
             computing,
             "s",
         ),
         Row::new(format!("start to {live} live hosts ready"), ready, "s"),
-        Row::new(
-            "the same as a multiple of the larger ideal",
-            ready / ideal,
-            "×",
-        )
-        .at_most(1.3),
-        Row::new(
-            "start to their statuses in the API",
-            run.told.as_secs_f64(),
-            "s",
-        ),
+        Row::new("start to their statuses in the API", told, "s"),
+        Row::new("that as a multiple of the larger ideal", told / ideal, "×").at_most(1.3),
         Row::new("the operator's time on cores", run.operator_cpu, "s"),
         Row::new("the hosts' time on cores", run.hosts_cpu, "s"),
         Row::new(
@@ -300,7 +295,7 @@ fn rows(
         ),
         Row::new(
             "cores busy meanwhile",
-            run.machine_cpu / (run.told.as_secs_f64() * cores) * 100.0,
+            run.machine_cpu / (told * cores) * 100.0,
             "%",
         ),
         Row::new("hosts at work at one time, at most", logins as f64, ""),
@@ -326,9 +321,14 @@ fn rows(
             "memory at its peak",
             megabytes(most(&|sample| sample.peak)),
             "MB",
-        )
-        .at_most(50.0),
+        ),
         Row::new("memory at the end", memory(2), "MB"),
+        Row::new(
+            "memory at the end beside the middle",
+            memory(2) / memory(1),
+            "×",
+        )
+        .at_most(1.1),
         Row::new(
             "memory at the end, without the program's file",
             in_time

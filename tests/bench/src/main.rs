@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use report::{Report, Row};
 
@@ -108,7 +108,11 @@ fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let names: Vec<&str> = MEASUREMENTS.iter().map(|known| known.name).collect();
+    let help = format!("Measurements: {}", names.join(", "));
+    let matches = Arguments::command().after_help(help).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -125,15 +129,18 @@ fn run(arguments: &Arguments) -> Result<()> {
         [] => MEASUREMENTS.iter().collect(),
         some => some.to_vec(),
     };
-    let mut report = Report::read_or_new(&arguments.json)?;
+    // Before anything is measured that could not be kept.
+    Report::read_or_new(&arguments.json)?.write(&arguments.json)?;
     let mut failed = Vec::new();
     for measurement in chosen {
         eprintln!("measuring {} …", measurement.name);
         match (measurement.measure)(options) {
             Ok(rows) => {
-                report.replace(measurement.name, rows);
-                report.write(&arguments.json)?;
+                // Read anew: another run may have written meanwhile.
+                let mut report = Report::read_or_new(&arguments.json)?;
+                report.replace(measurement.name, options.full, rows);
                 report.print(measurement.name);
+                report.write(&arguments.json)?;
             }
             Err(error) => {
                 eprintln!("{}: {error:#}", measurement.name);
@@ -141,7 +148,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    println!("figures: {}", arguments.json.display());
+    eprintln!("figures: {}", arguments.json.display());
     if !failed.is_empty() {
         bail!("could not be measured: {}", failed.join(", "));
     }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -92,34 +95,65 @@ impl Row {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     machine: Machine,
-    measurements: BTreeMap<String, Vec<Row>>,
+    measurements: BTreeMap<String, Measured>,
+}
+
+/// What was measured, and of what.
+#[derive(Debug, Serialize, Deserialize)]
+struct Measured {
+    /// In seconds since 1970.
+    at: u64,
+    /// As git describes the tree from which this program was run; empty where it cannot.
+    commit: String,
+    /// With all repetitions, at full length.
+    full: bool,
+    rows: Vec<Row>,
 }
 
 impl Report {
     /// What is in that file, so that a part can be measured again; figures of another machine are not kept.
     pub fn read_or_new(path: &Path) -> Result<Self> {
         let machine = Machine::this()?;
-        let known = fs::read_to_string(path)
-            .ok()
-            .and_then(|text| serde_json::from_str::<Self>(&text).ok());
-        Ok(match known {
-            Some(known) if known.machine == machine => known,
-            _ => Self {
-                machine,
-                measurements: BTreeMap::new(),
-            },
-        })
+        let new = Self {
+            machine: machine.clone(),
+            measurements: BTreeMap::new(),
+        };
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(new),
+            Err(error) => {
+                return Err(error).with_context(|| format!("reading {}", path.display()));
+            }
+        };
+        let known: Self = serde_json::from_str(&text).with_context(|| {
+            let path = path.display();
+            format!("{path} holds something else than figures of this version; remove it, or name another file with --json")
+        })?;
+        Ok(if known.machine == machine { known } else { new })
     }
 
     /// One measurement has these figures now.
-    pub fn replace(&mut self, measurement: &str, rows: Vec<Row>) {
-        self.measurements.insert(measurement.to_owned(), rows);
+    pub fn replace(&mut self, measurement: &str, full: bool, rows: Vec<Row>) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let described = Command::new("git")
+            .args(["describe", "--always", "--dirty"])
+            .output();
+        let measured = Measured {
+            at: now.map_or(0, |now| now.as_secs()),
+            commit: described.map_or_else(
+                |_| String::new(),
+                |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            ),
+            full,
+            rows,
+        };
+        self.measurements.insert(measurement.to_owned(), measured);
     }
 
     /// Writes all of it.
     pub fn write(&self, path: &Path) -> Result<()> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         }
         let text = serde_json::to_string_pretty(self)?;
         fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
@@ -127,9 +161,15 @@ impl Report {
 
     /// Prints one measurement as a table.
     pub fn print(&self, measurement: &str) {
-        println!("{measurement} ({})", self.machine);
-        for row in self.measurements.get(measurement).into_iter().flatten() {
-            println!("{}", row.line());
+        let rows = self
+            .measurements
+            .get(measurement)
+            .map(|measured| &measured.rows);
+        let lines = rows.into_iter().flatten().map(Row::line);
+        let title = format!("{measurement} ({})", self.machine);
+        for line in std::iter::once(title).chain(lines) {
+            // The figures are in the file as well.
+            let _ = writeln!(io::stdout(), "{line}");
         }
     }
 }

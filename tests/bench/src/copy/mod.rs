@@ -20,15 +20,15 @@ use peers::Peers;
 const ROUNDS: usize = 9;
 const ROUNDS_FULL: usize = 15;
 /// Fresh hosts; each has to boot.
-const FRESH: usize = 2;
-const FRESH_FULL: usize = 5;
+const FRESH: usize = 5;
+const FRESH_FULL: usize = 9;
 
 /// Measures in turns, so that what else the machine does hits all alike, and compares medians.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let fleet = Fleet::new()?;
     let node = Node::new(&fleet, "copy")?;
     let (mut actions, cutter) = node.log_in()?;
-    actions.bring_agent(false)?;
+    actions.bring_agent(None)?;
     drop(cutter);
     let peers = Peers::new(&fleet, &node)?;
     let rounds = if options.full { ROUNDS_FULL } else { ROUNDS };
