@@ -286,6 +286,11 @@ fn rows(
         Row::new(format!("start to {live} live hosts ready"), ready, "s"),
         Row::new("start to their statuses in the API", told, "s"),
         Row::new("that as a multiple of the larger ideal", told / ideal, "×").at_most(1.3),
+        Row::new(
+            "that as a multiple of waiting alone, whatever is computed",
+            told / waiting,
+            "×",
+        ),
         Row::new("the operator's time on cores", run.operator_cpu, "s"),
         Row::new("the hosts' time on cores", run.hosts_cpu, "s"),
         Row::new(
