@@ -12,6 +12,7 @@ WINDOWS := x86_64-pc-windows-gnu
 # happens to be in the environment under these names does not count.
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
 IMAGE := localhost/windows-storage-operator:$(VERSION)
+MUST_GATHER_IMAGE := localhost/windows-storage-operator-must-gather:$(VERSION)
 # Where the source is, for the bundle to name.
 REPOSITORY :=
 # The last OpenShift minor version to which a cluster with this version of the operator may be upgraded, such as 4.21.
@@ -56,12 +57,16 @@ payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agen
 image: setup-image ## Build the container image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG names it
 	@tools/image/build release $(IMAGE)
 
+.PHONY: image-must-gather
+image-must-gather: setup-image ## Build the image for oc adm must-gather from that of make image; MUST_GATHER_IMAGE=NAME:TAG
+	@tools/image/must-gather release $(MUST_GATHER_IMAGE) $(IMAGE)
+
 .PHONY: image-dev
-image-dev: setup-image ## The same around the operator that tests have built: seconds, for tests of the image
-	@tools/image/build dev >/dev/null
+image-dev: setup-image ## Both around the operator that tests have built: seconds, for tests of the images
+	@tools/image/must-gather dev >/dev/null
 
 .PHONY: image-check
-image-check: setup image ## Check the image of make image, as make test checks the one of make image-dev
+image-check: setup image image-must-gather ## Check the image of make image, as make test checks the one of make image-dev
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
 
 # Most tests wait for programs, deadlines and watches more than they compute.

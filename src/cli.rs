@@ -41,9 +41,31 @@ pub enum Command {
     /// 2 if the command line is wrong.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
+    /// Gather what one needs to see from afar what is wrong
+    ///
+    /// Writes a folder with the judgement as table, JSON and HTML, the objects that it rests on, the logs of the
+    /// operator, and from every Windows node over SSH the state of services and pipes and the logs of csi-proxy and the
+    /// agent, newest first. check -f on the folder judges as check does on the cluster. Changes nothing, in the cluster or
+    /// on nodes.
+    ///
+    /// Holds no Secrets, and no values of environment variables, of most annotations, and of what is called a password or
+    /// the like. Logs are as they were written: look through them before you give them away.
+    ///
+    /// What cannot be had, such as a node that is dead, is a line in summary.txt and no failure: the exit status is 0.
+    /// It is 1 where the cluster cannot be read or the folder not be written, and where this is interrupted; then nothing
+    /// is left behind.
+    #[command(after_help = MUST_GATHER_EXAMPLES)]
+    MustGather(MustGatherArgs),
     /// Print the custom resource definitions as YAML
     Crds(CrdsArgs),
 }
+
+const MUST_GATHER_EXAMPLES: &str = "Examples:
+  windows-storage-operator must-gather
+  windows-storage-operator must-gather --dest /tmp/gathered
+  cat /tmp/gathered/summary.txt
+  windows-storage-operator check -f /tmp/gathered
+  tar -czf gathered.tar.gz -C /tmp gathered";
 
 const CHECK_EXAMPLES: &str = "Examples:
   windows-storage-operator check
@@ -79,6 +101,23 @@ pub struct CheckArgs {
     /// Whether the table is coloured; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
+}
+
+/// Arguments of `must-gather`.
+#[derive(Args)]
+pub struct MustGatherArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The folder to write, which must not be there or be empty; by default must-gather.local. and a number
+    #[arg(long, value_name = "DIR")]
+    pub dest: Option<PathBuf>,
+    /// The operator's namespace; by default the one that its Deployment is in
+    #[arg(long, short, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// The most that is taken of the logs of one node, in MiB, and half of that of one file
+    #[arg(long, value_name = "MIB", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_240))]
+    pub node_log_limit: u64,
 }
 
 /// Arguments of `run`.

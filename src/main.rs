@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(arguments) => command::run(&arguments),
         Command::Check(arguments) => command::check(&arguments).map(Some),
+        Command::MustGather(arguments) => command::must_gather(&arguments).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     };
     match outcome {

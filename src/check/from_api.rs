@@ -1,26 +1,14 @@
 //! A cluster out of its API server, read once.
 
-use std::time::Duration;
-
 use kube::api::ListParams;
 use kube::{Api, Client};
 
 use crate::api::GROUP;
-use crate::backoff;
 use crate::check::Progress;
-use crate::deadline::{self, CallError};
+use crate::deadline::CallError;
 use crate::index::Cluster;
+use crate::listing::{self, Step};
 use crate::objects::{Object, Received, absorb, for_each_kind};
-
-/// Objects in one answer.
-const PAGE: u32 = 500;
-/// How long one answer may take: many objects, over a slow line.
-const LIST: Duration = Duration::from_secs(60);
-/// How often a list is begun that takes longer than the API server keeps the rest of it, or for which the server is too
-/// busy.
-const STARTS: u32 = 3;
-/// The pause before a busy server is asked again, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 /// Why the cluster could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +23,43 @@ pub enum ApiError {
     },
 }
 
+/// Who keeps what the judgement rests on, beside the judgement.
+pub trait Keeper: Send {
+    /// Whether a kind that cannot be read, for whatever reason, ends it all. One that may not be read never does.
+    fn needs_all(&self) -> bool;
+    /// A list of that kind begins, or begins again.
+    fn begin<K: Object>(&mut self);
+    /// The judgement goes by this object.
+    fn keep<K: Object>(&mut self, object: &Received);
+    /// The list has ended. The problem says why it is not all there, or why some of it cannot be read.
+    fn end<K: Object>(&mut self, is_complete: bool, problem: Option<&str>);
+}
+
+/// Nobody.
+impl Keeper for () {
+    fn needs_all(&self) -> bool {
+        true
+    }
+    fn begin<K: Object>(&mut self) {}
+    fn keep<K: Object>(&mut self, _object: &Received) {}
+    fn end<K: Object>(&mut self, _is_complete: bool, _problem: Option<&str>) {}
+}
+
 /// Reads all kinds. One that may not be read is noted as such, and the verdict says so; any other failure ends it.
 pub async fn from_api(
     client: &Client,
     version: String,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
+) -> Result<Cluster, ApiError> {
+    from_api_for(client, version, progress, &mut ()).await
+}
+
+/// The same, for somebody who keeps the objects.
+pub async fn from_api_for<S: Keeper>(
+    client: &Client,
+    version: String,
+    progress: &mut (dyn FnMut(Progress<'_>) + Send),
+    keeper: &mut S,
 ) -> Result<Cluster, ApiError> {
     let mut of = 0;
     macro_rules! count {
@@ -55,6 +75,7 @@ pub async fn from_api(
             ..Cluster::default()
         },
         progress,
+        keeper,
         done: 0,
         of,
         objects: 0,
@@ -68,73 +89,73 @@ pub async fn from_api(
     Ok(reading.cluster)
 }
 
-struct Reading<'a> {
+struct Reading<'a, S> {
     client: &'a Client,
     cluster: Cluster,
     progress: &'a mut (dyn FnMut(Progress<'_>) + Send),
+    keeper: &'a mut S,
     done: u64,
     of: u64,
     objects: u64,
 }
 
-impl Reading<'_> {
+impl<S: Keeper> Reading<'_, S> {
     async fn kind<K: Object>(&mut self) -> Result<(), ApiError> {
-        let mut starts = 1;
-        loop {
-            let ended = self.pages::<K>().await;
-            let table = K::table(&mut self.cluster);
-            match ended {
-                Ok(()) => {
-                    table.finish();
-                }
-                Err(error) if error.is_gone() && starts < STARTS => {
-                    starts += 1;
-                    continue;
-                }
-                Err(error) if error.is_busy() && starts < STARTS => {
-                    tokio::time::sleep(backoff::pause(starts, PAUSES.0, PAUSES.1)).await;
-                    starts += 1;
-                    continue;
-                }
-                // A custom resource whose definition is not installed has no objects, so the defaults hold.
-                Err(error) if error.is_not_found() && K::group(&()) == GROUP => {
-                    table.finish();
-                }
-                Err(error) if error.is_forbidden() => {
-                    table.fail(format!("reading it is forbidden: {}", error.answer()));
-                }
-                Err(cause) => {
-                    let kind = K::kind(&()).into_owned();
-                    return Err(ApiError::List { kind, cause });
-                }
+        let resource = Received::resource_of::<K>();
+        let api: Api<Received> = Api::all_with(self.client.clone(), &resource);
+        let selected = ListParams {
+            field_selector: K::field_selector(),
+            ..ListParams::default()
+        };
+        let ended = listing::list(&api, &selected, &mut |step| self.take::<K>(step)).await;
+        let table = K::table(&mut self.cluster);
+        match ended {
+            Ok(()) => {
+                table.finish();
             }
-            self.done += 1;
-            return Ok(());
+            // A custom resource whose definition is not installed has no objects, so the defaults hold.
+            Err(error) if error.is_not_found() && K::group(&()) == GROUP => {
+                table.finish();
+            }
+            Err(error) if error.is_forbidden() => {
+                table.fail(format!("reading it is forbidden: {}", error.answer()));
+            }
+            Err(cause) if self.keeper.needs_all() => {
+                let kind = K::kind(&()).into_owned();
+                return Err(ApiError::List { kind, cause });
+            }
+            Err(cause) => {
+                table.fail(format!("it cannot be read: {}", cause.answer()));
+            }
         }
+        let table = K::table(&mut self.cluster);
+        self.keeper.end::<K>(table.is_complete(), table.problem());
+        self.done += 1;
+        Ok(())
     }
 
-    async fn pages<K: Object>(&mut self) -> Result<(), CallError> {
-        let api: Api<Received> = Api::all_with(self.client.clone(), &Received::resource_of::<K>());
-        let kind = K::kind(&());
-        let mut page = ListParams::default().limit(PAGE);
-        page.field_selector = K::field_selector();
-        K::table(&mut self.cluster).begin();
-        loop {
-            (self.progress)(Progress {
-                what: &kind,
+    fn take<K: Object>(&mut self, step: Step) {
+        match step {
+            Step::Begin => {
+                K::table(&mut self.cluster).begin();
+                self.keeper.begin::<K>();
+            }
+            Step::Ask => (self.progress)(Progress {
+                what: &K::kind(&()),
                 done: self.done,
                 of: self.of,
                 objects: self.objects,
                 bytes: None,
-            });
-            let list = deadline::call_within(LIST, "list objects", api.list(&page)).await?;
-            for object in list.items {
-                self.objects += 1;
-                absorb::<K>(&mut self.cluster, &object);
-            }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(()),
+            }),
+            Step::Page(objects) => {
+                for object in objects {
+                    self.objects += 1;
+                    absorb::<K>(&mut self.cluster, &object);
+                    let key = K::key(kube::Resource::meta(&object));
+                    if K::table(&mut self.cluster).get(&key).is_some() {
+                        self.keeper.keep::<K>(&object);
+                    }
+                }
             }
         }
     }

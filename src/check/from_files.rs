@@ -5,7 +5,7 @@ use std::fmt;
 use crate::check::Progress;
 use crate::files::{self, Origin, ReadErrors, Source};
 use crate::index::Cluster;
-use crate::objects::{FieldError, Loader, is_used};
+use crate::objects::{FieldError, Gathered, Loader, is_used};
 
 /// How many wrong objects are named before they are only counted.
 const NAMED_ERRORS: usize = 20;
@@ -98,8 +98,15 @@ pub fn from_files(
             bytes: Some(read.bytes),
         });
     };
-    let tally = files::read(sources, &is_used, &mut tell, &mut |object| {
-        let put = loader.put(&object.api_version, &object.kind, object.value);
+    let is_wanted = |api_version: &str, kind: &str| {
+        is_used(api_version, kind) || Gathered::is_one(api_version, kind)
+    };
+    let tally = files::read(sources, &is_wanted, &mut tell, &mut |object| {
+        let put = if Gathered::is_one(&object.api_version, &object.kind) {
+            loader.put_record(&object.value)
+        } else {
+            loader.put(&object.api_version, &object.kind, object.value)
+        };
         if let Err(error) = put {
             malformed.push(object.origin, object.kind, error);
         }
@@ -119,12 +126,13 @@ pub fn from_files(
         tally.unused.len(),
         tally.not_objects,
     );
-    if used == 0 {
+    let knows_all = loader.has_record();
+    if used == 0 && !knows_all {
         return Err(InputError::Nothing(summary));
     }
     let not_given = EXPECTED_KINDS
         .into_iter()
-        .filter(|kind| !counts.contains_key(*kind))
+        .filter(|kind| !knows_all && !counts.contains_key(*kind))
         .collect();
     Ok(Input {
         summary,

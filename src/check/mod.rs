@@ -3,7 +3,7 @@
 mod from_api;
 mod from_files;
 
-pub use from_api::{ApiError, from_api};
+pub use from_api::{ApiError, Keeper, from_api, from_api_for};
 pub use from_files::{Input, InputError, from_files};
 
 /// How far reading has come, for people who wait.

@@ -2,6 +2,8 @@
 
 mod check;
 mod connect;
+mod must_gather;
+mod progress;
 mod run;
 
 use std::io::{self, Write};
@@ -12,6 +14,7 @@ use windows_storage_operator::api;
 use crate::cli::CrdsArgs;
 pub use check::check;
 use connect::connect;
+pub use must_gather::must_gather;
 pub use run::run;
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.

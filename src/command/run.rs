@@ -77,7 +77,8 @@ fn filter(level: &str) -> anyhow::Result<Targets> {
     })
 }
 
-async fn stopped() {
+/// Waits until somebody asks the process to end.
+pub async fn stopped() {
     let terminated = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(mut signal) => drop(signal.recv().await),

@@ -139,6 +139,31 @@ impl<'a> Planner<'a> {
         payload: &Payload,
         services: &Result<Step, ServicesError>,
     ) -> Self {
+        let desired = match services {
+            Ok(Step::Keep(document)) => {
+                Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
+            }
+            Ok(Step::Create(_) | Step::Update { .. }) => None,
+            Err(error) => Some(Err(NodeError::new(
+                Reason::InvalidServices,
+                error.to_string(),
+            ))),
+        };
+        Self::with(cluster, spec, desired)
+    }
+
+    /// A planner of visits that only look.
+    #[must_use]
+    pub fn to_look(cluster: &'a Cluster, spec: &'a WindowsStorageSpec) -> Self {
+        let nothing = NodeError::new(Reason::InvalidServices, "nothing is to be changed");
+        Self::with(cluster, spec, Some(Err(nothing)))
+    }
+
+    fn with(
+        cluster: &'a Cluster,
+        spec: &'a WindowsStorageSpec,
+        desired: Option<Result<Desired, NodeError>>,
+    ) -> Self {
         let instances = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
         Self {
             cluster,
@@ -153,16 +178,7 @@ impl<'a> Planner<'a> {
                 .map(|lines| KnownHosts::parse(lines))
                 .unwrap_or_default(),
             key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
-            desired: match services {
-                Ok(Step::Keep(document)) => {
-                    Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
-                }
-                Ok(Step::Create(_) | Step::Update { .. }) => None,
-                Err(error) => Some(Err(NodeError::new(
-                    Reason::InvalidServices,
-                    error.to_string(),
-                ))),
-            },
+            desired,
         }
     }
 

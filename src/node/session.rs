@@ -318,6 +318,11 @@ impl Session {
         }
     }
 
+    /// Whether the connection was ended from here.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.sink.borrow().is_some()
+    }
+
     /// Ends the connection, and has libssh2 go on with nobody: a packet that was sent by half has to be sent to its end,
     /// by the same call, before it sends anything else or gives the session back. [`Session::give_up`] has to follow.
     pub(super) fn cut(&self) {

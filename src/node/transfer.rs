@@ -1,6 +1,7 @@
 //! Files over a session's SFTP: looked for, brought, renamed, removed.
 
 mod pipelined;
+mod reading;
 mod window;
 
 use std::io::{ErrorKind, Write};
@@ -10,6 +11,7 @@ use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
+pub use reading::{Found, Part, ReadFailure};
 use window::{FIRST_BURST, Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.

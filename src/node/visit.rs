@@ -25,7 +25,7 @@ pub use left_alone::describe_foreign;
 /// How long a whole visit may take: a slow link included.
 const VISIT: Duration = Duration::from_secs(20 * 60);
 /// How long a server may take from the connection to its host key.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+pub(in crate::node) const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a host that has shaken hands may have to wait until others are done: OpenSSH gives two minutes to log in.
 const QUEUE: Duration = Duration::from_secs(60);
 /// Connections that are being made, or wait for a place to work at, at one time. Dead hosts hold only these.
@@ -199,7 +199,7 @@ async fn filled_in(
 
 /// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
 /// Whoever drops the cutter cuts the connection; so does an early return from here, or an end of this future.
-async fn connect(
+pub(in crate::node) async fn connect(
     target: &Target,
     limit: Duration,
 ) -> Result<(Session, HostKey, Cutter, Phases), NodeError> {
@@ -222,7 +222,7 @@ async fn connect(
 }
 
 /// Runs blocking work on a thread of its own; `None` when time is up. The thread ends when its connection is cut.
-async fn blocking<T: Send + 'static>(
+pub(in crate::node) async fn blocking<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

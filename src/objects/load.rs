@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::index::{Cluster, ReadFrom};
-use crate::objects::{FieldError, Object, decode, for_each_kind};
+use crate::objects::{FieldError, Gathered, Object, decode, for_each_kind, gathered};
 
 /// Where `apps` kinds were before Kubernetes 1.16, as old dumps still have them.
 const OLD_APPS_GROUP: &str = "extensions";
@@ -63,9 +63,23 @@ pub struct Loader {
     /// The resourceVersion of each object, by kind and key.
     versions: BTreeMap<(Cow<'static, str>, String), Option<u128>>,
     counts: BTreeMap<Cow<'static, str>, u64>,
+    /// What must-gathers say of themselves.
+    records: Vec<Gathered>,
 }
 
 impl Loader {
+    /// Takes the record of a must-gather.
+    pub fn put_record(&mut self, value: &Value) -> Result<(), FieldError> {
+        self.records.push(decode(value)?);
+        Ok(())
+    }
+
+    /// Whether a must-gather says what there was and what was not.
+    #[must_use]
+    pub fn has_record(&self) -> bool {
+        !self.records.is_empty()
+    }
+
     /// Takes an object of a kind that [is used](is_used). Of one that comes again the higher resourceVersion counts,
     /// else the later one.
     pub fn put(&mut self, api_version: &str, kind: &str, value: Value) -> Result<(), FieldError> {
@@ -81,10 +95,15 @@ impl Loader {
         &self.counts
     }
 
-    /// The cluster: what was not given is not there. But a cluster has nodes, and a claim that a volume is bound to.
+    /// The cluster: what was not given is not there. But a cluster has nodes, and a claim that a volume is bound to. Where
+    /// a must-gather says what there was, that holds.
     #[must_use]
     pub fn finish(self) -> Cluster {
         let mut cluster = self.cluster;
+        if !self.records.is_empty() {
+            gathered::settle(&self.records, &self.counts, &mut cluster);
+            return cluster;
+        }
         cluster.read_from = ReadFrom::Files;
         if cluster.nodes.is_empty() {
             let problem = "the input has none; add the output of kubectl get nodes -o yaml";

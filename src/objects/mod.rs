@@ -3,6 +3,7 @@
 //! The same types decode what watches send and what files hold. A field that is used and has another type than
 //! Kubernetes gives it is an error that names the field; fields that are not used are not looked at.
 
+mod gathered;
 mod load;
 mod metadata;
 mod node;
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 use crate::index::{Cluster, Name, ObjectKey, Table, shared};
 use crate::visible::visible;
+pub use gathered::{Gathered, GatheredKind};
 pub use load::{Loader, is_used};
 pub use node::{CsiDriverObject, CsiNodeObject, NodeObject, RuntimeClassObject};
 pub use own::FeatureSwitchObject;

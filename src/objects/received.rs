@@ -35,6 +35,12 @@ impl Received {
         ApiResource::erase::<K>(&())
     }
 
+    /// All of it, as JSON; the items of a list have neither kind nor apiVersion.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+
     /// The object, or the field that is not as it should be and what is wrong with it.
     pub fn decode<K: Object>(&self) -> Result<K, String> {
         let text = self.text.get();

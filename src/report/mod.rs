@@ -14,6 +14,7 @@ use clap::ValueEnum;
 
 use crate::assess::report::ReadinessReport;
 pub use color::{ColorChoice, use_color};
+pub(crate) use visible::json as escaped;
 
 /// What a report is written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

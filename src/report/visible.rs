@@ -17,7 +17,7 @@ pub(super) fn is_visible_text(text: &str) -> bool {
 ///
 /// `serde_json` escapes only what JSON demands, and that is less than what terminals obey. Hidden characters are in
 /// strings alone, never after a lone backslash, and all of them fit into four digits.
-pub(super) fn json(text: &str) -> String {
+pub(crate) fn json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         if char != '\n' && is_hidden(char) {

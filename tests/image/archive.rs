@@ -23,15 +23,17 @@ impl Image {
     /// The image, unpacked.
     pub fn get() -> &'static Self {
         static IMAGE: OnceLock<Image> = OnceLock::new();
-        IMAGE.get_or_init(Self::unpack)
+        IMAGE.get_or_init(|| Self::unpack(&archive()))
     }
 
-    fn unpack() -> Self {
-        let project = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let archive = std::env::var_os("IMAGE_ARCHIVE").map_or_else(
-            || project.join("target/image/dev/windows-storage-operator.oci.tar"),
-            |path| project.join(path),
-        );
+    /// The image for `oc adm must-gather`, built beside it.
+    pub fn must_gather() -> &'static Self {
+        static IMAGE: OnceLock<Image> = OnceLock::new();
+        let name = "windows-storage-operator-must-gather.oci.tar";
+        IMAGE.get_or_init(|| Self::unpack(&archive().with_file_name(name)))
+    }
+
+    fn unpack(archive: &Path) -> Self {
         assert!(
             archive.exists(),
             "{} is not there: make image-dev",
@@ -39,7 +41,7 @@ impl Image {
         );
         let guardian = Guardian::temp("image").unwrap();
         let archived = guardian.dir().join("archive");
-        untar(&archive, &archived);
+        untar(archive, &archived);
         let blob = |descriptor: &Value| {
             let digest = descriptor["digest"].as_str().unwrap();
             let hash = digest.strip_prefix("sha256:").unwrap();
@@ -102,6 +104,15 @@ impl Image {
             profile => panic!("{profile} is no profile"),
         }
     }
+}
+
+/// The archive that is checked.
+fn archive() -> PathBuf {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::env::var_os("IMAGE_ARCHIVE").map_or_else(
+        || project.join("target/image/dev/windows-storage-operator.oci.tar"),
+        |path| project.join(path),
+    )
 }
 
 /// All that is below a directory, which is not itself in it, as paths relative to it.

@@ -11,5 +11,6 @@
 mod archive;
 mod contents;
 mod documents;
+mod must_gather;
 mod pod;
 mod pod_security;

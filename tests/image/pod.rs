@@ -190,7 +190,7 @@ fn manifest_arguments() -> Vec<String> {
 }
 
 /// The options of `unshare` that let us mount; without root, in a user namespace.
-fn namespaces() -> Option<Vec<&'static str>> {
+pub fn namespaces() -> Option<Vec<&'static str>> {
     let mut arguments = vec!["--mount", "--propagation", "private"];
     if !is_root() {
         arguments.extend(["--user", "--map-root-user", "--map-auto"]);

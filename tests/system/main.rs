@@ -13,6 +13,7 @@ mod harness;
 mod host_keys;
 mod interruption;
 mod main_job;
+mod must_gather;
 mod node_system;
 mod replacement;
 mod rights;

@@ -4,6 +4,7 @@
 mod fleet;
 mod life;
 mod middle;
+mod must_gather;
 mod rollout;
 mod services;
 mod trust;

@@ -30,15 +30,64 @@ pub struct File {
     hash: Sha256,
     content: Vec<u8>,
     packed: bool,
+    /// It has numbered lines of [`LINE`] bytes, which nobody has to keep.
+    of_lines: bool,
+    modified: u32,
 }
 
+/// The length of the lines of [`File::of_lines`], in bytes.
+pub const LINE: u64 = 16;
+
 impl File {
+    /// When it was last written to, in seconds since 1970.
+    #[must_use]
+    pub fn time(&self) -> u32 {
+        self.modified
+    }
+
     /// A file with that content.
     #[must_use]
     pub fn new(content: &[u8]) -> Self {
         let mut file = Self::default();
         file.append(content);
         file
+    }
+
+    /// A log of so many bytes, however many: `line 0000000000` and on.
+    #[must_use]
+    pub fn of_lines(size: u64) -> Self {
+        Self {
+            size,
+            of_lines: true,
+            ..Self::default()
+        }
+    }
+
+    /// The same, last written to then, in seconds since 1970.
+    #[must_use]
+    pub fn modified(self, modified: u32) -> Self {
+        Self { modified, ..self }
+    }
+
+    /// What is there from that byte on, at most so much.
+    #[must_use]
+    pub fn read(&self, offset: u64, most: u32) -> Vec<u8> {
+        let end = self.size.min(offset.saturating_add(most.into()));
+        if !self.of_lines {
+            let place = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
+            let part = self.content.get(place(offset.min(end))..place(end));
+            return part.unwrap_or_default().to_vec();
+        }
+        let mut part = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let line = format!("line {:010}\n", at / LINE);
+            let from = usize::try_from(at % LINE).unwrap_or_default();
+            part.extend_from_slice(&line.as_bytes()[from..]);
+            at += LINE - at % LINE;
+        }
+        part.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or_default());
+        part
     }
 
     fn append(&mut self, data: &[u8]) {
@@ -132,6 +181,31 @@ impl Disk {
     #[must_use]
     pub fn is_folder(&self, path: &str) -> bool {
         matches!(self.entries.get(&canonical(path)), Some(Entry::Folder))
+    }
+
+    /// The names of the files and folders in a folder; `None` where it is none.
+    #[must_use]
+    pub fn names(&self, folder: &str) -> Option<Vec<String>> {
+        if !self.is_folder(folder) {
+            return None;
+        }
+        let prefix = canonical(folder) + "/";
+        let below = self
+            .entries
+            .keys()
+            .filter_map(|path| path.strip_prefix(&*prefix));
+        let names = below.filter(|name| !name.contains('/'));
+        Some(names.map(str::to_owned).collect())
+    }
+
+    /// Opens a file to read it.
+    pub fn open(&self, path: &str) -> Result<(), Refusal> {
+        match self.entries.get(&canonical(path)) {
+            Some(Entry::File(_)) if self.locked.contains(&canonical(path)) => Err(Refusal::Denied),
+            Some(Entry::File(_)) => Ok(()),
+            Some(Entry::Folder) => Err(Refusal::Failure),
+            None => Err(Refusal::NotFound),
+        }
     }
 
     /// All files, as `c:/k/a.exe`.

@@ -1,4 +1,4 @@
-//! SFTP version 3 as far as files are brought with it, on a simulated disk.
+//! SFTP version 3 as far as files are brought and read with it, on a simulated disk.
 //!
 //! Source: draft-ietf-secsh-filexfer-02; `posix-rename@openssh.com` from OpenSSH's `PROTOCOL`.
 
@@ -10,24 +10,33 @@ const INIT: u8 = 1;
 const VERSION: u8 = 2;
 const OPEN: u8 = 3;
 const CLOSE: u8 = 4;
+const READ: u8 = 5;
 const WRITE: u8 = 6;
 const LSTAT: u8 = 7;
+const FSTAT: u8 = 8;
+const OPENDIR: u8 = 11;
+const READDIR: u8 = 12;
 const REMOVE: u8 = 13;
 const MKDIR: u8 = 14;
 const STAT: u8 = 17;
 const RENAME: u8 = 18;
 const STATUS: u8 = 101;
 const HANDLE: u8 = 102;
+const DATA: u8 = 103;
+const NAME: u8 = 104;
 const ATTRS: u8 = 105;
 const EXTENDED: u8 = 200;
 
 const OK: u32 = 0;
+const END: u32 = 1;
 const FAILURE: u32 = 4;
 const BAD_MESSAGE: u32 = 5;
 const UNSUPPORTED: u32 = 8;
 const POSIX_RENAME: &str = "posix-rename@openssh.com";
 /// Flags of OPEN.
 const OPEN_WRITE: u32 = 2;
+/// What is given of a file at a time, however much is asked for.
+const MOST_READ: u32 = 32 * 1024;
 /// A longer packet than any client sends.
 const LONGEST: usize = 256 * 1024;
 
@@ -36,6 +45,8 @@ const LONGEST: usize = 256 * 1024;
 pub struct Sftp {
     received: Vec<u8>,
     handles: BTreeMap<u32, String>,
+    /// The names of opened folders that were not told yet.
+    names: BTreeMap<u32, Vec<String>>,
     opened: u32,
 }
 
@@ -48,7 +59,12 @@ impl Packet {
     pub fn name(&self) -> &'static str {
         match self.0.first() {
             Some(&INIT) => "sftp init",
-            Some(&OPEN) => "sftp open",
+            Some(&OPEN) if self.opens_to_write() => "sftp open",
+            Some(&OPEN) => "sftp open to read",
+            Some(&READ) => "sftp read",
+            Some(&FSTAT) => "sftp fstat",
+            Some(&OPENDIR) => "sftp opendir",
+            Some(&READDIR) => "sftp readdir",
             Some(&CLOSE) => "sftp close",
             Some(&WRITE) => "sftp write",
             Some(&(STAT | LSTAT)) => "sftp stat",
@@ -58,6 +74,15 @@ impl Packet {
             Some(&EXTENDED) => "sftp extended",
             _ => "sftp other",
         }
+    }
+
+    fn opens_to_write(&self) -> bool {
+        let mut rest = &self.0[1..];
+        let flags = number(&mut rest).and_then(|_| {
+            path(&mut rest)?;
+            number(&mut rest)
+        });
+        flags.is_some_and(|flags| flags & OPEN_WRITE != 0)
     }
 }
 
@@ -105,16 +130,20 @@ impl Sftp {
         Some(match kind {
             OPEN => {
                 let path = path(rest)?;
-                if number(rest)? & OPEN_WRITE == 0 {
-                    return Some(status(id, UNSUPPORTED));
-                }
-                match disk.create(&path) {
+                let opened = if number(rest)? & OPEN_WRITE == 0 {
+                    disk.open(&path)
+                } else {
+                    disk.create(&path)
+                };
+                match opened {
                     Ok(()) => self.open(id, path),
                     Err(refusal) => status(id, code(refusal)),
                 }
             }
             CLOSE => {
-                let closed = self.handles.remove(&handle(rest)?);
+                let handle = handle(rest)?;
+                self.names.remove(&handle);
+                let closed = self.handles.remove(&handle);
                 status(id, if closed.is_some() { OK } else { FAILURE })
             }
             WRITE => {
@@ -127,6 +156,38 @@ impl Sftp {
                 }
             }
             STAT | LSTAT => attributes(disk, &path(rest)?, id),
+            FSTAT => match self.handles.get(&handle(rest)?) {
+                Some(path) => attributes(disk, path, id),
+                None => status(id, FAILURE),
+            },
+            READ => {
+                let handle = handle(rest)?;
+                let offset = (u64::from(number(rest)?) << 32) | u64::from(number(rest)?);
+                let most = number(rest)?.min(MOST_READ);
+                let path = self.handles.get(&handle);
+                let part = path.and_then(|path| Some(disk.file(path)?.read(offset, most)));
+                match part {
+                    Some(part) if part.is_empty() => status(id, END),
+                    Some(part) => {
+                        let mut answer = started(DATA, id);
+                        put_text(&mut answer, &part);
+                        answer
+                    }
+                    None => status(id, FAILURE),
+                }
+            }
+            OPENDIR => {
+                let path = path(rest)?;
+                match disk.names(&path) {
+                    Some(names) => {
+                        let answer = self.open(id, path);
+                        self.names.insert(self.opened, names);
+                        answer
+                    }
+                    None => status(id, code(Refusal::NotFound)),
+                }
+            }
+            READDIR => self.next_names(disk, handle(rest)?, id),
             REMOVE => done(disk.remove(&path(rest)?)),
             MKDIR => done(disk.make_folder(&path(rest)?)),
             RENAME => done(disk.rename(&path(rest)?, &path(rest)?, false)),
@@ -135,6 +196,27 @@ impl Sftp {
             }
             _ => status(id, UNSUPPORTED),
         })
+    }
+
+    /// All names in one answer, then the end.
+    fn next_names(&mut self, disk: &Disk, handle: u32, id: u32) -> Vec<u8> {
+        let (Some(folder), Some(names)) = (self.handles.get(&handle), self.names.get_mut(&handle))
+        else {
+            return status(id, FAILURE);
+        };
+        if names.is_empty() {
+            return status(id, END);
+        }
+        let names = std::mem::take(names);
+        let mut answer = started(NAME, id);
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        answer.extend(count.to_be_bytes());
+        for name in names {
+            put_text(&mut answer, name.as_bytes());
+            put_text(&mut answer, name.as_bytes());
+            answer.extend(attributes_of(disk, &format!("{folder}/{name}")).unwrap_or_default());
+        }
+        answer
     }
 
     fn open(&mut self, id: u32, path: String) -> Vec<u8> {
@@ -147,18 +229,30 @@ impl Sftp {
 }
 
 fn attributes(disk: &Disk, path: &str, id: u32) -> Vec<u8> {
-    /// Flags: a size and permissions follow.
-    const SIZE_AND_PERMISSIONS: u32 = 1 | 4;
-    let (size, mode) = match disk.file(path) {
-        Some(file) => (file.size(), 0o100_644_u32),
-        None if disk.is_folder(path) => (0, 0o040_755),
-        None => return status(id, code(Refusal::NotFound)),
+    match attributes_of(disk, path) {
+        Some(attributes) => {
+            let mut answer = started(ATTRS, id);
+            answer.extend(attributes);
+            answer
+        }
+        None => status(id, code(Refusal::NotFound)),
+    }
+}
+
+fn attributes_of(disk: &Disk, path: &str) -> Option<Vec<u8>> {
+    /// Flags: a size, permissions and two times follow.
+    const SIZE_PERMISSIONS_TIMES: u32 = 1 | 4 | 8;
+    let (size, mode, time) = match disk.file(path) {
+        Some(file) => (file.size(), 0o100_644_u32, file.time()),
+        None if disk.is_folder(path) => (0, 0o040_755, 0),
+        None => return None,
     };
-    let mut answer = started(ATTRS, id);
-    answer.extend(SIZE_AND_PERMISSIONS.to_be_bytes());
-    answer.extend(size.to_be_bytes());
-    answer.extend(mode.to_be_bytes());
-    answer
+    let mut attributes = SIZE_PERMISSIONS_TIMES.to_be_bytes().to_vec();
+    attributes.extend(size.to_be_bytes());
+    attributes.extend(mode.to_be_bytes());
+    attributes.extend(time.to_be_bytes());
+    attributes.extend(time.to_be_bytes());
+    Some(attributes)
 }
 
 fn code(refusal: Refusal) -> u32 {

@@ -1,0 +1,279 @@
+//! The folder that is gathered into: it has its name when it is whole, and is gone where it is not.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::visible::visible;
+
+/// Logs and objects are nobody else's business.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// A thread that is being stopped may still make a file while all is removed.
+const REMOVALS: u32 = 10;
+
+/// Why nothing can be gathered into a folder.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// There is something in it.
+    #[error("{0} is there and not empty; name another folder with --dest, or empty it")]
+    NotEmpty(String),
+    /// It is no folder.
+    #[error("{0} is there and no folder; name another one with --dest")]
+    NoFolder(String),
+    /// The operating system says no.
+    #[error("cannot {what} {path}: {cause}")]
+    Io {
+        /// What was to be done.
+        what: &'static str,
+        /// With what.
+        path: String,
+        /// Why not.
+        cause: io::Error,
+    },
+}
+
+impl FolderError {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = visible(&path.to_string_lossy());
+        move |cause| Self::Io { what, path, cause }
+    }
+}
+
+/// A folder that is being filled. Dropped before it [is kept](Folder::keep), it is removed with all that is in it.
+#[derive(Debug)]
+pub struct Folder {
+    /// Where things are written.
+    partial: PathBuf,
+    /// What it is to be called.
+    name: PathBuf,
+    /// That was there before, and stays: a volume is mounted there.
+    is_there: bool,
+}
+
+impl Folder {
+    /// A folder of that name, which may be there if it is empty.
+    pub fn create(name: &Path) -> Result<Self, FolderError> {
+        let shown = || visible(&name.to_string_lossy());
+        let is_there = match fs::read_dir(name) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    return Err(FolderError::NotEmpty(shown()));
+                }
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                return Err(FolderError::NoFolder(shown()));
+            }
+            Err(error) => return Err(FolderError::io("read", name)(error)),
+        };
+        let own = format!(".{:016x}.partial", rand::random::<u64>());
+        let partial = if is_there {
+            name.join(own)
+        } else {
+            if let Some(parent) = name.parent() {
+                fs::create_dir_all(parent).map_err(FolderError::io("make", parent))?;
+            }
+            let mut beside = name.file_name().unwrap_or_default().to_os_string();
+            beside.push(own);
+            name.with_file_name(beside)
+        };
+        make(&partial).map_err(FolderError::io("make", &partial))?;
+        Ok(Self {
+            partial,
+            name: name.to_owned(),
+            is_there,
+        })
+    }
+
+    /// Where to write for now.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Gives what was gathered its name.
+    pub fn keep(self) -> Result<PathBuf, FolderError> {
+        if self.is_there {
+            let entries =
+                fs::read_dir(&self.partial).map_err(FolderError::io("read", &self.partial))?;
+            for entry in entries {
+                let entry = entry.map_err(FolderError::io("read", &self.partial))?;
+                let name = self.name.join(entry.file_name());
+                fs::rename(entry.path(), &name).map_err(FolderError::io("name", &name))?;
+            }
+            // It is empty now, and goes with this.
+        } else {
+            // Over a folder that is not empty by now, the system refuses to.
+            fs::rename(&self.partial, &self.name).map_err(FolderError::io("name", &self.name))?;
+        }
+        Ok(self.name.clone())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for _ in 0..REMOVALS {
+            match fs::remove_dir_all(&self.partial) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(folder)
+}
+
+/// A new file in a folder that is made where it is not there.
+pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
+    let path = root.join(path);
+    // Never the root itself: it goes when all is called off, and must not come back.
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| *folder != root && root.exists())
+    {
+        make(folder).map_err(FolderError::io("make", folder))?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(FILE_MODE);
+    let file = options
+        .open(&path)
+        .map_err(FolderError::io("make", &path))?;
+    Ok(BufWriter::new(file))
+}
+
+/// A whole file.
+pub fn write(root: &Path, path: &str, content: &[u8]) -> Result<(), FolderError> {
+    let mut file = create(root, path)?;
+    file.write_all(content)
+        .and_then(|()| file.flush())
+        .map_err(FolderError::io("write", &root.join(path)))
+}
+
+/// What went wrong while a file was written.
+pub fn not_written(root: &Path, path: &str) -> impl FnOnce(io::Error) -> FolderError + use<> {
+    FolderError::io("write", &root.join(path))
+}
+
+/// A name that a node or a cluster has given, as one of a file that no program takes for something else.
+#[must_use]
+pub fn file_name(name: &str) -> String {
+    const LONGEST: usize = 120;
+    let plain = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+    let mut safe: String = name
+        .chars()
+        .map(|char| if plain(char) { char } else { '_' })
+        .take(LONGEST)
+        .collect();
+    if safe.starts_with('.') || safe.is_empty() {
+        safe.insert(0, '_');
+    }
+    safe
+}
+
+/// The same for a log, which `check -f` must not take for objects.
+#[must_use]
+pub fn log_name(name: &str) -> String {
+    let name = file_name(name);
+    let lower = name.to_ascii_lowercase();
+    let is_read = [".yaml", ".yml", ".json"]
+        .iter()
+        .any(|end| lower.ends_with(end));
+    if is_read { name + ".txt" } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn it_has_its_name_when_it_is_kept_and_is_gone_otherwise() {
+        let outer = tempfile::tempdir().unwrap();
+        let name = outer.path().join("made/too/dest");
+        let folder = Folder::create(&name).unwrap();
+        write(folder.path(), "a/b.txt", b"x").unwrap();
+        assert!(!name.exists());
+        assert_eq!(folder.keep().unwrap(), name);
+        assert_eq!(fs::read(name.join("a/b.txt")).unwrap(), b"x");
+        assert_eq!(names(&outer.path().join("made/too")), ["dest"]);
+
+        let other = outer.path().join("other");
+        let folder = Folder::create(&other).unwrap();
+        write(folder.path(), "a/b.txt", b"x").unwrap();
+        let partial = folder.path().to_owned();
+        drop(folder);
+        assert!(!partial.exists() && !other.exists());
+        assert!(
+            write(&partial, "a/b.txt", b"x").is_err(),
+            "what comes late brings it back"
+        );
+        assert_eq!(names(outer.path()), ["made"]);
+    }
+
+    #[test]
+    fn an_empty_folder_is_filled_in_its_place_and_another_is_refused() {
+        let mounted = tempfile::tempdir().unwrap();
+        let folder = Folder::create(mounted.path()).unwrap();
+        write(folder.path(), "a/b.txt", b"x").unwrap();
+        write(folder.path(), "c.txt", b"x").unwrap();
+        drop(folder);
+        assert!(names(mounted.path()).is_empty());
+        let folder = Folder::create(mounted.path()).unwrap();
+        write(folder.path(), "a/b.txt", b"x").unwrap();
+        write(folder.path(), "c.txt", b"x").unwrap();
+        folder.keep().unwrap();
+        let mut there = names(mounted.path());
+        there.sort();
+        assert_eq!(there, ["a", "c.txt"]);
+        let error = Folder::create(mounted.path()).unwrap_err();
+        assert!(matches!(error, FolderError::NotEmpty(_)), "{error}");
+        let error = Folder::create(&mounted.path().join("c.txt")).unwrap_err();
+        assert!(matches!(error, FolderError::NoFolder(_)), "{error}");
+        assert_eq!(names(mounted.path()).len(), 2);
+    }
+
+    #[test]
+    fn nobody_else_may_look() {
+        use std::os::unix::fs::PermissionsExt;
+        let outer = tempfile::tempdir().unwrap();
+        let folder = Folder::create(&outer.path().join("dest")).unwrap();
+        write(folder.path(), "a/b.txt", b"x").unwrap();
+        for (path, mode) in [("", 0o700), ("a", 0o700), ("a/b.txt", 0o600)] {
+            let found = fs::metadata(folder.path().join(path))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(found & 0o777, mode, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_from_elsewhere_stay_within() {
+        assert_eq!(file_name("../../etc/passwd"), "_.._.._etc_passwd");
+        assert_eq!(
+            file_name("csi-proxy.exe.WIN-1.log.INFO.2026"),
+            "csi-proxy.exe.WIN-1.log.INFO.2026"
+        );
+        assert_eq!(file_name("a\u{1b}[2J b"), "a__2J_b");
+        assert_eq!(file_name(""), "_");
+        assert_eq!(file_name(&"x".repeat(500)).len(), 120);
+        assert_eq!(log_name("trap.YAML"), "trap.YAML.txt");
+        assert_eq!(log_name("agent.log"), "agent.log");
+    }
+}

@@ -1,0 +1,164 @@
+//! Which logs of a node are taken, and how much of each.
+
+use crate::node::Found;
+
+/// How much may be taken, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From one node.
+    pub node: u64,
+    /// Of one file: its end.
+    pub file: u64,
+}
+
+impl Limits {
+    /// So much from one node, half of it from one file, so that there is room for another.
+    #[must_use]
+    pub fn of_node(bytes: u64) -> Self {
+        Self {
+            node: bytes,
+            file: bytes.div_ceil(2),
+        }
+    }
+}
+
+/// A log on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// What writes it.
+    pub of: &'static str,
+    /// The folder that it is in, as Windows writes it.
+    pub folder: &'static str,
+    /// The file.
+    pub file: Found,
+}
+
+/// The newest first. Of two of one second the order must not depend on the server.
+pub fn sort(logs: &mut [Log]) {
+    logs.sort_by(|a, b| {
+        (b.file.modified, a.of, &a.file.name).cmp(&(a.file.modified, b.of, &b.file.name))
+    });
+}
+
+/// How much there is still room for. It is counted by what was read: Windows lists files that are being written with the
+/// size that they had when they were opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    left: u64,
+    file: u64,
+}
+
+impl Room {
+    /// All of it.
+    #[must_use]
+    pub fn of(limits: Limits) -> Self {
+        Self {
+            left: limits.node,
+            file: limits.file,
+        }
+    }
+
+    /// The most that may be read of the next file; `None` where there is room for nothing.
+    #[must_use]
+    pub fn for_next(&self) -> Option<u64> {
+        Some(self.left.min(self.file)).filter(|most| *most > 0)
+    }
+
+    /// So much was read.
+    pub fn take(&mut self, read: u64) {
+        self.left = self.left.saturating_sub(read);
+    }
+}
+
+/// Begins what is kept of a log: where its beginning was left out, with a line that says so, and not within a line.
+#[derive(Debug, Default)]
+pub struct Beginning {
+    is_over: bool,
+    /// How much of a broken line was dropped.
+    dropped: u64,
+}
+
+impl Beginning {
+    /// A line that goes before the next bytes, and those of them that are kept.
+    pub fn pass<'a>(&mut self, left_out: u64, bytes: &'a [u8]) -> (Option<String>, &'a [u8]) {
+        /// A longer line is not looked for the end of.
+        const LONGEST_LINE: u64 = 64 * 1024;
+        if self.is_over {
+            return (None, bytes);
+        }
+        if left_out == 0 {
+            self.is_over = true;
+            return (None, bytes);
+        }
+        let kept = match bytes.iter().position(|byte| *byte == b'\n') {
+            Some(end) => &bytes[end + 1..],
+            None if self.dropped + (bytes.len() as u64) < LONGEST_LINE => {
+                self.dropped += bytes.len() as u64;
+                return (None, &[]);
+            }
+            None => bytes,
+        };
+        self.is_over = true;
+        let missing = left_out + self.dropped + (bytes.len() - kept.len()) as u64;
+        (
+            Some(format!(
+                "[must-gather: the first {missing} bytes of this file were left out]\n"
+            )),
+            kept,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str, size: u64, modified: u64) -> Log {
+        Log {
+            of: "agent",
+            folder: "C:",
+            file: Found {
+                name: name.to_owned(),
+                size,
+                modified,
+            },
+        }
+    }
+
+    #[test]
+    fn the_newest_come_first_and_names_decide_where_time_does_not() {
+        let mut logs = vec![log("old", 1, 1), log("b", 1, 7), log("a", 1, 7)];
+        sort(&mut logs);
+        let names: Vec<&str> = logs.iter().map(|log| &*log.file.name).collect();
+        assert_eq!(names, ["a", "b", "old"]);
+    }
+
+    #[test]
+    fn there_is_room_for_a_second_file_and_no_limit_is_exceeded() {
+        let mut room = Room::of(Limits::of_node(101));
+        let mut taken = Vec::new();
+        while let Some(most) = room.for_next() {
+            let read = most.min([2 << 30, 20, 2 << 30, 5][taken.len()]);
+            room.take(read);
+            taken.push(read);
+        }
+        assert_eq!(taken, [51, 20, 30]);
+    }
+
+    #[test]
+    fn the_end_of_a_log_begins_with_a_whole_line_and_says_what_is_missing() {
+        let mut whole = Beginning::default();
+        assert_eq!(whole.pass(0, b"a\nb"), (None, &b"a\nb"[..]));
+        assert_eq!(whole.pass(0, b"c\n"), (None, &b"c\n"[..]));
+        let mut end = Beginning::default();
+        assert_eq!(end.pass(10, b"bro"), (None, &b""[..]));
+        let (line, kept) = end.pass(10, b"ken\nwhole\n");
+        assert!(line.unwrap().contains("the first 17 bytes"));
+        assert_eq!(kept, b"whole\n");
+        assert_eq!(end.pass(10, b"x\ny"), (None, &b"x\ny"[..]));
+        let mut one_line = Beginning::default();
+        let long = vec![b'x'; 70_000];
+        let (line, kept) = one_line.pass(10, &long);
+        assert!(line.is_some() && kept.len() == long.len());
+    }
+}

@@ -1,0 +1,144 @@
+//! `must-gather`: everything that one needs to see from afar what is wrong, as a folder of files. Nothing is changed, in the
+//! cluster or on nodes.
+//!
+//! The objects are those that the judgement goes by, written as they are judged, so that `check -f` on the folder judges as
+//! `check` did on the cluster. What could not be had is said, and ends nothing.
+
+mod clean;
+mod folder;
+mod logs;
+mod nodes;
+mod objects;
+mod operator;
+mod summary;
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use kube::Client;
+
+use crate::assess::assess;
+use crate::assess::report::ReadinessReport;
+use crate::check::{self, ApiError, from_api_for};
+use crate::report::{Format, render};
+use crate::visible::visible;
+pub use folder::{Folder, FolderError};
+pub use logs::Limits;
+use objects::{Objects, visible_json};
+pub use summary::{NodeLine, Summary};
+
+/// Why nothing could be gathered.
+#[derive(Debug, thiserror::Error)]
+pub enum GatherError {
+    /// It could not be written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The cluster could not be read.
+    #[error(transparent)]
+    Cluster(#[from] ApiError),
+    /// The report could not be made.
+    #[error("cannot write the report: {0}")]
+    Report(std::io::Error),
+}
+
+/// What to gather.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The operator's namespace; where it is not given it is found by the operator's Deployment.
+    pub namespace: Option<String>,
+    /// How much of the logs of nodes is taken.
+    pub limits: Limits,
+}
+
+/// How far it is.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// Objects are read.
+    Objects(check::Progress<'a>),
+    /// What is the operator's own is read.
+    Operator,
+    /// So many of so many nodes were looked at, this one last.
+    Nodes {
+        /// How many.
+        done: usize,
+        /// Of how many.
+        of: usize,
+        /// The last one.
+        last: Option<&'a NodeLine>,
+    },
+}
+
+/// Gathers everything into a folder.
+pub async fn gather(
+    client: &Client,
+    version: String,
+    options: &Options,
+    root: &Path,
+    tell: &mut (dyn FnMut(Progress<'_>) + Send),
+) -> Result<Summary, GatherError> {
+    let begin = Timestamp::now();
+    let mut objects = Objects::new(root);
+    let mut read = |progress: check::Progress<'_>| tell(Progress::Objects(progress));
+    let mut cluster = from_api_for(client, version.clone(), &mut read, &mut objects).await?;
+    let mut problems = objects.problems();
+    let (namespace, why) = operator::namespace(&cluster, options.namespace.as_deref());
+    cluster.namespace.clone_from(&namespace);
+
+    tell(Progress::Operator);
+    operator::settings(client, &mut cluster, &mut objects, &mut problems).await;
+    operator::others(client, &namespace, &mut objects, &mut problems).await;
+    objects.check()?;
+    let operator_logs = operator::logs(client, &namespace, root, &mut problems).await?;
+
+    let of = cluster.windows_nodes().count();
+    let mut done = 0;
+    tell(Progress::Nodes {
+        done,
+        of,
+        last: None,
+    });
+    let mut one_more = |line: &NodeLine| {
+        done += 1;
+        tell(Progress::Nodes {
+            done,
+            of,
+            last: Some(line),
+        });
+    };
+    let nodes = nodes::gather(&cluster, root, options.limits, &mut one_more).await?;
+
+    let record = objects.record(version.clone());
+    let record = visible_json(&record).map_err(GatherError::Report)? + "\n";
+    folder::write(root, "gathered.json", record.as_bytes())?;
+    let summary = Summary {
+        time: Timestamp::from_second(begin.as_second())
+            .unwrap_or(begin)
+            .to_string(),
+        kubernetes_version: version,
+        namespace: format!("{namespace} ({why})"),
+        objects: objects.count(),
+        problems: problems.iter().map(|problem| visible(problem)).collect(),
+        operator_logs,
+        nodes,
+        report: assess(&mut cluster),
+    };
+    write_report(root, &summary.report)?;
+    folder::write(root, "summary.txt", summary.text().as_bytes())?;
+    // What `oc adm must-gather` looks for: whose it is, and which version.
+    let version = format!("{}\n{}\n", operator::OPERATOR, env!("CARGO_PKG_VERSION"));
+    folder::write(root, "version", version.as_bytes())?;
+    Ok(summary)
+}
+
+fn write_report(root: &Path, report: &ReadinessReport) -> Result<(), GatherError> {
+    for (name, format) in [
+        ("report.txt", Format::Table),
+        ("report.json", Format::Json),
+        ("report.html", Format::Html),
+    ] {
+        let mut text = Vec::new();
+        render(report, format, false, &mut text).map_err(GatherError::Report)?;
+        folder::write(root, name, &text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,325 @@
+//! The cluster's objects as files: those that the judgement goes by, as they were when it was made, and some for people.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use kube::core::ApiResource;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::check::Keeper;
+use crate::gather::clean;
+use crate::gather::folder::{self, FolderError};
+use crate::objects::{Gathered, GatheredKind, Object, Received};
+use crate::report::escaped;
+
+/// The files of objects: one for each kind, and for each namespace where the kind has some.
+pub struct Objects<'a> {
+    root: &'a Path,
+    /// The files of the list that is being read, and how many objects are in each.
+    files: BTreeMap<String, u64>,
+    /// The one that was written to last.
+    open: Option<(String, BufWriter<File>)>,
+    kinds: Vec<GatheredKind>,
+    count: u64,
+    /// What stopped the writing. The reading goes on for the judgement.
+    broken: Option<FolderError>,
+}
+
+impl<'a> Objects<'a> {
+    /// No objects yet.
+    #[must_use]
+    pub fn new(root: &'a Path) -> Self {
+        Self {
+            root,
+            files: BTreeMap::new(),
+            open: None,
+            kinds: Vec::new(),
+            count: 0,
+            broken: None,
+        }
+    }
+
+    /// How many objects were written.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count + self.files.values().sum::<u64>()
+    }
+
+    /// What could not be written, if anything.
+    pub fn check(&mut self) -> Result<(), FolderError> {
+        self.broken.take().map_or(Ok(()), Err)
+    }
+
+    /// What the judgement's kinds came to, for the record.
+    #[must_use]
+    pub fn record(&self, kubernetes_version: String) -> Gathered {
+        Gathered::new(Some(kubernetes_version), self.kinds.clone())
+    }
+
+    /// What the judgement could not have, in words.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let told = |kind: &GatheredKind| Some(format!("{}: {}", kind.kind, kind.problem.as_ref()?));
+        self.kinds.iter().filter_map(told).collect()
+    }
+
+    /// A list of a kind begins, or begins again.
+    pub fn begin(&mut self) {
+        self.open = None;
+        for (path, _) in std::mem::take(&mut self.files) {
+            let path = self.root.join(path);
+            if let Err(error) = std::fs::remove_file(&path) {
+                self.fail(folder::not_written(&path, "")(error));
+            }
+        }
+    }
+
+    /// One object of it.
+    pub fn put(&mut self, resource: &ApiResource, object: &Received) {
+        if self.broken.is_none()
+            && let Err(error) = self.write(resource, object)
+        {
+            self.fail(error);
+        }
+    }
+
+    /// The list is over. How many objects it had.
+    pub fn end(&mut self) -> u64 {
+        if let Some((path, mut file)) = self.open.take()
+            && let Err(error) = file.flush()
+        {
+            self.fail(folder::not_written(self.root, &path)(error));
+        }
+        let written = std::mem::take(&mut self.files).into_values().sum();
+        self.count += written;
+        written
+    }
+
+    fn fail(&mut self, error: FolderError) {
+        self.broken.get_or_insert(error);
+    }
+
+    fn write(&mut self, resource: &ApiResource, object: &Received) -> Result<(), FolderError> {
+        let meta = kube::Resource::meta(object);
+        let path = path(resource, meta.namespace.as_deref());
+        let text = item(resource, object);
+        let is_new = !self.files.contains_key(&path);
+        // The server lists by namespace: one file is written to its end before the next.
+        if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
+            if let Some((last, mut file)) = self.open.take() {
+                file.flush()
+                    .map_err(folder::not_written(self.root, &last))?;
+            }
+            let file = if is_new {
+                folder::create(self.root, &path)?
+            } else {
+                let again = OpenOptions::new().append(true).open(self.root.join(&path));
+                BufWriter::new(again.map_err(folder::not_written(self.root, &path))?)
+            };
+            self.open = Some((path.clone(), file));
+        }
+        if let Some((_, file)) = &mut self.open {
+            let written = text.and_then(|text| {
+                if is_new {
+                    writeln!(
+                        file,
+                        "apiVersion: {}\nkind: {}List\nitems:",
+                        resource.api_version, resource.kind
+                    )?;
+                }
+                file.write_all(text.as_bytes())
+            });
+            written.map_err(folder::not_written(self.root, &path))?;
+        }
+        *self.files.entry(path).or_default() += 1;
+        Ok(())
+    }
+}
+
+impl Keeper for Objects<'_> {
+    fn needs_all(&self) -> bool {
+        false
+    }
+
+    fn begin<K: Object>(&mut self) {
+        Objects::begin(self);
+    }
+
+    fn keep<K: Object>(&mut self, object: &Received) {
+        self.put(&Received::resource_of::<K>(), object);
+    }
+
+    fn end<K: Object>(&mut self, is_complete: bool, problem: Option<&str>) {
+        let objects = Objects::end(self);
+        self.kinds.push(GatheredKind {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            complete: is_complete,
+            objects,
+            problem: problem.map(str::to_owned),
+        });
+    }
+}
+
+/// As `oc adm inspect` lays out a cluster.
+fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
+    let group = match &*resource.group {
+        "" => "core",
+        group => group,
+    };
+    let file = format!("{group}/{}.yaml", resource.plural);
+    match namespace {
+        Some(namespace) => format!("namespaces/{}/{file}", folder::file_name(namespace)),
+        None => format!("cluster-scoped-resources/{file}"),
+    }
+}
+
+/// An item of a list: JSON, which every reader of YAML takes for the same. Of plain words and numbers that is not so:
+/// `yes`, `012` and `1_000` are text in YAML 1.2, and something else in the YAML of kubectl.
+fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
+    let mut value: Value = serde_json::from_str(object.text())?;
+    clean::object(&mut value);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
+        fields.insert("kind".to_owned(), resource.kind.clone().into());
+        if resource.kind == "ConfigMap" {
+            clean_data(fields.get_mut("data"));
+        }
+    }
+    let text = visible_json(&value)?.replace('\n', "\n  ");
+    Ok(format!("- {text}\n"))
+}
+
+/// JSON for people, in which nothing hides.
+pub fn visible_json(value: &impl Serialize) -> io::Result<String> {
+    Ok(escaped(&serde_json::to_string_pretty(value)?))
+}
+
+/// Values of ConfigMaps are documents of their own.
+fn clean_data(data: Option<&mut Value>) {
+    for (_, value) in data.and_then(Value::as_object_mut).into_iter().flatten() {
+        if let Value::String(text) = value {
+            *text = clean::document(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::files;
+    use crate::objects::PodObject;
+
+    fn received(value: &Value) -> Received {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn read(root: &Path) -> Vec<(String, Value)> {
+        let mut found = Vec::new();
+        let sources = [files::Source::from(root.to_owned())];
+        files::read(&sources, &|_, _| true, &mut |_| (), &mut |object| {
+            found.push((object.origin.source_name().to_owned(), object.value));
+        })
+        .unwrap();
+        found
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        let root = tempfile::tempdir().unwrap();
+        let mut objects = Objects::new(root.path());
+        let strange = [
+            "yes",
+            "~",
+            "1e3",
+            "0x1f",
+            "0o17",
+            "012",
+            "1_000",
+            "=",
+            "<<",
+            "- a",
+            "a: b",
+            "a #b",
+            "#",
+            "!x",
+            "&a",
+            "*a",
+            "",
+            " ",
+            "2026-01-01",
+            "a\nb\n",
+            "a\r\nb",
+            "\u{1b}[2J",
+            "\u{202e}x",
+            "\u{feff}",
+            "\t",
+            "'",
+            "\"",
+            "é",
+            "null",
+            "1.",
+            ".inf",
+            "NaN",
+        ];
+        let pod = |namespace: &str, name: &str| json!({"metadata": {"name": name, "namespace": namespace, "labels": {"012": "yes"}}, "spec": {"a": strange, "n": 1.5, "m": -7, "t": true, "z": null}});
+        let pods = [pod("a", "one"), pod("b", "two"), pod("a", "three")];
+        Keeper::begin::<PodObject>(&mut objects);
+        for pod in &pods {
+            Keeper::keep::<PodObject>(&mut objects, &received(pod));
+        }
+        Keeper::end::<PodObject>(&mut objects, true, None);
+        objects.check().unwrap();
+        assert_eq!(objects.count(), 3);
+        let found = read(root.path());
+        assert_eq!(found.len(), 3);
+        for (place, value) in found {
+            let namespace = value["metadata"]["namespace"].as_str().unwrap().to_owned();
+            assert!(
+                place.ends_with(&format!("namespaces/{namespace}/core/pods.yaml")),
+                "{place}"
+            );
+            let written = pods
+                .iter()
+                .find(|pod| pod["metadata"] == value["metadata"])
+                .unwrap();
+            assert_eq!(value["spec"], written["spec"]);
+            assert_eq!(value["kind"], "Pod");
+        }
+    }
+
+    #[test]
+    fn a_list_that_begins_again_leaves_nothing_of_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let mut objects = Objects::new(root.path());
+        let pod = |name: &str| received(&json!({"metadata": {"name": name, "namespace": "a"}}));
+        Keeper::begin::<PodObject>(&mut objects);
+        Keeper::keep::<PodObject>(&mut objects, &pod("gone"));
+        Keeper::begin::<PodObject>(&mut objects);
+        Keeper::keep::<PodObject>(&mut objects, &pod("here"));
+        Keeper::end::<PodObject>(&mut objects, true, None);
+        objects.check().unwrap();
+        let found = read(root.path());
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].1["metadata"]["name"], "here");
+        assert_eq!(objects.record(String::new()).kinds[0].objects, 1);
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_told_once_and_the_reading_goes_on() {
+        let root = tempfile::tempdir().unwrap();
+        let gone = root.path().join("gone");
+        let mut objects = Objects::new(&gone);
+        let pod = received(&json!({"metadata": {"name": "p", "namespace": "a"}}));
+        Keeper::begin::<PodObject>(&mut objects);
+        Keeper::keep::<PodObject>(&mut objects, &pod);
+        Keeper::end::<PodObject>(&mut objects, true, None);
+        assert!(objects.check().is_err());
+        assert!(!gone.exists());
+    }
+}

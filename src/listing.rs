@@ -1,0 +1,69 @@
+//! Lists of the API server, page by page, begun again where the server no longer keeps the rest or is too busy.
+
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::ListParams;
+
+use crate::backoff;
+use crate::deadline::{self, CallError};
+use crate::objects::Received;
+
+/// Objects in one answer.
+const PAGE: u32 = 500;
+/// How long one answer may take: many objects, over a slow line.
+const LIST: Duration = Duration::from_secs(60);
+/// How often a list is begun that takes longer than the API server keeps the rest of it, or for which the server is too
+/// busy.
+const STARTS: u32 = 3;
+/// The pause before a busy server is asked again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+
+/// What happens while a list is read.
+#[derive(Debug)]
+pub enum Step {
+    /// It begins, or begins again: what came before counts for nothing.
+    Begin,
+    /// The server is asked for the next page.
+    Ask,
+    /// One page has come.
+    Page(Vec<Received>),
+}
+
+/// Reads a whole list; what happens is told in the order in which it happens.
+pub async fn list(
+    api: &Api<Received>,
+    selected: &ListParams,
+    tell: &mut (dyn FnMut(Step) + Send),
+) -> Result<(), CallError> {
+    let mut starts = 1;
+    loop {
+        match pages(api, selected, tell).await {
+            Err(error) if starts < STARTS && (error.is_gone() || error.is_busy()) => {
+                if error.is_busy() {
+                    tokio::time::sleep(backoff::pause(starts, PAUSES.0, PAUSES.1)).await;
+                }
+                starts += 1;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+async fn pages(
+    api: &Api<Received>,
+    selected: &ListParams,
+    tell: &mut (dyn FnMut(Step) + Send),
+) -> Result<(), CallError> {
+    let mut page = selected.clone().limit(PAGE);
+    tell(Step::Begin);
+    loop {
+        tell(Step::Ask);
+        let list = deadline::call_within(LIST, "list objects", api.list(&page)).await?;
+        tell(Step::Page(list.items));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A look at a node over SSH: nothing is changed there, and nothing in the cluster.
+
+use std::time::Duration;
+
+use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE, to_sftp};
+use windows_storage_agent::protocol::{Answer, NodeState};
+
+use crate::node::answer::{answer, brief};
+use crate::node::host_key::Judgement;
+use crate::node::session::Session;
+use crate::node::visit::{HANDSHAKE, blocking, connect};
+use crate::node::{HOST_KEYS_CONFIG_MAP, NodeError, Reason, Target};
+use crate::services::CSI_PROXY_PIPES;
+
+/// How long the agent may take to say what it sees.
+const STATUS: Duration = Duration::from_secs(60);
+
+/// Logs in to a host that is known, and lets `work` look around for so long at most. A host that nobody has vouched for
+/// is none of those: whom to trust at first is the operator's to decide, or the administrator's.
+pub async fn look<T: Send + 'static>(
+    target: &Target,
+    namespace: &str,
+    limit: Duration,
+    work: impl FnOnce(&mut Session) -> T + Send + 'static,
+) -> Result<T, NodeError> {
+    let (mut session, key, cutter, _) = connect(target, HANDSHAKE).await?;
+    match target.host_keys.judge(namespace, &target.node, &key) {
+        Judgement::Known => {}
+        Judgement::New => {
+            return Err(NodeError::new(
+                Reason::HostKeyUnknown,
+                format!(
+                    "the SSH host key {} is not known yet, so the node was not logged in to; the operator stores it in ConfigMap \
+                     {HOST_KEYS_CONFIG_MAP} of namespace {namespace} at its first contact",
+                    key.summary()
+                ),
+            ));
+        }
+        Judgement::Refused(error) => return Err(error),
+    }
+    let (user, private_key) = (target.user.clone(), target.key.clone());
+    let done = blocking(limit, move || {
+        session.login(&user, &private_key)?;
+        Ok(work(&mut session))
+    });
+    let done = done.await;
+    // From here on nothing uses the connection, or time is up.
+    drop(cutter);
+    done.unwrap_or_else(|| {
+        Err(NodeError::new(
+            Reason::TimedOut,
+            format!("looking at the node took longer than {} s", limit.as_secs()),
+        ))
+    })
+}
+
+/// What the agent on the node sees; `None` where there is no agent.
+pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
+    if !session.exists(&to_sftp(AGENT_EXE))? {
+        return Ok(None);
+    }
+    let pipes: Vec<String> = CSI_PROXY_PIPES.map(|pipe| format!(" --pipe {pipe}")).into();
+    let command = format!(
+        "{AGENT_EXE} status --file {CSI_PROXY_EXE}{}",
+        pipes.concat()
+    );
+    let output = session.run(&command, STATUS)?;
+    match answer(&output) {
+        Some(Answer::Status(state)) => Ok(Some(state)),
+        Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+        _ => Err(NodeError::new(
+            Reason::AgentFailed,
+            format!("the agent gives no status: {}", brief(&output)),
+        )),
+    }
+}

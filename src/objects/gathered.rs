@@ -1,0 +1,228 @@
+//! What a must-gather says of itself: which kinds it has, and whether it has all of them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{GROUP, WindowsStorage};
+use crate::index::{Cluster, ReadFrom};
+use crate::objects::{Object, for_each_kind};
+
+/// The record of a must-gather: with it, its files are as good for the judgement as the API server was then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gathered {
+    api_version: String,
+    kind: String,
+    /// The API server's version.
+    pub kubernetes_version: Option<String>,
+    /// The kinds that were asked for.
+    pub kinds: Vec<GatheredKind>,
+}
+
+/// How a kind was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatheredKind {
+    /// Its apiVersion.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// Whether its list was read to the end.
+    pub complete: bool,
+    /// How many objects of it are in the files.
+    pub objects: u64,
+    /// Why it could not be read, or why an object of it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl Gathered {
+    /// Its kind.
+    pub const KIND: &'static str = "MustGather";
+
+    /// A record.
+    #[must_use]
+    pub fn new(kubernetes_version: Option<String>, kinds: Vec<GatheredKind>) -> Self {
+        Self {
+            api_version: WindowsStorage::api_version(&()).into_owned(),
+            kind: Self::KIND.to_owned(),
+            kubernetes_version,
+            kinds,
+        }
+    }
+
+    /// Whether an object of that kind is a record.
+    #[must_use]
+    pub fn is_one(api_version: &str, kind: &str) -> bool {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        kind == Self::KIND && group == GROUP
+    }
+
+    fn find<K: Object>(&self) -> Option<&GatheredKind> {
+        let group = |kind: &GatheredKind| {
+            let group = kind.api_version.split_once('/');
+            group.map_or(String::new(), |(group, _)| group.to_owned())
+        };
+        let mut kinds = self.kinds.iter();
+        kinds.find(|kind| kind.kind == K::kind(&()) && group(kind) == K::group(&()))
+    }
+}
+
+/// Lets the tables of a cluster be as complete as these records say, where the objects that they count are there.
+pub fn settle(
+    records: &[Gathered],
+    counts: &BTreeMap<Cow<'static, str>, u64>,
+    cluster: &mut Cluster,
+) {
+    cluster.read_from = ReadFrom::Api;
+    let mut latest = records.iter().rev();
+    cluster.api_server_version = latest.find_map(|record| record.kubernetes_version.clone());
+    macro_rules! settle {
+        ($kind:ty) => {
+            settle_kind::<$kind>(records, counts, cluster);
+        };
+    }
+    for_each_kind!(settle);
+}
+
+fn settle_kind<K: Object>(
+    records: &[Gathered],
+    counts: &BTreeMap<Cow<'static, str>, u64>,
+    cluster: &mut Cluster,
+) {
+    let found = counts.get(&K::kind(&())).copied().unwrap_or_default();
+    let table = K::table(cluster);
+    let mut problem = None;
+    let mut complete = true;
+    for record in records {
+        let Some(kind) = record.find::<K>() else {
+            complete = false;
+            problem.get_or_insert_with(|| "the must-gather does not have it".to_owned());
+            continue;
+        };
+        complete &= kind.complete;
+        if let Some(told) = &kind.problem {
+            problem.get_or_insert_with(|| told.clone());
+        }
+        if found < kind.objects {
+            complete = false;
+            problem.get_or_insert_with(|| {
+                format!(
+                    "the must-gather had {} objects of this kind, and {found} are left of them; give all of its files",
+                    kind.objects
+                )
+            });
+        }
+    }
+    if complete {
+        table.finish();
+    }
+    if let Some(problem) = problem {
+        table.fail(problem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::assess::assess;
+    use crate::assess::report::{ReadinessReport, Upgradeable};
+    use crate::objects::Loader;
+
+    fn node() -> Value {
+        json!({"metadata": {"name": "win-1", "labels": {"kubernetes.io/os": "windows"}}, "status": {"nodeInfo": {"kubeletVersion": "v1.29.0"}}})
+    }
+
+    /// All kinds complete and empty, but for one node, and what is changed.
+    fn record(change: impl Fn(&mut GatheredKind)) -> Gathered {
+        let mut kinds = Vec::new();
+        macro_rules! push {
+            ($kind:ty) => {
+                let mut kind = GatheredKind {
+                    api_version: <$kind as kube::Resource>::api_version(&()).into_owned(),
+                    kind: <$kind as kube::Resource>::kind(&()).into_owned(),
+                    complete: true,
+                    objects: 0,
+                    problem: None,
+                };
+                kind.objects = u64::from(kind.kind == "Node");
+                change(&mut kind);
+                kinds.push(kind);
+            };
+        }
+        for_each_kind!(push);
+        Gathered::new(Some("v1.30.1".to_owned()), kinds)
+    }
+
+    fn judged(records: &[Gathered]) -> ReadinessReport {
+        let mut loader = Loader::default();
+        loader.put("v1", "Node", node()).unwrap();
+        for record in records {
+            let value = serde_json::to_value(record).unwrap();
+            loader.put_record(&value).unwrap();
+        }
+        assess(&mut loader.finish())
+    }
+
+    #[test]
+    fn a_whole_record_makes_files_as_good_as_the_api_server() {
+        let report = judged(&[record(|_| ())]);
+        assert_eq!(
+            report.verdict.upgradeable,
+            Upgradeable::True,
+            "{:?}",
+            report.verdict
+        );
+        assert_eq!(
+            report.cluster.kubernetes_version.as_deref(),
+            Some("v1.30.1")
+        );
+        let without = judged(&[]);
+        assert_eq!(
+            without.cluster.kubernetes_version.as_deref(),
+            Some("v1.29.0")
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_read_then_is_not_known_now() {
+        let report = judged(&[record(|kind| {
+            if kind.kind == "Pod" {
+                kind.complete = false;
+                kind.problem = Some("reading it is forbidden: no".to_owned());
+            }
+        })]);
+        assert_eq!(report.verdict.upgradeable, Upgradeable::False);
+        let message = &report.verdict.message;
+        assert!(
+            message.contains("Pod (reading it is forbidden: no)"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn files_that_were_taken_out_of_it_are_missed() {
+        let taken_out = record(|kind| kind.objects += u64::from(kind.kind == "CSINode"));
+        for records in [vec![taken_out.clone()], vec![record(|_| ()), taken_out]] {
+            let report = judged(&records);
+            assert_eq!(report.verdict.upgradeable, Upgradeable::False);
+            let message = &report.verdict.message;
+            assert!(
+                message.contains("CSINode (the must-gather had 1"),
+                "{message}"
+            );
+        }
+        let mut short = record(|_| ());
+        short.kinds.retain(|kind| kind.kind != "StatefulSet");
+        let message = judged(&[short]).verdict.message;
+        assert!(
+            message.contains("StatefulSet (the must-gather does not have it)"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! The image for `oc adm must-gather`, started as oc starts it and copied as oc copies.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use testbed::cleanup::Guardian;
+use testbed::objects;
+use testbed::sandbox::Sandbox;
+
+use crate::archive::Image;
+use crate::pod::namespaces;
+
+const SERVICE_ACCOUNT: &str = "run/secrets/kubernetes.io/serviceaccount";
+
+/// A program of the image in its root.
+fn in_image(guardian: &Guardian, root: &Path, arguments: &[&str]) -> Command {
+    let mut command = match namespaces() {
+        Some(arguments) => {
+            let mut command = guardian.command("unshare");
+            command.args(arguments).arg("chroot");
+            command
+        }
+        None => guardian.command("chroot"),
+    };
+    command.arg(root).args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+    output
+}
+
+#[test]
+fn oc_can_start_it_and_copy_what_it_gathers() {
+    let sandbox = Sandbox::start().unwrap();
+    let control_plane = &sandbox.control_plane;
+    sandbox.add_node("win-1", None).unwrap();
+    sandbox.register("win-1", &[]).unwrap();
+    control_plane
+        .apply(&objects::azure_disk_workload("win-1"))
+        .unwrap();
+    let account = ["create", "serviceaccount", "gatherer", "-n", "default"];
+    control_plane.kubectl(&account).unwrap();
+    let rights = [
+        "create",
+        "clusterrolebinding",
+        "gatherer",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:gatherer",
+    ];
+    control_plane.kubectl(&rights).unwrap();
+
+    let image = Image::must_gather();
+    let guardian = Guardian::temp("must-gather").unwrap();
+    let root = guardian.dir().join("root");
+    let mut copy = Command::new("cp");
+    succeed(
+        copy.args(["--archive", "--reflink=auto"])
+            .args([&image.root, &root]),
+    );
+    let token = ["create", "token", "--namespace", "default", "gatherer"];
+    let token = control_plane.kubectl(&token).unwrap();
+    let account = root.join(SERVICE_ACCOUNT);
+    fs::create_dir_all(&account).unwrap();
+    fs::write(account.join("token"), token.trim()).unwrap();
+    fs::write(account.join("namespace"), "default").unwrap();
+    let authority = fs::read(control_plane.dir().join("ca.crt")).unwrap();
+    fs::write(account.join("ca.crt"), authority).unwrap();
+    // Where the pod has its volume.
+    fs::create_dir(root.join("must-gather")).unwrap();
+
+    let watched = "for tool in df awk sed pkill sleep; do command -v $tool || exit; done";
+    succeed(&mut in_image(
+        &guardian,
+        &root,
+        &["/bin/bash", "-c", watched],
+    ));
+    let server = control_plane.server();
+    let (host, port) = server
+        .trim_start_matches("https://")
+        .split_once(':')
+        .unwrap();
+    let line = "echo 'volume percentage checker started' & /usr/bin/gather; sync";
+    let mut gather = in_image(&guardian, &root, &["/bin/bash", "-c", line]);
+    for variable in image.config["config"]["Env"].as_array().unwrap() {
+        let (name, value) = variable.as_str().unwrap().split_once('=').unwrap();
+        gather.env(name, value);
+    }
+    gather
+        .env_remove("KUBECONFIG")
+        .env_remove("HOME")
+        .env("KUBERNETES_SERVICE_HOST", host)
+        .env("KUBERNETES_SERVICE_PORT", port);
+    let output = succeed(&mut gather);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("Windows nodes: 0 of 1 looked at"), "{told}");
+
+    let archive = guardian.dir().join("copied.tar");
+    let mut tar = in_image(&guardian, &root, &["tar", "-C", "/must-gather", "-c", "."]);
+    fs::write(&archive, succeed(&mut tar).stdout).unwrap();
+    let copied = guardian.dir().join("copied");
+    fs::create_dir(&copied).unwrap();
+    let mut tar = Command::new("tar");
+    succeed(tar.arg("-xf").arg(&archive).arg("-C").arg(&copied));
+    let version = fs::read_to_string(copied.join("version")).unwrap();
+    assert_eq!(
+        version,
+        concat!(
+            "windows-storage-operator\n",
+            env!("CARGO_PKG_VERSION"),
+            "\n"
+        )
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(["check", "-f"])
+        .arg(&copied)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{shown}");
+    assert!(shown.contains("pv-orders"), "{shown}");
+}

@@ -1,0 +1,146 @@
+//! A kubelet as far as the API server asks one for logs: HTTPS with a certificate that nobody has signed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use openssl::asn1::Asn1Time;
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::rsa::Rsa;
+use openssl::ssl::{SslAcceptor, SslMethod};
+use openssl::x509::{X509, X509NameBuilder};
+use serde_json::json;
+use testbed::control_plane::ControlPlane;
+use testbed::objects::NAMESPACE;
+
+/// A kubelet with one pod of one container, which was started twice.
+pub struct Kubelet {
+    port: u16,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Kubelet {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ends = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&ends);
+        let acceptor = acceptor();
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                // One that does not go on is the API server's to ask again.
+                let _ = answer(&acceptor, stream.unwrap());
+            }
+        });
+        Self {
+            port,
+            ends,
+            thread: Some(thread),
+        }
+    }
+
+    /// A node with this kubelet, and the operator's pod on it.
+    pub fn run_operator(&self, control_plane: &ControlPlane) {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "linux-1", "labels": {"kubernetes.io/os": "linux"}}});
+        let label = json!({"app.kubernetes.io/name": "windows-storage-operator"});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "windows-storage-operator-0", "namespace": NAMESPACE, "labels": label},
+            "spec": {"nodeName": "linux-1", "automountServiceAccountToken": false,
+                "serviceAccountName": "windows-storage-operator", "tolerations": [{"operator": "Exists"}],
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [{"name": "operator", "image": "example.com/operator:1", "securityContext":
+                    {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}});
+        for object in [node, pod] {
+            control_plane.apply(&object.to_string()).unwrap();
+        }
+        let node = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}}}});
+        let started = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+        let pod = json!({"status": {"phase": "Running", "containerStatuses": [{"name": "operator", "ready": true,
+            "restartCount": 1, "image": "a", "imageID": "a", "state": started}]}});
+        for (object, status) in [
+            ("node/linux-1", node),
+            ("pod/windows-storage-operator-0", pod),
+        ] {
+            let status = status.to_string();
+            let patch = [
+                "patch",
+                object,
+                "-n",
+                NAMESPACE,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &status,
+            ];
+            control_plane.kubectl(&patch).unwrap();
+        }
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        // So that it looks.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn acceptor() -> SslAcceptor {
+    let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+    let mut name = X509NameBuilder::new().unwrap();
+    name.append_entry_by_text("CN", "linux-1").unwrap();
+    let name = name.build();
+    let mut certificate = X509::builder().unwrap();
+    certificate.set_version(2).unwrap();
+    certificate.set_subject_name(&name).unwrap();
+    certificate.set_issuer_name(&name).unwrap();
+    certificate.set_pubkey(&key).unwrap();
+    certificate
+        .set_not_before(&Asn1Time::days_from_now(0).unwrap())
+        .unwrap();
+    certificate
+        .set_not_after(&Asn1Time::days_from_now(1).unwrap())
+        .unwrap();
+    certificate.sign(&key, MessageDigest::sha256()).unwrap();
+    let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
+    acceptor.set_certificate(&certificate.build()).unwrap();
+    acceptor.set_private_key(&key).unwrap();
+    acceptor.build()
+}
+
+fn answer(acceptor: &SslAcceptor, stream: TcpStream) -> std::io::Result<()> {
+    let stream = acceptor.accept(stream).map_err(std::io::Error::other)?;
+    let mut stream = BufReader::new(stream);
+    let mut first = String::new();
+    stream.read_line(&mut first)?;
+    let mut line = String::new();
+    while stream.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let path = format!("GET /containerLogs/{NAMESPACE}/windows-storage-operator-0/operator?");
+    let log = match first.contains("previous=true") {
+        _ if !first.starts_with(&path) => "",
+        true => "of before\n",
+        false => "of now\n",
+    };
+    let length = log.len();
+    let stream = stream.get_mut();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{log}"
+    )?;
+    stream.flush()?;
+    let _ = stream.shutdown();
+    Ok(())
+}
