@@ -13,6 +13,7 @@ pub mod deadline;
 pub mod files;
 pub mod gate;
 pub mod index;
+pub mod logs;
 pub mod memory;
 pub mod node;
 pub mod objects;

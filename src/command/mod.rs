@@ -11,7 +11,7 @@ use windows_storage_operator::api;
 
 use crate::cli::CrdsArgs;
 pub use check::check;
-use connect::connect;
+use connect::{connect, connect_counting};
 pub use run::run;
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.

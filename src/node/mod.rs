@@ -30,7 +30,7 @@ pub use host_key::{
 };
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
-pub use observation::{Observation, Observations};
+pub use observation::{Observation, Observations, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::is_working;
@@ -39,6 +39,7 @@ pub use private_key::{
 };
 pub use rollout::{Candidate, Halt, Limits, Rollout, Standing, rollout};
 pub use session::{Cutter, Line, Session};
+pub use transfer::Sent;
 pub use turns::Turns;
 pub use visit::{Tools, Visited, describe_foreign, visit};
 pub use worker::Workers;

@@ -1,6 +1,7 @@
 //! Files over a session's SFTP: looked for, brought, renamed, removed.
 
 mod pipelined;
+mod sent;
 mod window;
 
 use std::io::{ErrorKind, Write};
@@ -10,6 +11,7 @@ use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
+pub use sent::Sent;
 use window::{FIRST_BURST, Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.
@@ -118,16 +120,18 @@ impl Session {
                 Err(error) => return Err(self.sending_ended(upload, &error)),
             }
         }
+        let size = upload.content.len();
         // The server carries out one request after the other: what comes next need not wait for this one's answer.
         match self.without_waiting(|| upload.file.close()) {
             Ok(Some(())) => {}
             Ok(None) => self.closing.borrow_mut().push(Closing {
                 file: upload.file,
                 path: upload.path,
-                size: upload.content.len(),
+                size,
             }),
             Err(error) => return Err(self.sending_ended(upload, &error)),
         }
+        self.sent.set(self.sent.get().and(true, size));
         Ok(())
     }
 
@@ -153,6 +157,8 @@ impl Session {
     }
 
     fn sending_ended(&mut self, mut upload: Upload<'_>, error: &std::io::Error) -> NodeError {
+        let sent = self.sent.get().and(false, upload.acknowledged);
+        self.sent.set(sent);
         let is_lost = !was_answered(&self.ssh);
         if is_lost {
             self.cut();
