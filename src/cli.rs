@@ -146,9 +146,15 @@ pub struct RunArgs {
         default_value = "/payload"
     )]
     pub payload_dir: PathBuf,
-    /// Where /healthz, /readyz and /metrics are served; "none" for nowhere
+    /// Where /healthz and /readyz are served, and /metrics to this machine alone; "none" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     pub serve_address: ServeAddress,
+    /// Where /metrics is served over TLS, such as [::]:8443, to those whom the cluster lets get that path
+    #[arg(long, value_name = "ADDRESS", default_value = "none")]
+    pub metrics_address: ServeAddress,
+    /// Folder with tls.crt and tls.key for /metrics, read again when they change; without them a certificate is made
+    #[arg(long, value_name = "DIR")]
+    pub metrics_cert_dir: Option<PathBuf>,
     /// One full pass: judge, visit every node once, write, and end
     #[arg(long)]
     pub once: bool,

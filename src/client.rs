@@ -13,10 +13,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use kube::client::{Body, ClientBuilder};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, Layer, Service};
+
+use crate::serve::Metrics;
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),
@@ -42,9 +44,14 @@ struct Limits {
 struct NoAnswer(Duration);
 
 /// A client for that configuration.
-pub fn client(mut config: kube::Config) -> kube::Result<kube::Client> {
+pub fn client(config: kube::Config) -> kube::Result<kube::Client> {
+    counting_client(config, Metrics::default())
+}
+
+/// A client for that configuration, whose requests are counted.
+pub fn counting_client(mut config: kube::Config, metrics: Metrics) -> kube::Result<kube::Client> {
     config.default_retry = false;
-    let manners = Manners::new(LIMITS);
+    let manners = Manners::new(LIMITS, metrics);
     if let Some(client) = transport::client(&config, &manners)? {
         return Ok(client);
     }
@@ -57,6 +64,7 @@ pub fn client(mut config: kube::Config) -> kube::Result<kube::Client> {
 struct Manners {
     limits: Limits,
     state: Arc<Mutex<State>>,
+    metrics: Metrics,
 }
 
 #[derive(Debug, Default)]
@@ -68,10 +76,11 @@ struct State {
 }
 
 impl Manners {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: Limits, metrics: Metrics) -> Self {
         Self {
             limits,
             state: Arc::default(),
+            metrics,
         }
     }
 
@@ -131,6 +140,19 @@ fn watched_path<B>(request: &Request<B>) -> Option<String> {
     is_watch.then(|| request.uri().path().to_owned())
 }
 
+/// A bounded word for metrics, as the API server's own have it.
+fn verb(method: &Method, is_watch: bool) -> &'static str {
+    match method.as_str() {
+        "GET" if is_watch => "WATCH",
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        _ => "OTHER",
+    }
+}
+
 impl<S> Layer<S> for Manners {
     type Service = Polite<S>;
 
@@ -163,15 +185,20 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let watch = watched_path(&request);
+        let verb = verb(request.method(), watch.is_some());
         let manners = self.manners.clone();
         // Nothing is sent before this is polled.
         let asking = self.inner.call(request);
         Box::pin(async move {
             manners.wait(watch).await;
             let limit = manners.limits.answer;
-            let answer = timeout(limit, asking)
-                .await
-                .map_err(|_| NoAnswer(limit))??;
+            let answer = timeout(limit, asking).await;
+            let code = match &answer {
+                Ok(Ok(answer)) => Some(answer.status().as_u16()),
+                Ok(Err(_)) | Err(_) => None,
+            };
+            manners.metrics.count_request(verb, code);
+            let answer = answer.map_err(|_| NoAnswer(limit))??;
             manners.heed(&answer);
             Ok(answer)
         })

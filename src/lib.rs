@@ -15,6 +15,7 @@ pub mod gate;
 pub mod gather;
 pub mod index;
 pub mod listing;
+pub mod logs;
 pub mod memory;
 pub mod node;
 pub mod objects;

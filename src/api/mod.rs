@@ -14,8 +14,8 @@ pub use windows_node_storage::{
     WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, Management, RolloutSpec,
-    RolloutStatus, SshSpec, UpgradeGate, Verdict, WindowsStorage, WindowsStorageSpec,
+    Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, LogLevel, Management,
+    RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, Verdict, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };
 

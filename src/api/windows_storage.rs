@@ -44,6 +44,9 @@ pub struct WindowsStorageSpec {
     /// Whether missing drivers hold upgrades. With Ignore the risk is still named, but upgrades may go on.
     #[serde(default)]
     pub upgrade_gate: UpgradeGate,
+    /// How much the operator logs; it follows at once, without a restart.
+    #[serde(default)]
+    pub log_level: LogLevel,
 }
 
 impl Default for WindowsStorageSpec {
@@ -54,6 +57,7 @@ impl Default for WindowsStorageSpec {
             rollout: RolloutSpec::default(),
             probe_interval_seconds: default_probe_interval_seconds(),
             upgrade_gate: UpgradeGate::default(),
+            log_level: LogLevel::default(),
         }
     }
 }
@@ -217,6 +221,20 @@ pub enum UpgradeGate {
     Enforce,
     /// The administrator accepts the risk.
     Ignore,
+}
+
+/// How much the operator logs. The names are those of OpenShift's operators.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogLevel {
+    /// What its command line says: every decision and every fault.
+    #[default]
+    Normal,
+    /// Also what is looked at and found in order.
+    Debug,
+    /// All that the operator itself can tell.
+    Trace,
+    /// The libraries that it is made of as well, but for the client of the API server, which would tell secrets.
+    TraceAll,
 }
 
 fn default_user() -> String {

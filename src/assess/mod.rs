@@ -11,7 +11,7 @@ mod verdict;
 mod versions;
 mod volumes;
 
-pub use assessment::Assessment;
+pub use assessment::{Assessment, Blocked, BlockedKey, BlockedKind};
 pub use verdict::only_fresh_data_opens;
 
 use crate::index::Cluster;

@@ -99,6 +99,18 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Each of them.
+    pub const ALL: [Self; 8] = [
+        Self::ReadinessUnknown,
+        Self::NoWindowsNodes,
+        Self::NoInTreeVolumes,
+        Self::NoCSIMigration,
+        Self::CSINodeMissing,
+        Self::DriversMissing,
+        Self::DriversRegistered,
+        Self::Override,
+    ];
+
     /// As conditions write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,6 +1,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::serve::Format;
 
 const SHORT: Limits = Limits {
     answer: Duration::from_millis(1),
@@ -40,18 +41,21 @@ where
 
 struct Rig<F> {
     client: Polite<Server<F>>,
+    metrics: Metrics,
     asked: mpsc::Receiver<Instant>,
 }
 
 impl<F: FnMut() -> Option<Response<()>>> Rig<F> {
     fn new(answer: F) -> Self {
         let (sender, asked) = mpsc::channel();
+        let metrics = Metrics::default();
         let server = Server {
             asked: sender,
             answer,
         };
         Self {
-            client: Manners::new(SHORT).layer(server),
+            client: Manners::new(SHORT, metrics.clone()).layer(server),
+            metrics,
             asked,
         }
     }
@@ -80,6 +84,24 @@ async fn a_server_that_never_answers_is_given_up() {
         NoAnswer(LIMITS.answer).to_string(),
         "no answer from the API server within 30 s"
     );
+}
+
+#[tokio::test]
+async fn every_request_is_counted_by_what_came_of_it() {
+    let mut answers = [Some(answer(200, "")), Some(answer(409, "")), None].into_iter();
+    let mut rig = Rig::new(|| answers.next().flatten());
+    rig.ask("/api/v1/pods?watch=true").await.unwrap();
+    rig.ask("/api/v1/pods").await.unwrap();
+    rig.ask("/api/v1/pods").await.unwrap_err();
+    let told = rig.metrics.encode(Format::OpenMetrics);
+    for counted in [
+        "{verb=\"WATCH\",code=\"2xx\"} 1",
+        "{verb=\"GET\",code=\"4xx\"} 1",
+        "{verb=\"GET\",code=\"none\"} 1",
+    ] {
+        let line = format!("windows_storage_api_requests_total{counted}\n");
+        assert!(told.contains(&line), "{line} is not in {told}");
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use windows_storage_operator::api;
 
 use crate::cli::CrdsArgs;
 pub use check::check;
-use connect::connect;
+use connect::{connect, connect_counting};
 pub use must_gather::must_gather;
 pub use run::run;
 

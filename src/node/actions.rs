@@ -58,9 +58,10 @@ impl Actions {
     /// round: SFTP is needed anyway where there is none.
     pub fn observe(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
+        let _phase = Phases::span("status").entered();
         let observed = self.look();
         self.phases.ended("status", begin);
-        observed
+        observed.map_err(|error| error.in_phase("status"))
     }
 
     fn look(&mut self) -> Result<Observed, NodeError> {
@@ -87,6 +88,7 @@ impl Actions {
     /// the command that takes the request.
     pub fn bring_agent(&mut self, request: Option<&Request>) -> Result<Observed, NodeError> {
         let begin = Instant::now();
+        let phase = Phases::span("agent upload").entered();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         tracing::info!(
@@ -97,16 +99,17 @@ impl Actions {
         // Only this visit runs it, when it is whole, and before it changes anything it looks at its own content.
         let folder = to_sftp(BOOTSTRAP_DIR);
         let path = to_sftp(&program);
-        let channel = self.session.upload_into(
-            (&folder, !self.agent_seen),
-            &path,
-            &content,
-            Session::open_channel,
-        )?;
+        let is_new = !self.agent_seen;
+        let sent =
+            self.session
+                .upload_into((&folder, is_new), &path, &content, Session::open_channel);
+        let channel = sent.map_err(|error| error.in_phase("agent upload"))?;
         self.left_over.push(path);
         self.phases.ended("agent upload", begin);
         self.agent_seen = true;
+        drop(phase);
         let begin = Instant::now();
+        let phase = Phases::span("agent install").entered();
         let install = format!("{program} install --sha256 {}", agent.sha256);
         let running = self.session.start_in(channel, &install)?;
         if let Some(request) = request {
@@ -123,7 +126,8 @@ impl Actions {
                 .and_then(|running| self.finish_install(running));
         }
         self.phases.ended("agent install", begin);
-        self.seen_after(installed?)
+        drop(phase);
+        self.seen_after(installed.map_err(|error| error.in_phase("agent install"))?)
     }
 
     /// Brings and starts what the request will need while the agent is being installed by that program.
@@ -144,10 +148,12 @@ impl Actions {
     /// Has the agent that is there put itself in place again, and start as a service.
     pub fn install_again(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
+        let phase = Phases::span("agent install").entered();
         let running = self.session.start(&format!("{AGENT_EXE} install"))?;
         let installed = self.finish_install(running);
         self.phases.ended("agent install", begin);
-        self.seen_after(installed?)
+        drop(phase);
+        self.seen_after(installed.map_err(|error| error.in_phase("agent install"))?)
     }
 
     fn finish_install(&mut self, running: Running) -> Result<Option<Box<NodeState>>, NodeError> {
@@ -181,6 +187,12 @@ impl Actions {
     /// The agent's command starts while the files travel, and unpacks what has come.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let begin = Instant::now();
+        let bringing = if with_files {
+            "csi-proxy upload"
+        } else {
+            "request"
+        };
+        let phase = Phases::span(bringing).entered();
         let mut command =
             (self.waiting.take()).unwrap_or_else(|| ApplyCommand::new(AGENT_EXE, request));
         let waits_already = command.is_started();
@@ -189,21 +201,17 @@ impl Actions {
             // It would wait for what does not come.
             self.session.give_up();
         }
-        let running = brought?;
+        let running = brought.map_err(|error| error.in_phase(bringing))?;
         if !waits_already {
             // Else the command runs one of them.
             self.tidy_up();
         }
-        self.phases.ended(
-            if with_files {
-                "csi-proxy upload"
-            } else {
-                "request"
-            },
-            begin,
-        );
+        self.phases.ended(bringing, begin);
+        drop(phase);
         let begin = Instant::now();
-        let output = running.finish(&self.session, command.limit)?;
+        let _phase = Phases::span("apply").entered();
+        let output = running.finish(&self.session, command.limit);
+        let output = output.map_err(|error| error.in_phase("apply"))?;
         let took = begin.elapsed();
         match answer(&output) {
             Some(Answer::ApplyResult(result)) => {

@@ -50,6 +50,31 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Each of them.
+    pub const ALL: [Self; 21] = [
+        Self::CredentialsMissing,
+        Self::InvalidPrivateKey,
+        Self::InvalidInstance,
+        Self::InvalidServices,
+        Self::VulnerableVersion,
+        Self::NoAddress,
+        Self::Unreachable,
+        Self::HostKeyChanged,
+        Self::HostKeyUnknown,
+        Self::HostKeyNotStored,
+        Self::LoginRefused,
+        Self::TransferFailed,
+        Self::PayloadUnusable,
+        Self::DiskFull,
+        Self::AgentFailed,
+        Self::CSIProxyFailed,
+        Self::CrashLoop,
+        Self::ForeignCSIProxy,
+        Self::UnresolvedCommand,
+        Self::RolledBack,
+        Self::TimedOut,
+    ];
+
     /// As conditions, events and metrics write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -87,6 +112,8 @@ pub struct NodeError {
     pub reason: Reason,
     /// What happened and what to do, without control characters.
     pub message: String,
+    /// The part of the visit in which it happened.
+    pub phase: Option<&'static str>,
 }
 
 impl NodeError {
@@ -96,7 +123,15 @@ impl NodeError {
         Self {
             reason,
             message: printable(message.as_ref()),
+            phase: None,
         }
+    }
+
+    /// It happened in that part of a visit, or in a part of that part.
+    #[must_use]
+    pub fn in_phase(mut self, phase: &'static str) -> Self {
+        self.phase.get_or_insert(phase);
+        self
     }
 
     /// What the agent reported.

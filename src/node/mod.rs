@@ -32,7 +32,7 @@ pub use host_key::{
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use look::{look, state};
-pub use observation::{Observation, Observations};
+pub use observation::{Observation, Observations, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::is_working;
@@ -41,7 +41,7 @@ pub use private_key::{
 };
 pub use rollout::{Candidate, Halt, Limits, Rollout, Standing, rollout};
 pub use session::{Cutter, Line, Session};
-pub use transfer::{Found, Part, ReadFailure};
+pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use turns::Turns;
 pub use visit::{Tools, Visited, describe_foreign, visit};
 pub use worker::Workers;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+use windows_storage_agent::paths::CSI_PROXY_SERVICE;
 use windows_storage_agent::protocol::NodeState;
 
 use crate::node::plan::is_working;
@@ -41,6 +42,23 @@ impl Observation {
             state.unfinished_request_id.is_some()
                 || (state.request_id.is_some() && !is_working(state))
         })
+    }
+}
+
+/// How often csi-proxy was started again, without having been asked to, since the node said the one and until it said the
+/// other. It is the agent that counts, from its own start: a count that is lower began anew.
+#[must_use]
+pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
+    let count = |state: &NodeState| {
+        let mut services = state.services.iter();
+        services
+            .find(|service| service.name == CSI_PROXY_SERVICE)
+            .map(|service| u64::from(service.restarts))
+    };
+    // At the first look it is not known when they were.
+    match (before.and_then(count), count(now)) {
+        (Some(before), Some(now)) => now.checked_sub(before).unwrap_or(now),
+        _ => 0,
     }
 }
 
@@ -141,6 +159,7 @@ impl Observations {
 mod tests {
     use super::*;
     use crate::node::{Desired, Reason};
+    use windows_storage_agent::protocol::{ServiceState, ServiceStatus};
 
     #[test]
     fn what_failed_in_its_turn_counts_until_it_has_worked_or_something_else_is_desired() {
@@ -171,6 +190,34 @@ mod tests {
         // What could not be reached is told only as long as it cannot.
         observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "no")));
         assert_eq!(see(&target, Standing::Waiting, None).1, None);
+    }
+
+    #[test]
+    fn restarts_count_from_the_first_look_and_from_zero_where_the_count_began_anew() {
+        let state = |restarts: &[u32]| NodeState {
+            services: restarts
+                .iter()
+                .map(|restarts| ServiceStatus {
+                    name: CSI_PROXY_SERVICE.to_owned(),
+                    state: ServiceState::Running,
+                    process_id: None,
+                    command: None,
+                    restarts: *restarts,
+                    failing: None,
+                })
+                .collect(),
+            ..NodeState::default()
+        };
+        for (before, now, expected) in [
+            (None, state(&[7]), 0),
+            (Some(state(&[7])), state(&[7]), 0),
+            (Some(state(&[7])), state(&[9]), 2),
+            (Some(state(&[7])), state(&[1]), 1),
+            (Some(state(&[])), state(&[3]), 0),
+            (Some(state(&[3])), state(&[]), 0),
+        ] {
+            assert_eq!(restarts_since(before.as_ref(), &now), expected);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use crate::node::line::{Cutter, Line, place, unreachable};
 use crate::node::algorithms;
 use crate::node::line::OPERATION;
 use crate::node::private_key::invalid;
-use crate::node::transfer::Closing;
+use crate::node::transfer::{Closing, Sent};
 use crate::node::{HostKey, NodeError, PrivateKey, Reason};
 use sink::Sink;
 
@@ -34,6 +34,8 @@ pub struct Session {
     keepalive: Duration,
     /// The shortest time in which the server has answered something.
     pub(super) round_trip: Cell<Duration>,
+    /// The files that were sent so far.
+    pub(super) sent: Cell<Sent>,
     /// What takes what libssh2 still sends after the session was given up.
     sink: RefCell<Option<Sink>>,
 }
@@ -82,6 +84,7 @@ impl Session {
                 socket,
                 keepalive: KEEPALIVE,
                 round_trip: Cell::new(Duration::MAX),
+                sent: Cell::default(),
                 sink: RefCell::default(),
             },
             key,

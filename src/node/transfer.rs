@@ -2,6 +2,7 @@
 
 mod pipelined;
 mod reading;
+mod sent;
 mod window;
 
 use std::io::{ErrorKind, Write};
@@ -12,6 +13,7 @@ use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
+pub use sent::Sent;
 use window::{FIRST_BURST, Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.
@@ -120,16 +122,18 @@ impl Session {
                 Err(error) => return Err(self.sending_ended(upload, &error)),
             }
         }
+        let size = upload.content.len();
         // The server carries out one request after the other: what comes next need not wait for this one's answer.
         match self.without_waiting(|| upload.file.close()) {
             Ok(Some(())) => {}
             Ok(None) => self.closing.borrow_mut().push(Closing {
                 file: upload.file,
                 path: upload.path,
-                size: upload.content.len(),
+                size,
             }),
             Err(error) => return Err(self.sending_ended(upload, &error)),
         }
+        self.sent.set(self.sent.get().and(true, size));
         Ok(())
     }
 
@@ -155,6 +159,8 @@ impl Session {
     }
 
     fn sending_ended(&mut self, mut upload: Upload<'_>, error: &std::io::Error) -> NodeError {
+        let sent = self.sent.get().and(false, upload.acknowledged);
+        self.sent.set(sent);
         let is_lost = !was_answered(&self.ssh);
         if is_lost {
             self.cut();

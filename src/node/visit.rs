@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 use windows_storage_agent::protocol::NodeState;
 
 use crate::deadline;
@@ -17,8 +18,9 @@ use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::Turns;
 use crate::node::variables::{fill_in, needs_node};
-use crate::node::{Desired, HostKey, NodeError, Phases, Pins, Reason, Target};
+use crate::node::{Desired, HostKey, NodeError, Phases, Pins, Reason, Sent, Target};
 use crate::payload::Payload;
+use crate::serve::VisitGauges;
 
 pub use left_alone::describe_foreign;
 
@@ -44,6 +46,8 @@ pub struct Visited {
     pub standing: Standing,
     /// How long the parts of the visit took.
     pub phases: Phases,
+    /// The files that were sent.
+    pub sent: Sent,
 }
 
 impl Visited {
@@ -64,6 +68,8 @@ pub struct Tools {
     pub turns: Turns,
     /// The Nodes, for what services want to know of theirs.
     pub nodes: Api<Node>,
+    /// Where visits are counted while they are there.
+    pub(super) counted: VisitGauges,
     connecting: Semaphore,
     working: Semaphore,
     /// [`QUEUE`]; tests have less time.
@@ -79,6 +85,7 @@ impl Tools {
             pins,
             turns,
             nodes,
+            counted: VisitGauges::default(),
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
             working: Semaphore::new(CONCURRENT_WORK),
             queue: QUEUE,
@@ -88,6 +95,7 @@ impl Tools {
 
 /// Goes to the node and brings it to what is desired. `Err` means that the node was not reached.
 pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError> {
+    let mut counted = tools.counted.begin();
     // The semaphores are never closed; without a permit the visit only is not bounded.
     let mut place = std::pin::pin!(tools.working.acquire());
     let in_time = {
@@ -104,6 +112,7 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
         let place = place.await;
         (reach(target, tools).await?, place)
     };
+    tools.counted.works(&mut counted);
     let Reached {
         session,
         cutter,
@@ -118,8 +127,11 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
     let work = move || {
         let _entered = span.entered();
         let begin = Instant::now();
-        session.login(&target.user, &target.key)?;
+        let phase = Phases::span("login").entered();
+        let login = session.login(&target.user, &target.key);
+        login.map_err(|error| error.in_phase("login"))?;
         phases.ended("login", begin);
+        drop(phase);
         let mut actions = Actions::new(session, payload, phases, target.agent_seen);
         Ok(actions.carry_out(&target.node, &desired, &turns))
     };
@@ -148,30 +160,38 @@ struct Reached {
 async fn reach(target: &Target, tools: &Tools) -> Result<Reached, NodeError> {
     let (session, key, cutter, mut phases) = connect(target, HANDSHAKE).await?;
     let begin = Instant::now();
-    match tools.pins.judge_by(&target.host_keys, &target.node, &key) {
-        Judgement::Known => {}
-        Judgement::New => {
-            tools.pins.pin(&target.node, &key).await?;
-            tracing::info!(
-                key = %key.fingerprint(),
-                kind = key.kind(),
-                "host key pinned at the first contact"
-            );
-        }
-        Judgement::Refused(error) => {
-            if error.reason == Reason::HostKeyUnknown {
-                // The command that accepts a key changes the ConfigMap, so it has to be there.
-                tools.pins.make().await?;
-            }
-            return Err(error);
-        }
-    }
+    let trusted = trust(target, tools, &key);
+    let trusted = trusted.instrument(Phases::span("host key")).await;
+    trusted.map_err(|error| error.in_phase("host key"))?;
     phases.ended("host key", begin);
     Ok(Reached {
         session,
         cutter,
         phases,
     })
+}
+
+/// Makes sure that it is the host's key, as far as that can be known.
+async fn trust(target: &Target, tools: &Tools, key: &HostKey) -> Result<(), NodeError> {
+    match tools.pins.judge_by(&target.host_keys, &target.node, key) {
+        Judgement::Known => Ok(()),
+        Judgement::New => {
+            tools.pins.pin(&target.node, key).await?;
+            tracing::info!(
+                key = %key.fingerprint(),
+                kind = key.kind(),
+                "host key pinned at the first contact"
+            );
+            Ok(())
+        }
+        Judgement::Refused(error) => {
+            if error.reason == Reason::HostKeyUnknown {
+                // The command that accepts a key changes the ConfigMap, so it has to be there.
+                tools.pins.make().await?;
+            }
+            Err(error)
+        }
+    }
 }
 
 /// What is desired of this very node: with what its services want to know of the Node object.
@@ -211,12 +231,16 @@ pub(in crate::node) async fn connect(
     };
     let mut phases = Phases::default();
     let begin = Instant::now();
-    let opened = blocking(limit, move || Line::open(&address, port)).await;
-    let (line, cutter) = opened.ok_or_else(|| in_vain("no connection"))??;
+    let opened = blocking(limit, move || Line::open(&address, port));
+    let opened = opened.instrument(Phases::span("connect")).await;
+    let opened = opened.unwrap_or_else(|| Err(in_vain("no connection")));
+    let (line, cutter) = opened.map_err(|error| error.in_phase("connect"))?;
     phases.ended("connect", begin);
     let begin = Instant::now();
-    let shaken = blocking(limit, move || Session::shake_hands(line, &policy.kinds())).await;
-    let (session, key) = shaken.ok_or_else(|| in_vain("no SSH greeting"))??;
+    let shaken = blocking(limit, move || Session::shake_hands(line, &policy.kinds()));
+    let shaken = shaken.instrument(Phases::span("handshake")).await;
+    let shaken = shaken.unwrap_or_else(|| Err(in_vain("no SSH greeting")));
+    let (session, key) = shaken.map_err(|error| error.in_phase("handshake"))?;
     phases.ended("handshake", begin);
     Ok((session, key, cutter, phases))
 }

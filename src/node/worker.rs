@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use crate::backoff;
 use crate::node::visit::{Tools, Visited, visit};
-use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target};
+use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since};
 use crate::serve::Metrics;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -39,10 +39,26 @@ struct Shared {
     metrics: Metrics,
 }
 
+impl Shared {
+    /// Counts a visit that has ended, before it is recorded.
+    fn count(&self, target: &Target, outcome: &Result<Visited, NodeError>, took: Duration) {
+        self.metrics.count_visit(outcome, took);
+        let seen = outcome.as_ref().ok();
+        if let Some(state) = seen.and_then(|visited| visited.state.as_ref()) {
+            let observations = self.observations.read();
+            let before = observations.get(&target.node);
+            let before = before.and_then(|observation| observation.state.as_ref());
+            self.metrics
+                .count_csi_proxy_restarts(restarts_since(before, state));
+        }
+    }
+}
+
 impl Workers {
     /// No tasks yet.
     #[must_use]
-    pub fn new(tools: Tools, observations: Observations, metrics: Metrics) -> Self {
+    pub fn new(mut tools: Tools, observations: Observations, metrics: Metrics) -> Self {
+        tools.counted = metrics.visits();
         Self {
             assignments: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -94,7 +110,8 @@ impl Workers {
                 });
             } else if assignment.is_some() {
                 let (sender, receiver) = watch::channel(assignment);
-                let span = tracing::info_span!("node", node = %node);
+                // Whatever is logged, of which node it is told.
+                let span = tracing::error_span!("node", node = %node);
                 self.tasks
                     .spawn(work(receiver, Arc::clone(&self.shared)).instrument(span));
                 self.assignments.insert(node.clone(), sender);
@@ -144,8 +161,11 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         };
         remind(&mut assignment.target, undone.as_ref());
         let target = assignment.target.as_ref();
+        let begin = Instant::now();
+        // Not within the task's span, which lasts for as long as the node is there.
+        let span = tracing::error_span!(parent: None, "visit", node = %target.node);
         let outcome = tokio::select! {
-            outcome = visit(target, &shared.tools) => outcome,
+            outcome = visit(target, &shared.tools).instrument(span) => outcome,
             () = revoked(&mut assignments, target) => continue,
         };
         if assignments.has_changed().is_err() {
@@ -160,17 +180,13 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
                 message: error.message.clone(),
             });
         }
+        shared.count(target, &outcome, begin.elapsed());
         shared.observations.record(target, &outcome);
         let waits = outcome.as_ref().is_ok_and(Visited::is_waiting);
         let problem = match outcome {
             Ok(visited) => visited.problem,
             Err(error) => Some(error),
         };
-        shared.metrics.count_visit(
-            problem
-                .as_ref()
-                .map_or("Success", |error| error.reason.as_str()),
-        );
         failures = match &problem {
             Some(_) => failures + 1,
             // It has tried in vain and waits for its next turn.
@@ -181,7 +197,12 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let pause = pause_after(problem.as_ref(), failures, assignment.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
-            tracing::warn!(reason = error.reason.as_str(), retry_seconds, "{error}");
+            tracing::warn!(
+                reason = error.reason.as_str(),
+                phase = error.phase,
+                retry_seconds,
+                "{error}"
+            );
         }
         // Whatever changes how often: a node is not gone to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;

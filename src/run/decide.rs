@@ -9,7 +9,7 @@ mod wording;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::api::WindowsStorageSpec;
+use crate::api::{LogLevel, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::daemon_sets;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::{Assessment, only_fresh_data_opens};
@@ -18,7 +18,7 @@ use crate::index::{Cluster, Node};
 use crate::node::{NodePlan, Planner, Rollout};
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
-use crate::status::{NodeInputs, is_ready, node_status};
+use crate::status::{MOST_BLOCKED, NodeInputs, is_ready, node_status};
 pub use todo::{News, NodeDecision, Todo};
 use wording::{Told, Wording};
 
@@ -106,6 +106,12 @@ impl Decisions {
         self.complete
     }
 
+    /// How much is to be logged.
+    pub fn log_level(&self) -> LogLevel {
+        let spec = self.spec.as_ref();
+        spec.map(|spec| spec.log_level).unwrap_or_default()
+    }
+
     /// What is done on each Windows node.
     pub fn plans(&self) -> &BTreeMap<String, NodePlan> {
         &self.plans
@@ -130,6 +136,11 @@ impl Decisions {
     /// The step for the services entry.
     pub fn services(&self) -> &Result<Step, ServicesError> {
         &self.services
+    }
+
+    /// How many nodes' statuses, or their being away, are still to be written.
+    pub fn open_nodes(&self) -> usize {
+        self.open.len()
     }
 
     /// Whether a node's status, or its being away, is still to be written.
@@ -220,7 +231,12 @@ impl Decisions {
             verdict: told.verdict,
             fresh: cluster.stale().is_empty(),
             departures: self.assessment.departures(),
-            blocking,
+            blocking_by_driver: self
+                .assessment
+                .blocking_by_driver()
+                .map(|(driver, volumes)| (driver.map(str::to_owned), volumes))
+                .collect(),
+            blocked: complete.then(|| self.assessment.blocked_objects(cluster, MOST_BLOCKED)),
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
             knows_configuration,

@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Client};
+use tokio::net::TcpListener;
 use tokio::sync::watch::Receiver;
 
 use crate::assess::report::Upgradeable;
 use crate::gate::Gate;
+use crate::logs::Levels;
 use crate::memory;
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
 use crate::payload::{Payload, PayloadError};
-use crate::serve::{Health, Shown, serve};
-use crate::status::{EventSink, StatusWriter};
+use crate::serve::{Health, Metrics, Secure, Shown, serve};
+use crate::status::StatusWriter;
 use crate::watch::{self, OwnNamespace, SharedCluster};
 use attempts::Attempts;
 use decide::Decisions;
@@ -56,6 +58,14 @@ pub struct Options {
     pub payload_dir: PathBuf,
     /// Where health and metrics are served; nowhere if absent.
     pub serve_address: Option<SocketAddr>,
+    /// Where metrics are served over TLS; nowhere if absent.
+    pub metrics_address: Option<SocketAddr>,
+    /// Where `tls.crt` and `tls.key` for that are; without them a certificate is made.
+    pub metrics_cert_dir: Option<PathBuf>,
+    /// What is counted from the first request on.
+    pub metrics: Metrics,
+    /// What follows `spec.logLevel`.
+    pub levels: Levels,
     /// One full pass, then the end.
     pub once: bool,
 }
@@ -66,18 +76,20 @@ pub enum RunError {
     /// The programs for Windows nodes cannot be used.
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// The address for health and metrics cannot be used.
-    #[error(
-        "cannot serve health and metrics on {address}: {cause}; choose another with --serve-address"
-    )]
+    /// An address for health or metrics cannot be used.
+    #[error("cannot serve {what} on {address}: {cause}; choose another with {option}")]
     Serve {
+        /// What was to be served there.
+        what: &'static str,
+        /// What says where.
+        option: &'static str,
         /// The address.
         address: SocketAddr,
         /// Why.
         cause: std::io::Error,
     },
-    /// The server for health and metrics ended, which it does not by itself.
-    #[error("the server for health and metrics ended unexpectedly: {0}")]
+    /// A server for health and metrics ended, which none does by itself.
+    #[error("a server for health and metrics ended unexpectedly: {0}")]
     ServerEnded(String),
     /// A watch ended, which none does by itself.
     #[error("a watch of the cluster ended unexpectedly: {0}")]
@@ -109,12 +121,15 @@ struct Controller {
     nodes: Api<Node>,
     started: Instant,
     shown: Shown,
+    levels: Levels,
     /// Why the services entry could not be written the last time.
     services_problem: Option<String>,
     attempts: Attempts,
     decisions: Decisions,
     /// Since when something that the verdict rests on cannot be read.
     stale_since: Option<Instant>,
+    /// Something new was seen on nodes before the last pass.
+    has_seen: bool,
     /// The last pass left statuses of nodes to the next one.
     unfinished: bool,
     /// How long the last pass took to judge.
@@ -128,23 +143,20 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<Option<Upgradeable>, RunError> {
     let payload = Payload::load(&options.payload_dir)?;
-    let listener = match options.serve_address {
-        Some(address) => {
-            let bound = tokio::net::TcpListener::bind(address).await;
-            let unusable = |cause| RunError::Serve { address, cause };
-            let bound = bound.map_err(unusable)?;
-            // The port may have been left to the machine.
-            let address = bound.local_addr().map_err(unusable)?;
-            tracing::info!("health and metrics are served on http://{address}");
-            Some(bound)
-        }
-        None => None,
+    let plain = ("health and metrics", "http", "--serve-address");
+    let listener = bind(options.serve_address, plain).await?;
+    let secure = ("metrics", "https", "--metrics-address");
+    let secure_listener = bind(options.metrics_address, secure).await?;
+    let metrics = options.metrics.clone();
+    metrics.show_build(&payload.csi_proxy.version, &payload.agent.version);
+    let shown = Shown {
+        metrics: metrics.clone(),
+        ..Shown::default()
     };
-    let shown = Shown::default();
     let shared = SharedCluster::of_namespace(&options.namespace);
     let observations = Observations::default();
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
-    let events = EventSink::new(client.clone(), std::env::var("POD_NAME").ok());
+    let instance = std::env::var("POD_NAME").ok();
     let gate = options.operator_condition.as_ref().map(|name| {
         Gate::new(
             Api::namespaced(client.clone(), &options.namespace),
@@ -169,7 +181,7 @@ pub async fn run(
     let mut controller = Controller {
         gate,
         services: ServicesWriter::new(config_maps, shared.clone()),
-        status: StatusWriter::new(&client, events, shared.clone()),
+        status: StatusWriter::new(&client, instance, shared.clone()),
         workers: Workers::new(tools, observations.clone(), shown.metrics.clone()),
         turns,
         pins,
@@ -178,10 +190,12 @@ pub async fn run(
         shared: shared.clone(),
         observations,
         shown: shown.clone(),
+        levels: options.levels.clone(),
         services_problem: None,
         attempts: Attempts::default(),
         decisions: Decisions::new(payload),
         stale_since: None,
+        has_seen: false,
         unfinished: false,
         judging: Duration::ZERO,
     };
@@ -189,11 +203,25 @@ pub async fn run(
         namespace: options.namespace.clone(),
         secret: SSH_SECRET.to_owned(),
     };
-    let mut watches = watch::start(&client, &shared, &own);
+    let mut watches = watch::start(&client, &shared, &own, &metrics);
+    let cert_dir = options.metrics_cert_dir.clone();
+    let secure = Secure::new(client.clone(), metrics, cert_dir, &options.namespace);
     let mut server = tokio::spawn(async move {
-        match listener {
-            Some(listener) => serve(listener, shown).await,
-            None => std::future::pending().await,
+        let plain = async {
+            match listener {
+                Some(listener) => serve(listener, shown).await,
+                None => std::future::pending().await,
+            }
+        };
+        let secure = async {
+            match secure_listener {
+                Some(listener) => secure.serve(listener).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = plain => ended,
+            ended = secure => ended,
         }
     });
     let outcome = tokio::select! {
@@ -212,6 +240,27 @@ pub async fn run(
     outcome
 }
 
+/// Takes the address, if there is one, and says what is served there.
+async fn bind(
+    address: Option<SocketAddr>,
+    (what, scheme, option): (&'static str, &'static str, &'static str),
+) -> Result<Option<TcpListener>, RunError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let unusable = |cause| RunError::Serve {
+        what,
+        option,
+        address,
+        cause,
+    };
+    let bound = TcpListener::bind(address).await.map_err(unusable)?;
+    // The port may have been left to the machine.
+    let address = bound.local_addr().map_err(unusable)?;
+    tracing::info!("{what} are served on {scheme}://{address}");
+    Ok(Some(bound))
+}
+
 impl Controller {
     async fn drive(&mut self, once: bool) -> Result<Option<Upgradeable>, RunError> {
         let mut cluster = self.shared.changes();
@@ -221,7 +270,11 @@ impl Controller {
         loop {
             cluster.mark_unchanged();
             observed.mark_unchanged();
+            let begin = Instant::now();
             self.pass().await;
+            let (open, writing) = (self.decisions.open_nodes(), self.status.nodes.writing());
+            let metrics = &self.shown.metrics;
+            metrics.show_pass(begin.elapsed(), open.saturating_sub(writing), writing);
             let is_complete = self.decisions.is_complete();
             if is_complete && !was_complete || given_back.elapsed() >= GIVE_BACK {
                 memory::give_back();
@@ -231,8 +284,9 @@ impl Controller {
             was_complete = is_complete;
             let clean = self.attempts.is_clean();
             self.shown.readiness.tell(self.health());
-            let written = self.gate.as_ref().is_some_and(Gate::is_set);
-            self.shown.metrics.show_gate(written);
+            if let Some(gate) = &self.gate {
+                self.shown.metrics.show_gate(gate.is_set());
+            }
             if once {
                 // What came in after the pass has not been judged yet.
                 let seen = !observed.has_changed().unwrap_or(false);
@@ -257,6 +311,9 @@ impl Controller {
             let mut pause = pause.max(LEAST_PAUSE);
             if let Some(opens) = self.gate.as_ref().and_then(Gate::opens_in) {
                 pause = pause.min(opens);
+            }
+            if let Some(due) = self.status.blocked.due_in(Instant::now()) {
+                pause = pause.min(due.max(LEAST_PAUSE));
             }
             if let Some(reworded) = self.decisions.rewords_at() {
                 pause = pause.min(reworded.saturating_duration_since(Instant::now()));

@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
 use crate::gate::{Change, Gate, Judged};
+use crate::node::NodePlan;
 use crate::run::Controller;
 use crate::run::decide::{News, NodeDecision, Todo};
+use crate::serve::TARGETS;
 use crate::status::{NodeStatus, Written};
 
 /// How long one pass waits for statuses of nodes that are being written, before the next one looks at the gate again:
@@ -35,14 +37,23 @@ impl Controller {
             self.note_node(written);
         }
         let todo = self.judge();
+        self.levels.set(self.decisions.log_level());
+        tracing::debug!(
+            statuses = todo.nodes.len(),
+            windows_nodes = todo.windows_nodes,
+            ready_nodes = todo.ready_nodes,
+            took_ms = self.judging.as_millis(),
+            "judged"
+        );
         let verdict = &todo.verdict;
         if known.as_ref() != Some(verdict) {
             log_verdict(verdict);
         }
-        let nodes = (todo.windows_nodes, todo.ready_nodes);
-        self.shown
-            .metrics
-            .show_verdict(verdict, todo.blocking, nodes);
+        self.show(&todo);
+
+        if let Some(blocked) = todo.blocked {
+            self.status.blocked.tell(blocked, Instant::now());
+        }
 
         // The gate comes first.
         let judged = Judged {
@@ -103,6 +114,28 @@ impl Controller {
             });
     }
 
+    fn show(&self, todo: &Todo) {
+        let metrics = &self.shown.metrics;
+        let blocking = todo.blocking_by_driver.iter();
+        let blocking = blocking.map(|(driver, volumes)| (driver.as_deref(), *volumes));
+        let nodes = (todo.windows_nodes, todo.ready_nodes);
+        metrics.show_verdict(&todo.verdict, &blocking, nodes);
+        if !todo.assign && !self.has_seen {
+            return;
+        }
+        let observations = self.observations.read();
+        let plans = self.decisions.plans().iter();
+        let failing = plans.filter_map(|(node, plan)| match plan {
+            NodePlan::External | NodePlan::Waiting => None,
+            NodePlan::Blocked(error) => Some(error.reason),
+            NodePlan::Visit(_) => {
+                let problem = observations.get(node)?.problem.as_ref();
+                problem.map(|error| error.reason)
+            }
+        });
+        metrics.show_failing_nodes(failing);
+    }
+
     fn is_gate_about_to_open(&self) -> bool {
         // Where its write has failed it has a pause, in which all else goes on.
         self.gate.as_ref().is_some_and(Gate::is_about_to_open) && self.may_try(GATE_TARGET)
@@ -115,6 +148,7 @@ impl Controller {
         let since = self.stale_since.filter(|_| stale);
         self.stale_since = since.or_else(|| stale.then(Instant::now));
         let observed = self.observations.take_changed();
+        self.has_seen = !observed.is_empty();
         let observations = self.observations.read();
         let news = News {
             observations: &observations,
@@ -273,7 +307,9 @@ impl Controller {
 
     fn note_failure(&mut self, target: &str, problem: String) {
         let kind = target.split('/').next().unwrap_or_default();
-        self.shown.metrics.count_failed_write(kind);
+        if let Some(kind) = TARGETS.into_iter().find(|known| *known == kind) {
+            self.shown.metrics.count_failed_write(kind);
+        }
         tracing::warn!("{problem}");
         // OLM makes a deleted OperatorCondition again, and an empty one lets every upgrade go.
         let longest = if target == GATE_TARGET {

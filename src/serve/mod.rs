@@ -3,15 +3,18 @@
 mod metrics;
 mod process;
 mod readiness;
+mod secure;
 
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-pub use metrics::Metrics;
+pub use metrics::{Format, Metrics};
+pub(crate) use metrics::{TARGETS, VisitGauges};
 pub use readiness::{Health, Readiness};
+pub use secure::Secure;
 
 /// What the endpoints show.
 #[derive(Clone, Default)]
@@ -22,12 +25,19 @@ pub struct Shown {
     pub metrics: Metrics,
 }
 
-/// Serves `/healthz`, `/readyz` and `/metrics` until the process ends.
+/// Serves `/healthz` and `/readyz` until the process ends, and `/metrics` to this machine alone: anybody who can connect
+/// may read what is served here. Others get metrics from [`Secure`].
 pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
+    let is_local = listener.local_addr()?.ip().is_loopback();
+    let metrics = if is_local {
+        get(metrics_text)
+    } else {
+        get(metrics_are_elsewhere)
+    };
     let router = axum::Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics_text))
+        .route("/metrics", metrics)
         .with_state(shown);
     axum::serve(listener, router).await
 }
@@ -44,22 +54,53 @@ async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl In
     }
 }
 
-async fn metrics_text(State(shown): State<Shown>) -> impl IntoResponse {
+async fn metrics_text(State(shown): State<Shown>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    let format = Format::accepted(accept);
     (
-        [(
-            header::CONTENT_TYPE,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )],
-        shown.metrics.encode(),
+        [(header::CONTENT_TYPE, format.content_type())],
+        shown.metrics.encode(format),
     )
+}
+
+async fn metrics_are_elsewhere() -> impl IntoResponse {
+    let words = "metrics are served over TLS, at the address of --metrics-address\n";
+    (StatusCode::NOT_FOUND, words)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
     use super::*;
+
+    #[tokio::test]
+    async fn an_address_for_everybody_serves_health_and_no_metrics() {
+        let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(serve(listener, Shown::default()));
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        let refused = get(address, "/metrics").await;
+        assert!(
+            refused.starts_with("HTTP/1.1 404") && refused.contains("--metrics-address"),
+            "{refused}"
+        );
+    }
+
+    async fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
 
     #[tokio::test]
     async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_start() {
@@ -67,14 +108,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let shown = Shown::default();
         tokio::spawn(serve(listener, shown.clone()));
-        let get = async |path: &str| {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-            stream.write_all(request.as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            answer
-        };
+        let get = async |path: &str| get(address, path).await;
         assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
         let before = get("/readyz").await;
         assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]cluster-read failed"));

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::status::sentence::sentence;
+
 /// What a condition shall say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -85,7 +87,7 @@ pub fn settle(
         type_: said.type_.to_owned(),
         status: said.status.to_owned(),
         reason: said.reason,
-        message: said.message,
+        message: sentence(&said.message).into_owned(),
         observed_generation: generation,
         last_transition_time: since.unwrap_or_else(|| Time(whole_seconds(now))),
     }

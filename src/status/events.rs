@@ -8,9 +8,12 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::deadline;
+use crate::status::sentence::shortened;
 
 /// The most that the API server takes as an event's note, in bytes.
-const NOTE_LIMIT: usize = 1024;
+pub(super) const NOTE_LIMIT: usize = 1024;
+/// Who reports.
+pub(super) const CONTROLLER: &str = "windows-storage-operator";
 /// After so many events the library's recorder is replaced. It keeps each for minutes, to count those that come again, in
 /// a table that never shrinks: 500 nodes that join at one time would take 3 MB for good.
 const EVENTS_OF_RECORDER: u32 = 64;
@@ -33,7 +36,7 @@ impl EventSink {
     #[must_use]
     pub fn new(client: Client, instance: Option<String>) -> Self {
         let reporter = Reporter {
-            controller: "windows-storage-operator".to_owned(),
+            controller: CONTROLLER.to_owned(),
             instance,
         };
         let recorder = Recorder::new(client.clone(), reporter.clone());
@@ -67,7 +70,7 @@ impl EventSink {
                 EventType::Warning
             },
             reason: condition.reason.clone(),
-            note: Some(cut(&condition.message, NOTE_LIMIT)),
+            note: Some(shortened(&condition.message, NOTE_LIMIT).into_owned()),
             action: condition.type_.clone(),
             secondary: None,
         };
@@ -79,12 +82,21 @@ impl EventSink {
     }
 }
 
-fn cut(text: &str, bytes: usize) -> String {
-    let mut end = text.len().min(bytes);
-    while !text.is_char_boundary(end) {
-        end -= 1;
+/// A line for a condition that says something new. The verdict has one of its own.
+pub(super) fn log(object: &ObjectReference, condition: &Condition) {
+    if condition.type_ == "Upgradeable" {
+        return;
     }
-    text[..end].to_owned()
+    let kind = object.kind.as_deref().unwrap_or_default();
+    let name = object.name.as_deref().unwrap_or_default();
+    tracing::info!(
+        object = format!("{kind}/{name}"),
+        reason = condition.reason,
+        "the condition {} is {} now: {}",
+        condition.type_,
+        condition.status,
+        shortened(&condition.message, NOTE_LIMIT)
+    );
 }
 
 #[cfg(test)]
@@ -102,11 +114,5 @@ mod tests {
         assert_eq!(told(), EVENTS_OF_RECORDER);
         sink.recorder();
         assert_eq!(told(), 1);
-    }
-
-    #[test]
-    fn a_long_note_is_cut_between_characters() {
-        assert_eq!(cut("aé", 2), "a");
-        assert_eq!(cut("aé", 3), "aé");
     }
 }

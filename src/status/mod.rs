@@ -1,5 +1,6 @@
 //! The status of our custom resources, and the events that tell of its changes.
 
+mod blocked;
 mod cluster;
 mod conditions;
 mod csi_proxy;
@@ -7,8 +8,10 @@ mod events;
 mod node;
 mod node_writer;
 mod rollout;
+mod sentence;
 mod writer;
 
+pub use blocked::{BlockedEvents, MOST_BLOCKED};
 pub use cluster::{ClusterInputs, cluster_status, with_verdict};
 pub use events::EventSink;
 pub use node::{NodeInputs, is_ready, node_status};

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::status::EventSink;
+use crate::status::events::log;
 use crate::status::writer::{reference, worth_telling};
 use crate::watch::SharedCluster;
 
@@ -66,6 +67,12 @@ impl NodeWriter {
             writes: JoinSet::new(),
             on_their_way: BTreeMap::new(),
         }
+    }
+
+    /// How many writes are on their way.
+    #[must_use]
+    pub fn writing(&self) -> usize {
+        self.writes.len()
     }
 
     /// Whether one more write may begin.
@@ -195,6 +202,7 @@ impl NodeApi {
         let node_object = reference("v1", "Node", name, name);
         let before = &previous.as_ref().unwrap_or(&empty).conditions;
         for condition in worth_telling(before, &status.conditions) {
+            log(&object, condition);
             self.events.tell(&node_object, condition).await;
             self.events.tell(&object, condition).await;
         }

@@ -9,13 +9,16 @@ use serde_json::json;
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::status::conditions::news;
-use crate::status::{EventSink, NodeWriter};
+use crate::status::events::log;
+use crate::status::{BlockedEvents, EventSink, NodeWriter};
 use crate::watch::SharedCluster;
 
 /// Writes status and tells of changes.
 pub struct StatusWriter {
     /// The statuses of nodes.
     pub nodes: NodeWriter,
+    /// What is told of volumes that hold upgrades.
+    pub blocked: BlockedEvents,
     settings: Api<WindowsStorage>,
     events: EventSink,
     shared: SharedCluster,
@@ -25,8 +28,10 @@ impl StatusWriter {
     /// A writer into that cluster. What it has written goes into the index at once, so that the next pass does not
     /// write it again before the watch brings it.
     #[must_use]
-    pub fn new(client: &Client, events: EventSink, shared: SharedCluster) -> Self {
+    pub fn new(client: &Client, instance: Option<String>, shared: SharedCluster) -> Self {
+        let events = EventSink::new(client.clone(), instance.clone());
         Self {
+            blocked: BlockedEvents::new(client.clone(), instance),
             nodes: NodeWriter::new(client, events.clone(), shared.clone()),
             settings: Api::all(client.clone()),
             events,
@@ -81,6 +86,7 @@ impl StatusWriter {
             .and_then(|object| object.status.clone())
             .unwrap_or_default();
         for condition in worth_telling(&before.conditions, &status.conditions) {
+            log(&object, condition);
             self.events.tell(&object, condition).await;
         }
         Ok(())

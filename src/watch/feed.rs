@@ -7,6 +7,7 @@ use kube::Api;
 use kube::runtime::watcher;
 
 use crate::objects::Received;
+use crate::serve::Metrics;
 use crate::watch::SharedCluster;
 use crate::watch::interruption::Interruption;
 use crate::watch::kind::Kind;
@@ -32,9 +33,9 @@ const QUEUE: Duration = Duration::from_secs(10);
 
 pub(super) async fn feed(
     kind: Kind,
-    api: Api<Received>,
-    config: watcher::Config,
+    (api, config): (Api<Received>, watcher::Config),
     shared: SharedCluster,
+    metrics: Metrics,
 ) {
     let mut failures = 0;
     if kind.follows_nodes {
@@ -45,6 +46,7 @@ pub(super) async fn feed(
         let interruption = until_interrupted(&kind, &api, &config, &mut failures, &shared).await;
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
+        metrics.count_watch_restart(&kind.name, interruption.cause());
         let problem = interruption.explain();
         tracing::warn!(
             kind = %kind.name,

@@ -31,6 +31,19 @@ impl Interruption {
         self.status().is_some_and(|status| status.code == 404)
     }
 
+    /// A bounded word for metrics.
+    pub fn cause(&self) -> &'static str {
+        match (self, self.status().map(|status| status.code)) {
+            (Self::SlowList, _) => "SlowList",
+            (Self::Wanted, _) => "Wanted",
+            (Self::Watcher(_), Some(403)) => "Forbidden",
+            (Self::Watcher(_), Some(404)) => "NotFound",
+            // What was changed since is no longer kept, which comes with time.
+            (Self::Watcher(_), Some(410)) => "Expired",
+            (Self::Watcher(_), _) => "Failed",
+        }
+    }
+
     pub fn explain(&self) -> String {
         match self {
             Self::SlowList => format!("its list does not come within {} s", PAGE.as_secs()),

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::index::Cluster;
 use crate::objects::{Object, Received, for_each_kind};
+use crate::serve::Metrics;
 use feed::{LISTS, PAGE_SIZE, WATCH, feed};
 use kind::Kind;
 
@@ -87,7 +88,12 @@ pub struct OwnNamespace {
 
 /// Starts one watch a kind. They run until the set is dropped; none of them ends by itself.
 #[must_use]
-pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> JoinSet<()> {
+pub fn start(
+    client: &Client,
+    shared: &SharedCluster,
+    own: &OwnNamespace,
+    metrics: &Metrics,
+) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let all = watcher::Config::default()
         .page_size(PAGE_SIZE)
@@ -102,7 +108,12 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
             };
             let resource = Received::resource_of::<$kind>();
             let api = Api::all_with(client.clone(), &resource);
-            tasks.spawn(feed(Kind::of::<$kind>(), api, selected, shared.clone()));
+            tasks.spawn(feed(
+                Kind::of::<$kind>(),
+                (api, selected),
+                shared.clone(),
+                metrics.clone(),
+            ));
         };
     }
     for_each_kind!(watch);
@@ -110,7 +121,12 @@ pub fn start(client: &Client, shared: &SharedCluster, own: &OwnNamespace) -> Joi
         ($kind:ty, $selected:expr) => {
             let resource = Received::resource_of::<$kind>();
             let api = Api::namespaced_with(client.clone(), &own.namespace, &resource);
-            tasks.spawn(feed(Kind::of::<$kind>(), api, $selected, shared.clone()));
+            tasks.spawn(feed(
+                Kind::of::<$kind>(),
+                (api, $selected),
+                shared.clone(),
+                metrics.clone(),
+            ));
         };
     }
     watch_own!(core::ConfigMap, all);

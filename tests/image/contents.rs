@@ -18,7 +18,10 @@ fn the_configuration_starts_the_operator_as_a_user_without_rights() {
         config["Entrypoint"],
         json!(["/usr/bin/windows-storage-operator"])
     );
-    assert_eq!(config["ExposedPorts"], json!({"8081/tcp": {}}));
+    assert_eq!(
+        config["ExposedPorts"],
+        json!({"8081/tcp": {}, "8443/tcp": {}})
+    );
     for absent in ["Cmd", "Volumes", "Shell"] {
         assert!(
             config[absent].is_null(),

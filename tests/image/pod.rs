@@ -58,6 +58,7 @@ impl Pod {
         let arguments: Vec<String> = manifest_arguments()
             .into_iter()
             .map(|argument| argument.replace(":8081", &format!(":{port}")))
+            .map(|argument| argument.replace("[::]:8443", "127.0.0.1:0"))
             .collect();
         assert!(
             arguments.contains(&format!("--serve-address=[::]:{port}")),

@@ -12,7 +12,7 @@ pub fn csv_name(version: &str) -> String {
     format!("windows-storage-operator.v{version}")
 }
 
-/// What is in the bundle of a version: the CSV and the definitions.
+/// What is in the bundle of a version: the CSV, the definitions, and what it carries as it is.
 fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
     let release = Release {
         version: version.parse().unwrap(),
@@ -33,13 +33,18 @@ fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
 /// Installs a version as an `InstallPlan` does: the objects of its bundle, the ServiceAccount, and the rights that the
 /// CSV asks for. All else is OLM's work.
 pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Option<&str>) {
-    let (mut csvs, definitions): (Vec<Value>, Vec<Value>) = bundle(version, replaces)
+    let (mut csvs, mut others): (Vec<Value>, Vec<Value>) = bundle(version, replaces)
         .into_iter()
         .partition(|object| object["kind"] == CSV);
-    assert_eq!((csvs.len(), definitions.len()), (1, 2));
-    csvs[0]["metadata"]["namespace"] = namespace.into();
+    assert_eq!((csvs.len(), others.len()), (1, 4));
+    let namespaced = others
+        .iter_mut()
+        .filter(|object| object["kind"] == "Service");
+    for object in namespaced.chain(&mut csvs) {
+        object["metadata"]["namespace"] = namespace.into();
+    }
     let rights = rights(&csvs[0]);
-    cluster.apply_all(&[definitions, rights, csvs].concat());
+    cluster.apply_all(&[others, rights, csvs].concat());
 }
 
 /// What the catalog operator makes of the permissions that a CSV asks for. Names of cluster-wide objects have the

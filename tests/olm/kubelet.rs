@@ -307,6 +307,8 @@ fn start(cluster: &Cluster, namespace: &str, pod: &Pod) -> Process {
             if argument.starts_with("--serve-address=") {
                 serves = true;
                 format!("--serve-address={address}")
+            } else if argument.starts_with("--metrics-address=") {
+                "--metrics-address=127.0.0.1:0".to_owned()
             } else {
                 argument.clone()
             }

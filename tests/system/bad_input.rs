@@ -225,7 +225,7 @@ fn a_broken_document_stops_nothing_that_runs(harness: &Harness, good: &WindowsHo
         "False",
         "InvalidServices",
     );
-    assert!(message.contains("key services"), "{message}");
+    assert!(message.contains("Key services"), "{message}");
     harness.expect_event("WindowsStorage/cluster", "InvalidServices");
     assert_eq!(
         harness

@@ -71,6 +71,14 @@ impl Harness {
             .unwrap()
     }
 
+    /// Starts it with another payload and further arguments.
+    pub fn start_with_both(&self, payload: &Path, arguments: &[&str]) -> Operator {
+        self.command
+            .with_payload(payload)
+            .start(Some(&self.log), arguments, true)
+            .unwrap()
+    }
+
     /// Starts it without OLM, with further arguments.
     pub fn start_without_olm(&self, arguments: &[&str]) -> Operator {
         self.command

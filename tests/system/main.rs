@@ -7,13 +7,16 @@
 mod api_faults;
 mod bad_input;
 mod check;
+mod events;
 mod external;
 mod gate;
 mod harness;
 mod host_keys;
 mod interruption;
+mod logs;
 mod main_job;
 mod must_gather;
+mod metrics;
 mod node_system;
 mod replacement;
 mod rights;

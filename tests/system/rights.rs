@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testbed::control_plane::Request;
 use testbed::objects::{self, NAMESPACE};
 
+use crate::metrics::scrape;
 use crate::simulated::Simulation;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
@@ -96,7 +97,11 @@ fn every_right_is_needed_and_no_other_is() {
         .control_plane
         .apply(&objects::azure_disk_workload("win-000"))
         .unwrap();
-    let _operator = harness.start_with(&simulation.payload("v1.1.3"));
+    let payload = simulation.payload("v1.1.3");
+    let _operator = harness.start_with_both(&payload, &["--metrics-address=127.0.0.1:0"]);
+    let reader = harness.token("prometheus", true);
+    let metrics = scrape(&harness.metrics_address(), "/metrics", Some(&reader));
+    assert_eq!(metrics.status(), "200", "{}", metrics.answer);
     harness.expect_gate("False", "DriversMissing", &["win-000, win-001"]);
     simulation.want(&json!({}));
     harness.eventually("both nodes have csi-proxy", || {

@@ -174,7 +174,7 @@ impl Simulation {
     }
 
     /// Writes a ConfigMap of the operator's namespace.
-    fn write_config_map(&self, name: &str, data: &serde_json::Value) {
+    pub fn write_config_map(&self, name: &str, data: &serde_json::Value) {
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": objects::NAMESPACE},
@@ -192,7 +192,7 @@ impl Simulation {
         self.runtime.block_on(future)
     }
 
-    fn host(&self, name: &str) -> &SimulatedHost {
+    pub fn host(&self, name: &str) -> &SimulatedHost {
         self.hosts.iter().find(|host| host.name() == name).unwrap()
     }
 }

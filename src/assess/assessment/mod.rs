@@ -1,5 +1,6 @@
 //! The judgement on the cluster, kept up to date in proportion to what changes.
 
+mod blocked;
 mod changed;
 mod dependents;
 mod judge;
@@ -16,6 +17,7 @@ use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
 use crate::assess::volumes::{Resolved, ordinal_stem};
 use crate::index::{Cluster, Name, Node, ObjectKey, WorkloadKey, WorkloadKind};
+pub use blocked::{Blocked, BlockedKey, BlockedKind};
 use changed::Changed;
 pub use dependents::Dependency;
 use dependents::Dependents;
@@ -182,6 +184,15 @@ impl Assessment {
     pub fn blocking(&self) -> usize {
         let drivers = self.needs.drivers.values().filter(|need| need.holds());
         drivers.map(|need| need.in_tree_volumes).sum::<usize>() + self.needs.abandoned_volumes
+    }
+
+    /// The same by the driver that they need; `None` for those that no driver takes over.
+    pub fn blocking_by_driver(&self) -> impl Iterator<Item = (Option<&str>, usize)> + Clone {
+        let drivers = self.needs.drivers.iter();
+        drivers
+            .filter(|(_, need)| need.holds())
+            .map(|(driver, need)| (Some(driver.as_str()), need.in_tree_volumes))
+            .chain([(None, self.needs.abandoned_volumes)])
     }
 
     /// How often something that held upgrades has gone from sight, rather than got what it lacked: a volume, or a node.

@@ -28,6 +28,7 @@ impl Actions {
         }
         self.clean_up();
         visited.phases = self.phases.clone();
+        visited.sent = self.session.sent.get();
         visited
     }
 

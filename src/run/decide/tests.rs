@@ -261,10 +261,12 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.put_pod(&pod);
     let todo = rig.pass(&[]);
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
+    let blocking = todo.blocking_by_driver.clone();
     assert_eq!(
-        (todo.blocking, todo.windows_nodes, todo.ready_nodes),
-        (1, 1, 0)
+        blocking,
+        [(Some("disk.csi.azure.com".to_owned()), 1), (None, 0)]
     );
+    assert_eq!((todo.windows_nodes, todo.ready_nodes), (1, 0));
     assert_eq!(names(&todo), ["win-1"]);
     let (_, status) = todo.settings.unwrap();
     assert_eq!(status.counts.unwrap().blocking_volumes, 1);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::api::{WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
 use crate::assess::report::Verdict;
+use crate::assess::{Blocked, BlockedKey};
 use crate::gate::GateReport;
 use crate::node::{Observation, Turns};
 
@@ -18,8 +19,10 @@ pub struct Todo {
     pub fresh: bool,
     /// How often something that held upgrades has gone from sight.
     pub departures: u64,
-    /// Volumes that hold upgrades.
-    pub blocking: usize,
+    /// Volumes that hold upgrades, by the driver that they need.
+    pub blocking_by_driver: Vec<(Option<String>, usize)>,
+    /// The objects with volumes that hold upgrades, as many as are told; absent while not all of the cluster is known.
+    pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
     /// Windows nodes.
     pub windows_nodes: usize,
     /// Windows nodes that are ready.

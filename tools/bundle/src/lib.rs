@@ -1,6 +1,8 @@
 //! Renders the OLM bundle, each part of it from its one source: rules from `manifests/rbac.yaml`, the Deployment from
-//! `manifests/deployment.yaml`, definitions from `crds/`, and what only OLM asks for from `manifests/olm/`.
+//! `manifests/deployment.yaml`, definitions from `crds/`, the objects of `manifests/metrics.yaml` as they are, and what only OLM
+//! asks for from `manifests/olm/`.
 
+mod carried;
 mod catalog;
 mod csv;
 mod image;
@@ -84,6 +86,9 @@ pub fn render_published(
     );
     for crd in crds {
         files.insert(manifests.join(crd.file_name), crd.text);
+    }
+    for (file_name, text) in carried::render(root)? {
+        files.insert(manifests.join(file_name), text);
     }
     metadata::render(root, release, &mut files)?;
     files.insert(

@@ -255,8 +255,9 @@ fn namespaces(objects: &[Value]) -> Vec<String> {
 fn an_overlay_moves_everything_to_another_namespace_and_image() {
     let objects = overlay("namespace: storage");
     let namespaces = namespaces(&objects);
-    // Namespace, ServiceAccount, Role, RoleBinding and its subject, the ClusterRoleBinding's subject, Deployment.
-    assert_eq!(namespaces, ["storage"; 7]);
+    // Namespace, ServiceAccount, Role, RoleBinding and its subject, the ClusterRoleBinding's subject, Deployment,
+    // Service.
+    assert_eq!(namespaces, ["storage"; 8]);
     let deployment = objects
         .iter()
         .find(|object| text(object, "kind") == "Deployment")
@@ -272,7 +273,7 @@ fn an_overlay_leaves_the_namespace_of_somebody_else_alone() {
     let objects = overlay("$patch: delete");
     assert_eq!(
         namespaces(&objects),
-        ["openshift-windows-machine-config-operator"; 6]
+        ["openshift-windows-machine-config-operator"; 7]
     );
     assert!(
         objects

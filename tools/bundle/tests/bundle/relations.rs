@@ -260,9 +260,11 @@ fn the_manifests_are_one_object_each_and_no_account() {
     assert_eq!(
         kinds,
         [
+            "ClusterRole",
             "ClusterServiceVersion",
             "CustomResourceDefinition",
-            "CustomResourceDefinition"
+            "CustomResourceDefinition",
+            "Service"
         ]
     );
 }

@@ -1,0 +1,135 @@
+//! The objects whose owners have to know that a volume of theirs holds upgrades: claims, and pods with volumes without one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assess::assessment::Assessment;
+use crate::assess::report::Reason;
+use crate::assess::verdict::list;
+use crate::assess::volumes::Resolved;
+use crate::index::{Cluster, Name, ObjectKey, WorkloadKey, WorkloadKind};
+
+/// A kind of object that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockedKind {
+    /// A `PersistentVolumeClaim`.
+    Claim,
+    /// A pod whose volume has no claim.
+    Pod,
+}
+
+/// An object, and the driver that a volume of it lacks; `None` where no driver takes over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockedKey {
+    /// The object's kind.
+    pub kind: BlockedKind,
+    /// The object.
+    pub object: ObjectKey,
+    /// The driver.
+    pub driver: Option<Name>,
+}
+
+/// What is to be told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// `DriversMissing` or `NoCSIMigration`.
+    pub reason: Reason,
+    /// Which volume, which driver, where.
+    pub note: String,
+}
+
+impl Assessment {
+    /// The first objects with volumes that hold upgrades, at most so many.
+    #[must_use]
+    pub fn blocked_objects(&self, cluster: &Cluster, most: usize) -> BTreeMap<BlockedKey, Blocked> {
+        let mut blocked = BTreeMap::new();
+        let holding = self.needs.drivers.iter().filter(|(_, need)| need.holds());
+        for (driver, need) in holding {
+            let missing = Some((driver, &need.missing));
+            for workload in need.in_tree.keys() {
+                self.add_blocked(cluster, workload, missing, &mut blocked);
+                if blocked.len() >= most {
+                    return blocked;
+                }
+            }
+        }
+        for workload in self.needs.abandoned.keys() {
+            self.add_blocked(cluster, workload, None, &mut blocked);
+            if blocked.len() >= most {
+                break;
+            }
+        }
+        blocked
+    }
+
+    fn add_blocked(
+        &self,
+        cluster: &Cluster,
+        workload: &WorkloadKey,
+        missing: Option<(&Name, &BTreeSet<Name>)>,
+        blocked: &mut BTreeMap<BlockedKey, Blocked>,
+    ) {
+        let rows = self.entries.get(workload);
+        let rows = rows.map_or(&[][..], |entry| &entry.uses.rows);
+        let driver = missing.map(|(driver, _)| driver);
+        for row in rows.iter().filter(|row| row.plugin().is_some()) {
+            if row.driver() != driver.map(Name::as_str) {
+                continue;
+            }
+            let Some((kind, object)) = told_on(cluster, workload, row) else {
+                continue;
+            };
+            let key = BlockedKey {
+                kind,
+                object,
+                driver: driver.cloned(),
+            };
+            blocked
+                .entry(key)
+                .or_insert_with(|| tell(workload, row, missing));
+        }
+    }
+}
+
+/// The claim, where it is there already; else the pod. The owner of a template that has no pod is told by the verdict alone.
+fn told_on(
+    cluster: &Cluster,
+    workload: &WorkloadKey,
+    row: &Resolved,
+) -> Option<(BlockedKind, ObjectKey)> {
+    let namespace = &workload.object.namespace;
+    let claim = row.claim.as_ref();
+    let claim = claim.map(|claim| ObjectKey::new(namespace.clone(), claim.clone()));
+    match claim.filter(|claim| cluster.claims.get(claim).is_some()) {
+        Some(claim) => Some((BlockedKind::Claim, claim)),
+        None if workload.kind == WorkloadKind::Pod => {
+            Some((BlockedKind::Pod, workload.object.clone()))
+        }
+        None => None,
+    }
+}
+
+fn tell(
+    workload: &WorkloadKey,
+    row: &Resolved,
+    missing: Option<(&Name, &BTreeSet<Name>)>,
+) -> Blocked {
+    let plugin = row.plugin().map_or("in-tree", |plugin| plugin.name);
+    let kind = workload.kind.as_str();
+    let name = &workload.object.name;
+    let volume = format!("Volume {} of {kind} {name} ({plugin})", row.volume);
+    match missing {
+        Some((driver, missing)) => Blocked {
+            reason: Reason::DriversMissing,
+            note: format!(
+                "{volume} needs the CSI driver {driver}, which is not registered on {}; upgrades are not safe before it is.",
+                list(missing)
+            ),
+        },
+        None => Blocked {
+            reason: Reason::NoCSIMigration,
+            note: format!(
+                "{volume} has no CSI driver that takes over; move its data to another volume before an upgrade."
+            ),
+        },
+    }
+}

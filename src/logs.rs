@@ -1,0 +1,130 @@
+//! What is logged: as the command line says, or more while the administrator asks for it in `WindowsStorage`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::{Registry, reload};
+
+use crate::api::LogLevel;
+
+/// This program's own lines.
+const OWN: &str = "windows_storage_operator";
+
+/// The level of the log, which can be changed while the program runs.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    filter: reload::Handle<Targets, Registry>,
+    /// What the command line says.
+    base: Targets,
+    current: Arc<Mutex<LogLevel>>,
+}
+
+/// The layer that filters, for the bottom of a subscriber.
+pub type Filter = reload::Layer<Targets, Registry>;
+
+impl Levels {
+    /// What the command line says: a level such as `info`, or a list such as `info,kube=debug`.
+    pub fn parse(text: &str) -> Result<(Self, Filter), ParseError> {
+        let base = filter(text)?;
+        let (layer, filter) = reload::Layer::new(base.clone());
+        let levels = Self {
+            filter,
+            base,
+            current: Arc::default(),
+        };
+        Ok((levels, layer))
+    }
+
+    /// From now on this much is logged.
+    pub fn set(&self, level: LogLevel) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current == level {
+            return;
+        }
+        let before = std::mem::replace(&mut *current, level);
+        drop(current);
+        // It fails where nobody logs any more.
+        let _ = self.filter.reload(with(&self.base, level));
+        tracing::info!("the log level is {level:?} now, it was {before:?}");
+    }
+}
+
+/// What is logged. `EnvFilter` can do more, and brings regular expressions for it.
+fn filter(text: &str) -> Result<Targets, ParseError> {
+    // An empty part would mean errors only.
+    let parts = text.split(',').map(str::trim);
+    let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
+    if !text.contains("kube") {
+        parts.extend(["kube_client=error", "kube_runtime=error"]);
+    }
+    parts.join(",").parse()
+}
+
+/// What is logged at that level: never less than the command line says.
+fn with(base: &Targets, level: LogLevel) -> Targets {
+    let own = match level {
+        LogLevel::Normal => return base.clone(),
+        LogLevel::Debug => Level::DEBUG,
+        LogLevel::Trace => Level::TRACE,
+        LogLevel::TraceAll => {
+            let client = ["kube_client", "kube_runtime"];
+            return Targets::new()
+                .with_default(Level::TRACE)
+                .with_targets(client.map(|target| (target, LevelFilter::ERROR)));
+        }
+    };
+    if base.would_enable(OWN, &own) {
+        base.clone()
+    } else {
+        base.clone().with_target(OWN, own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_parts_and_blanks_of_a_log_level_mean_nothing() {
+        assert!(filter("").is_ok());
+        for level in ["info", "info,", " info , kube=debug", ",info"] {
+            let filter = filter(level).unwrap();
+            assert!(filter.would_enable(OWN, &Level::INFO), "{level}");
+            assert!(!filter.would_enable(OWN, &Level::DEBUG), "{level}");
+            let is_asked_for = level.contains("kube");
+            assert_eq!(
+                filter.would_enable("kube_client", &Level::WARN),
+                is_asked_for,
+                "{level}"
+            );
+            assert_eq!(
+                filter.would_enable("kube", &Level::DEBUG),
+                is_asked_for,
+                "{level}"
+            );
+        }
+        assert!(filter("kube=loud").is_err());
+    }
+
+    #[test]
+    fn a_level_asks_for_more_and_never_for_less_and_the_client_stays_silent() {
+        let enabled = |base: &str, level, target: &str, wanted: Level| {
+            with(&filter(base).unwrap(), level).would_enable(target, &wanted)
+        };
+        for base in ["info", "warn", "error"] {
+            assert!(!enabled(base, LogLevel::Normal, OWN, Level::DEBUG));
+            assert!(enabled(base, LogLevel::Debug, OWN, Level::DEBUG));
+            assert!(!enabled(base, LogLevel::Debug, OWN, Level::TRACE));
+            assert!(!enabled(base, LogLevel::Debug, "hyper", Level::DEBUG));
+            assert!(enabled(base, LogLevel::Trace, OWN, Level::TRACE));
+            assert!(enabled(base, LogLevel::TraceAll, "hyper", Level::TRACE));
+        }
+        assert!(enabled("trace", LogLevel::Debug, OWN, Level::TRACE));
+        for level in [LogLevel::Debug, LogLevel::Trace, LogLevel::TraceAll] {
+            assert!(!enabled("info", level, "kube_client::client", Level::WARN));
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! What Prometheus sees. Labels are bounded: no names of objects. docs/metrics.md has a row for each metric.
+
+mod families;
+mod labels;
+mod text;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::assess::plugins::PLUGINS;
+use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
+use crate::node::{NodeError, Reason, Visited};
+use families::Families;
+pub use families::TARGETS;
+use labels::{Build, Driver, Phase, Queue, Ready, ReasonOf, Request, ResultOf, Target, Watch};
+pub use text::Format;
+
+/// The driver of volumes that none takes over.
+const NO_DRIVER: &str = "none";
+const NODE_STATUSES: &str = "node_statuses";
+const NODE_VISITS: &str = "node_visits";
+const SUCCESS: &str = "Success";
+
+/// The operator's metrics.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Families>);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+/// The drivers that the volumes of `blocking_volumes` can need.
+fn drivers() -> impl Iterator<Item = &'static str> {
+    let named = PLUGINS.iter().filter_map(|plugin| plugin.driver);
+    named.chain([NO_DRIVER])
+}
+
+impl Metrics {
+    /// What runs: the operator, and what it brings to nodes.
+    pub fn show_build(&self, csi_proxy: &str, agent: &str) {
+        let build = Build {
+            version: env!("CARGO_PKG_VERSION"),
+            csi_proxy: csi_proxy.to_owned(),
+            agent: agent.to_owned(),
+        };
+        self.0.build_info.get_or_create(&build).set(1);
+    }
+
+    /// The judgement as it stands: the verdict, the volumes that hold upgrades by their driver, and the nodes with those
+    /// that are ready.
+    pub fn show_verdict<'a>(
+        &self,
+        verdict: &Verdict,
+        blocking: &(impl Iterator<Item = (Option<&'a str>, usize)> + Clone),
+        (nodes, ready_nodes): (usize, usize),
+    ) {
+        let is_open = verdict.upgradeable == Upgradeable::True;
+        self.0.upgradeable.set(i64::from(is_open));
+        for reason in VerdictReason::ALL {
+            let label = ReasonOf {
+                reason: reason.as_str(),
+            };
+            let is_it = i64::from(reason == verdict.reason);
+            self.0.verdict.get_or_create(&label).set(is_it);
+        }
+        for driver in drivers() {
+            let wanted = (driver != NO_DRIVER).then_some(driver);
+            let of_driver = blocking.clone().filter(|(needed, _)| *needed == wanted);
+            let volumes = of_driver.map(|(_, volumes)| volumes).sum();
+            let label = Driver { driver };
+            let gauge = self.0.blocking_volumes.get_or_create(&label);
+            gauge.set(as_gauge(volumes));
+        }
+        let unready = nodes.saturating_sub(ready_nodes);
+        for (ready, number) in [("true", ready_nodes), ("false", unready)] {
+            let gauge = self.0.nodes.get_or_create(&Ready { ready });
+            gauge.set(as_gauge(number));
+        }
+    }
+
+    /// What keeps nodes from being worked on, or went wrong there the last time: a reason for each such node.
+    pub fn show_failing_nodes(&self, reasons: impl Iterator<Item = Reason>) {
+        let reasons: Vec<Reason> = reasons.collect();
+        for reason in Reason::ALL {
+            let number = reasons.iter().filter(|of_node| **of_node == reason).count();
+            let label = ReasonOf {
+                reason: reason.as_str(),
+            };
+            let gauge = self.0.failing_nodes.get_or_create(&label);
+            gauge.set(as_gauge(number));
+        }
+    }
+
+    /// Whether the `OperatorCondition` says what it shall. Only for where there is one to write.
+    pub fn show_gate(&self, is_written: bool) {
+        self.0.gate().set(i64::from(is_written));
+    }
+
+    /// A look at everything and the writing of what differs took so long; so many statuses of nodes wait to be written, and
+    /// so many are on their way.
+    pub fn show_pass(&self, took: Duration, waiting: usize, on_their_way: usize) {
+        self.0.reconciles.observe(took.as_secs_f64());
+        let queue = Queue {
+            queue: NODE_STATUSES,
+        };
+        let depth = self.0.queue_depth.get_or_create(&queue);
+        depth.set(as_gauge(waiting));
+        let in_progress = self.0.queue_in_progress.get_or_create(&queue);
+        in_progress.set(as_gauge(on_their_way));
+    }
+
+    /// The visits that wait for a place to work at, and those that are worked on.
+    pub(crate) fn visits(&self) -> VisitGauges {
+        let queue = Queue { queue: NODE_VISITS };
+        VisitGauges {
+            waiting: self.0.queue_depth.get_or_create(&queue).clone(),
+            working: self.0.queue_in_progress.get_or_create(&queue).clone(),
+        }
+    }
+
+    /// A visit ended.
+    pub fn count_visit(&self, outcome: &Result<Visited, NodeError>, took: Duration) {
+        let visited = outcome.as_ref().ok();
+        let problem = match outcome {
+            Ok(visited) => visited.problem.as_ref(),
+            Err(error) => Some(error),
+        };
+        let result = problem.map_or(SUCCESS, |error| error.reason.as_str());
+        self.0.visits.get_or_create(&ResultOf { result }).inc();
+        let ended = if problem.is_none() {
+            "success"
+        } else {
+            "failure"
+        };
+        let ended = ResultOf { result: ended };
+        let duration = self.0.visit_duration.get_or_create(&ended);
+        duration.observe(took.as_secs_f64());
+        let Some(visited) = visited else {
+            return;
+        };
+        for (phase, took) in visited.phases.iter() {
+            let duration = self.0.phase_duration.get_or_create(&Phase { phase });
+            duration.observe(took.as_secs_f64());
+        }
+        let sent = visited.sent;
+        for (result, files) in [("success", sent.files), ("failure", sent.failed)] {
+            let transfers = self.0.transfers.get_or_create(&ResultOf { result });
+            transfers.inc_by(files);
+        }
+        self.0.transfer_bytes.inc_by(sent.bytes);
+    }
+
+    /// csi-proxy was started again so often on some node, by its agent or by Windows, since that node was last looked at.
+    pub fn count_csi_proxy_restarts(&self, restarts: u64) {
+        self.0.csi_proxy_restarts.inc_by(restarts);
+    }
+
+    /// A write to an object of that kind failed.
+    pub fn count_failed_write(&self, target: &'static str) {
+        self.0.failed_writes.get_or_create(&Target { target }).inc();
+    }
+
+    /// A kind has to be listed anew.
+    pub fn count_watch_restart(&self, kind: &str, cause: &'static str) {
+        let watch = Watch {
+            kind: kind.to_owned(),
+            cause,
+        };
+        self.0.watch_restarts.get_or_create(&watch).inc();
+    }
+
+    /// The API server was asked for something. The code is absent where there was no answer.
+    pub fn count_request(&self, verb: &'static str, code: Option<u16>) {
+        let code = match code {
+            None => "none",
+            Some(..=199) => "1xx",
+            Some(..=299) => "2xx",
+            Some(..=399) => "3xx",
+            Some(..=499) => "4xx",
+            Some(_) => "5xx",
+        };
+        let request = Request { verb, code };
+        self.0.api_requests.get_or_create(&request).inc();
+    }
+
+    /// All metrics in that format.
+    #[must_use]
+    pub fn encode(&self, format: Format) -> String {
+        format.of_open_metrics(self.0.encode())
+    }
+}
+
+/// Counts visits while they are there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VisitGauges {
+    waiting: Gauge,
+    working: Gauge,
+}
+
+impl VisitGauges {
+    /// A visit begins, and waits for its place.
+    pub fn begin(&self) -> VisitCounted {
+        self.waiting.inc();
+        VisitCounted(self.waiting.clone())
+    }
+
+    /// It has its place.
+    pub fn works(&self, counted: &mut VisitCounted) {
+        self.working.inc();
+        counted.0.dec();
+        counted.0 = self.working.clone();
+    }
+}
+
+/// A visit that is counted until this is dropped.
+pub(crate) struct VisitCounted(Gauge);
+
+impl Drop for VisitCounted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn as_gauge(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{Phases, Sent};
+
+    fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
+        let text = metrics.encode(Format::OpenMetrics);
+        let lines = text.lines().filter(|line| line.starts_with(start));
+        lines.map(str::to_owned).collect()
+    }
+
+    fn value(metrics: &Metrics, series: &str) -> String {
+        let found = lines(metrics, series);
+        assert_eq!(found.len(), 1, "{series}: {found:?}");
+        found[0].rsplit(' ').next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_visit_is_counted_by_its_result_with_its_phases_and_its_files() {
+        let metrics = Metrics::default();
+        let mut phases = Phases::default();
+        phases.add("login", Duration::from_millis(40));
+        let sent = Sent {
+            files: 2,
+            failed: 1,
+            bytes: 1234,
+        };
+        let visited = Visited {
+            phases,
+            sent,
+            ..Visited::default()
+        };
+        metrics.count_visit(&Ok(visited), Duration::from_secs(1));
+        let unreachable = NodeError::new(Reason::Unreachable, "no");
+        metrics.count_visit(&Err(unreachable), Duration::from_secs(3));
+        for (series, expected) in [
+            ("windows_storage_node_visits_total{result=\"Success\"}", "1"),
+            (
+                "windows_storage_node_visits_total{result=\"Unreachable\"}",
+                "1",
+            ),
+            (
+                "windows_storage_node_visits_total{result=\"DiskFull\"}",
+                "0",
+            ),
+            (
+                "windows_storage_node_visit_duration_seconds_sum{result=\"failure\"}",
+                "3.0",
+            ),
+            (
+                "windows_storage_ssh_phase_duration_seconds_count{phase=\"login\"}",
+                "1",
+            ),
+            ("windows_storage_transfers_total{result=\"success\"}", "2"),
+            ("windows_storage_transfers_total{result=\"failure\"}", "1"),
+            ("windows_storage_transfer_bytes_total", "1234"),
+        ] {
+            assert_eq!(value(&metrics, series), expected, "{series}");
+        }
+    }
+
+    #[test]
+    fn the_judgement_is_one_reason_out_of_all_and_volumes_are_counted_by_driver() {
+        let metrics = Metrics::default();
+        let verdict = Verdict {
+            upgradeable: Upgradeable::False,
+            reason: VerdictReason::DriversMissing,
+            message: String::new(),
+        };
+        let blocking = [(Some("disk.csi.azure.com"), 3), (None, 1)];
+        metrics.show_verdict(&verdict, &blocking.into_iter(), (5, 2));
+        for (series, expected) in [
+            ("windows_storage_upgradeable ", "0"),
+            ("windows_storage_verdict{reason=\"DriversMissing\"}", "1"),
+            ("windows_storage_verdict{reason=\"Override\"}", "0"),
+            (
+                "windows_storage_blocking_volumes{driver=\"disk.csi.azure.com\"}",
+                "3",
+            ),
+            ("windows_storage_blocking_volumes{driver=\"none\"}", "1"),
+            (
+                "windows_storage_blocking_volumes{driver=\"ebs.csi.aws.com\"}",
+                "0",
+            ),
+            ("windows_storage_nodes{ready=\"true\"}", "2"),
+            ("windows_storage_nodes{ready=\"false\"}", "3"),
+        ] {
+            assert_eq!(value(&metrics, series), expected, "{series}");
+        }
+        // What was not so before is taken back.
+        let open = Verdict {
+            upgradeable: Upgradeable::True,
+            reason: VerdictReason::DriversRegistered,
+            message: String::new(),
+        };
+        metrics.show_verdict(&open, &std::iter::empty(), (5, 5));
+        assert_eq!(value(&metrics, "windows_storage_upgradeable "), "1");
+        let held = "windows_storage_verdict{reason=\"DriversMissing\"}";
+        assert_eq!(value(&metrics, held), "0");
+        let volumes = "windows_storage_blocking_volumes{driver=\"none\"}";
+        assert_eq!(value(&metrics, volumes), "0");
+    }
+
+    #[test]
+    fn a_visit_is_in_one_place_of_the_queue_and_leaves_it_however_it_ends() {
+        let metrics = Metrics::default();
+        let visits = metrics.visits();
+        let at = || {
+            ["depth", "in_progress"].map(|what| {
+                let series = format!("windows_storage_queue_{what}{{queue=\"node_visits\"}}");
+                value(&metrics, &series)
+            })
+        };
+        let mut first = visits.begin();
+        let second = visits.begin();
+        assert_eq!(at(), ["2", "0"]);
+        visits.works(&mut first);
+        assert_eq!(at(), ["1", "1"]);
+        drop(second);
+        drop(first);
+        assert_eq!(at(), ["0", "0"]);
+    }
+
+    #[test]
+    fn failing_nodes_requests_and_watches_have_bounded_labels() {
+        let metrics = Metrics::default();
+        metrics.show_failing_nodes([Reason::HostKeyChanged, Reason::HostKeyChanged].into_iter());
+        let changed = "windows_storage_failing_nodes{reason=\"HostKeyChanged\"}";
+        assert_eq!(value(&metrics, changed), "2");
+        metrics.show_failing_nodes(std::iter::empty());
+        assert_eq!(value(&metrics, changed), "0");
+        for (code, class) in [
+            (Some(200), "2xx"),
+            (Some(409), "4xx"),
+            (Some(599), "5xx"),
+            (None, "none"),
+        ] {
+            metrics.count_request("GET", code);
+            let series =
+                format!("windows_storage_api_requests_total{{verb=\"GET\",code=\"{class}\"}}");
+            assert_eq!(value(&metrics, &series), "1");
+        }
+        metrics.count_watch_restart("Pod", "Expired");
+        let series = "windows_storage_watch_restarts_total{kind=\"Pod\",cause=\"Expired\"}";
+        assert_eq!(value(&metrics, series), "1");
+    }
+
+    #[test]
+    fn the_gate_is_shown_only_where_there_is_one() {
+        let metrics = Metrics::default();
+        let gate = "windows_storage_operator_condition_written ";
+        assert!(lines(&metrics, gate).is_empty());
+        metrics.show_gate(false);
+        assert_eq!(value(&metrics, gate), "0");
+        metrics.clone().show_gate(true);
+        assert_eq!(value(&metrics, gate), "1");
+    }
+}

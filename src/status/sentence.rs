@@ -1,0 +1,82 @@
+//! How what people read begins and ends.
+
+use std::borrow::Cow;
+
+/// Kinds that a message may begin with, before the object's name, as kubectl writes them.
+const KINDS: [&str; 9] = [
+    "cronjob",
+    "daemonset",
+    "deployment",
+    "job",
+    "node",
+    "pod",
+    "replicaset",
+    "replicationcontroller",
+    "statefulset",
+];
+
+/// The message with a capital letter at its start, unless it starts with the name of something: of an object, a program, a
+/// field.
+pub fn sentence(message: &str) -> Cow<'_, str> {
+    let end = message
+        .find(|c: char| c.is_whitespace() || c == ':' || c == ',' || c == ';')
+        .unwrap_or(message.len());
+    let word = &message[..end];
+    let is_plain = !word.is_empty()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'\'');
+    if !is_plain || KINDS.contains(&word) {
+        return Cow::Borrowed(message);
+    }
+    let (first, rest) = message.split_at(1);
+    Cow::Owned(first.to_ascii_uppercase() + rest)
+}
+
+/// The text in so many bytes; where that is too few, it says so at its end.
+pub fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
+    const MORE: &str = "…";
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let mut end = bytes.saturating_sub(MORE.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Cow::Owned(format!("{}{MORE}", text[..end].trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_and_words_get_a_capital() {
+        for (message, expected) in [
+            ("the node has no address", "The node has no address"),
+            ("storage is ready", "Storage is ready"),
+            ("pod shop/web-0: volume data", "pod shop/web-0: volume data"),
+            ("csi-proxy v1.3.0 runs", "csi-proxy v1.3.0 runs"),
+            ("spec.ssh.user names nobody", "spec.ssh.user names nobody"),
+            (
+                "windows-services cannot be used",
+                "windows-services cannot be used",
+            ),
+            ("ConfigMap x", "ConfigMap x"),
+            ("10.0.0.1 has no user", "10.0.0.1 has no user"),
+            (r"C:\k is full", r"C:\k is full"),
+            ("été", "été"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(message), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_says_so_and_is_cut_between_characters() {
+        assert_eq!(shortened("aé", 3), "aé");
+        assert_eq!(shortened("aéb", 3), "…");
+        assert_eq!(shortened("a ébc", 5), "a…");
+        assert_eq!(shortened("abcdef", 5), "ab…");
+    }
+}

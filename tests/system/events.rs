@@ -1,0 +1,239 @@
+//! What people read: events on every kind of object that they look at, once each, and every message a sentence.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use testbed::objects;
+
+use crate::harness::Harness;
+use crate::simulated::Simulation;
+
+const RBD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: old-0, namespace: shop}
+spec:
+  nodeName: win-1
+  containers: [{name: web, image: web}]
+  volumes: [{name: data, rbd: {monitors: [a], image: b}}]
+";
+
+impl Harness {
+    /// The events that this operator has written about an object, and how often each was seen.
+    fn events(&self, kind: &str, name: &str) -> Vec<Value> {
+        let events = self.kubectl(&["get", "events.events.k8s.io", "-A", "-o", "json"]);
+        let events: Value = serde_json::from_str(&events).unwrap();
+        let ours = events["items"].as_array().unwrap().iter().filter(|event| {
+            event["reportingController"] == "windows-storage-operator"
+                && event["regarding"]["kind"] == kind
+                && event["regarding"]["name"] == name
+        });
+        ours.cloned().collect()
+    }
+
+    /// The one event of that reason about an object; never two.
+    fn expect_one(&self, kind: &str, name: &str, reason: &str) -> Value {
+        let mut found = Vec::new();
+        self.eventually(&format!("event {reason} on {kind} {name}"), || {
+            found = self.events(kind, name);
+            found.retain(|event| event["reason"] == reason);
+            !found.is_empty()
+        });
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found.remove(0)
+    }
+}
+
+#[test]
+fn every_object_that_people_look_at_tells_once_what_is_wrong() {
+    let harness = Harness::held();
+    let control_plane = &harness.sandbox.control_plane;
+    control_plane.apply(RBD).unwrap();
+    let operator = harness.start();
+    let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
+    assert_eq!(claim["type"], "Warning");
+    let note = claim["note"].as_str().unwrap();
+    assert!(
+        note.contains("disk.csi.azure.com") && note.contains("win-1") && note.contains("web-0"),
+        "{note}"
+    );
+    let uid = harness.kubectl(&[
+        "get",
+        "pvc",
+        "orders",
+        "-n",
+        "shop",
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ]);
+    assert_eq!(claim["regarding"]["uid"], uid.as_str());
+    let pod = harness.expect_one("Pod", "old-0", "NoCSIMigration");
+    assert_eq!(pod["metadata"]["namespace"], "shop");
+    // The pod with a claim is told by its claim.
+    assert!(harness.events("Pod", "web-0").is_empty());
+    harness.expect_one("WindowsStorage", "cluster", "NoCSIMigration");
+    harness.expect_one("Node", "win-1", "DriversMissing");
+    harness.expect_one("WindowsNodeStorage", "win-1", "DriversMissing");
+    let described = harness.kubectl(&["describe", "pvc", "orders", "-n", "shop"]);
+    assert!(described.contains("DriversMissing"), "{described}");
+
+    // Nobody tells again what was told: neither this process at its next looks, nor one after it.
+    let told = || {
+        let objects = [
+            ("PersistentVolumeClaim", "orders"),
+            ("Pod", "old-0"),
+            ("WindowsStorage", "cluster"),
+            ("Node", "win-1"),
+            ("WindowsNodeStorage", "win-1"),
+        ];
+        let events = objects.map(|(kind, name)| {
+            let events = harness.events(kind, name);
+            let versions = events.iter().map(|event| event["metadata"].clone());
+            (kind, versions.collect::<Vec<_>>())
+        });
+        BTreeMap::from(events)
+    };
+    let before = told();
+    operator.kill().unwrap();
+    let _operator = harness.start();
+    let refused = || {
+        let requests = harness.requests();
+        let events = requests
+            .iter()
+            .filter(|request| request.resource == "events");
+        events.filter(|request| request.code == 409).count()
+    };
+    harness.eventually("the second process has found both events there", || {
+        refused() == 2
+    });
+    assert_eq!(told(), before);
+
+    // What was over and comes again is the same event, and counts.
+    harness
+        .sandbox
+        .register("win-1", &["disk.csi.azure.com"])
+        .unwrap();
+    let status = "windowsnodestorage/win-1";
+    harness.expect(status, "DriversRegistered", "True", "DriversRegistered");
+    harness.sandbox.register("win-1", &[]).unwrap();
+    harness.eventually("the event counts", || {
+        let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
+        claim["series"]["count"] == 2
+    });
+    harness.assert_nothing_was_forbidden();
+    for (object, message) in harness.messages() {
+        assert_eq!(fault_of(&message), None, "{object}: {message}");
+    }
+}
+
+impl Harness {
+    /// The messages of all conditions and events, with the object that they are about.
+    fn messages(&self) -> Vec<(String, String)> {
+        let mut messages = Vec::new();
+        let kinds = "windowsstorages,windowsnodestorages";
+        let objects: Value =
+            serde_json::from_str(&self.kubectl(&["get", kinds, "-o", "json"])).unwrap();
+        for object in objects["items"].as_array().unwrap() {
+            for condition in object["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
+                let name = format!("{} {}", object["kind"], condition["type"]);
+                messages.push((name, condition["message"].as_str().unwrap().to_owned()));
+            }
+        }
+        let events = self.kubectl(&["get", "events.events.k8s.io", "-A", "-o", "json"]);
+        let events: Value = serde_json::from_str(&events).unwrap();
+        for event in events["items"].as_array().unwrap() {
+            if event["reportingController"] == "windows-storage-operator" {
+                let note = event["note"].as_str().unwrap().to_owned();
+                assert!(note.len() <= 1024);
+                messages.push((format!("event {}", event["reason"]), note));
+            }
+        }
+        messages
+    }
+}
+
+/// What keeps a message from being a sentence.
+fn fault_of(message: &str) -> Option<&'static str> {
+    let word = message
+        .split([' ', ':', ',', ';'])
+        .next()
+        .unwrap_or_default();
+    let is_name = !word.bytes().all(|byte| byte.is_ascii_lowercase())
+        || ["pod", "statefulset", "deployment"].contains(&word);
+    let debug = [
+        "Some(", "None)", "Err(", "Ok(", "\\u{", "\\\"", "::", "{ ", "[\"", "()",
+    ];
+    if word.is_empty() || !is_name {
+        Some("it begins with neither a capital letter nor a name")
+    } else if debug.iter().any(|trace| message.contains(trace)) {
+        Some("it has what only a programmer would write")
+    } else if message.ends_with([' ', ':', ';', ',', '(']) {
+        Some("it does not end")
+    } else if message.chars().any(char::is_control) {
+        Some("it has control characters")
+    } else if message.chars().count() > 2501 {
+        Some("it is too long")
+    } else {
+        None
+    }
+}
+
+#[test]
+fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    let control_plane = &harness.sandbox.control_plane;
+    control_plane
+        .apply(&objects::azure_disk_workload("win-000"))
+        .unwrap();
+    simulation.write_config_map(
+        "windows-instances",
+        &json!({"10.9.9.9": "no user here", "10.9.9.8": ""}),
+    );
+    simulation.write_config_map(
+        "windows-storage-host-keys",
+        &json!({"known_hosts": "this is no line\n"}),
+    );
+    let payload = simulation.payload("v1.3.0");
+    let _operator = harness.start_with_both(&payload, &[]);
+    let node = "windowsnodestorage/win-000";
+    let cluster = "windowsstorage/cluster";
+    let check = |what: &str| {
+        let messages = harness.messages();
+        assert!(messages.len() > 8, "{messages:?}");
+        for (object, message) in messages {
+            assert_eq!(fault_of(&message), None, "{what}: {object}: {message}");
+        }
+    };
+    harness.expect(cluster, "InstancesValid", "False", "InvalidInstance");
+    harness.expect(cluster, "HostKeysValid", "False", "InvalidKnownHosts");
+    harness.eventually("the nodes are ready", || simulation.ready().len() == 2);
+    check("inputs");
+    simulation.want(&json!({"ssh": {"user": "nobody", "port": 1}}));
+    harness.expect(node, "CSIProxyReady", "Unknown", "Unreachable");
+    check("no connection");
+    simulation.want(&json!({"csiProxy": {"management": "External"}}));
+    harness.expect(node, "CSIProxyReady", "Unknown", "External");
+    check("external");
+    simulation.want(&json!({}));
+    harness.kubectl(&[
+        "delete",
+        "secret",
+        "cloud-private-key",
+        "-n",
+        objects::NAMESPACE,
+    ]);
+    harness.expect(cluster, "CredentialsValid", "False", "CredentialsMissing");
+    harness.expect(node, "CSIProxyReady", "Unknown", "CredentialsMissing");
+    check("credentials");
+    simulation.write_config_map("windows-services", &json!({"services": "nonsense"}));
+    harness.expect(cluster, "ServicesValid", "False", "InvalidServices");
+    check("services");
+    harness.kubectl(&["delete", "csinode", "win-000"]);
+    harness.expect(node, "CSINodePresent", "False", "CSINodeMissing");
+    check("no CSINode");
+}

@@ -1,0 +1,226 @@
+//! Metrics over TLS: for those alone who may read them, and with the certificate as it is now.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use openssl::asn1::Asn1Time;
+use openssl::ec::{EcGroup, EcKey};
+use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
+use openssl::pkey::PKey;
+use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use openssl::x509::{X509, X509NameBuilder, X509Ref};
+use testbed::objects::NAMESPACE;
+
+use crate::harness::Harness;
+
+const READER: &str = include_str!("../../manifests/metrics.yaml");
+const SERVED: [&str; 2] = [
+    "--serve-address=127.0.0.1:0",
+    "--metrics-address=127.0.0.1:0",
+];
+
+impl Harness {
+    /// Where an operator that has begun says that it serves metrics over TLS.
+    pub fn metrics_address(&self) -> String {
+        let marker = "metrics are served on https://";
+        self.eventually("metrics are served", || self.log().contains(marker));
+        let log = self.log();
+        let (_, rest) = log.rsplit_once(marker).unwrap();
+        rest.split_whitespace().next().unwrap().to_owned()
+    }
+
+    /// A token of a new ServiceAccount, which may read metrics or not.
+    pub fn token(&self, account: &str, may_read: bool) -> String {
+        self.kubectl(&["create", "serviceaccount", account, "-n", NAMESPACE]);
+        if may_read {
+            self.sandbox.control_plane.apply(READER).unwrap();
+            let user = format!("--serviceaccount={NAMESPACE}:{account}");
+            let role = "--clusterrole=windows-storage-operator-metrics-reader";
+            self.kubectl(&["create", "clusterrolebinding", account, role, &user]);
+        }
+        let token = self.kubectl(&["create", "token", account, "-n", NAMESPACE]);
+        token.trim().to_owned()
+    }
+}
+
+/// An answer, and the name on the certificate of who gave it.
+pub struct Scraped {
+    pub answer: String,
+    certificate: String,
+}
+
+impl Scraped {
+    pub fn status(&self) -> &str {
+        self.answer.split(' ').nth(1).unwrap_or_default()
+    }
+
+    fn body(&self) -> &str {
+        self.answer.split_once("\r\n\r\n").unwrap().1
+    }
+}
+
+pub fn scrape(address: &str, path: &str, token: Option<&str>) -> Scraped {
+    let mut connector = SslConnector::builder(SslMethod::tls_client()).unwrap();
+    // What is shown is looked at here.
+    connector.set_verify(SslVerifyMode::NONE);
+    let connection = TcpStream::connect(address).unwrap();
+    let mut stream = connector.build().connect("localhost", connection).unwrap();
+    let certificate = common_name(&stream.ssl().peer_certificate().unwrap());
+    let authorization = token.map_or_else(String::new, |token| {
+        format!("Authorization: Bearer {token}\r\n")
+    });
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    Scraped {
+        answer,
+        certificate,
+    }
+}
+
+fn common_name(certificate: &X509Ref) -> String {
+    let mut entries = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
+    entries.next().unwrap().data().to_string().unwrap()
+}
+
+fn write_certificate(folder: &Path, name: &str) {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+    let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+    let mut subject = X509NameBuilder::new().unwrap();
+    subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
+    let mut builder = X509::builder().unwrap();
+    builder.set_subject_name(&subject.build()).unwrap();
+    builder.set_pubkey(&key).unwrap();
+    builder
+        .set_not_before(&Asn1Time::days_from_now(0).unwrap())
+        .unwrap();
+    builder
+        .set_not_after(&Asn1Time::days_from_now(1).unwrap())
+        .unwrap();
+    builder.sign(&key, MessageDigest::sha256()).unwrap();
+    fs::write(
+        folder.join("tls.key"),
+        key.private_key_to_pem_pkcs8().unwrap(),
+    )
+    .unwrap();
+    fs::write(folder.join("tls.crt"), builder.build().to_pem().unwrap()).unwrap();
+}
+
+#[test]
+fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
+    let harness = Harness::held();
+    let folder = harness
+        .sandbox
+        .control_plane
+        .dir()
+        .join("metrics-certificate");
+    fs::create_dir(&folder).unwrap();
+    let cert_dir = format!("--metrics-cert-dir={}", folder.display());
+    let _operator = harness.start_with_arguments(&[SERVED[0], SERVED[1], &cert_dir]);
+    let address = harness.metrics_address();
+    let (reader, nobody) = (
+        harness.token("prometheus", true),
+        harness.token("nobody", false),
+    );
+    let get = |token: Option<&str>| scrape(&address, "/metrics", token);
+
+    assert_eq!(get(None).status(), "401");
+    assert_eq!(get(Some("made.up.token")).status(), "401");
+    let refused = get(Some(&nobody));
+    assert_eq!(refused.status(), "403");
+    assert!(
+        refused.body().contains("system:serviceaccount:"),
+        "{}",
+        refused.answer
+    );
+    assert!(!refused.answer.contains("windows_storage_nodes"));
+    harness.expect_gate("False", "DriversMissing", &[]);
+    let allowed = get(Some(&reader));
+    assert_eq!(allowed.status(), "200", "{}", allowed.answer);
+    for line in [
+        "windows_storage_upgradeable 0\n",
+        "windows_storage_verdict{reason=\"DriversMissing\"} 1\n",
+        "windows_storage_blocking_volumes{driver=\"disk.csi.azure.com\"} 1\n",
+        "windows_storage_nodes{ready=\"false\"} 1\n",
+        "windows_storage_operator_condition_written 1\n",
+        "windows_storage_build_info{version=\"",
+        "windows_storage_api_requests_total{verb=\"WATCH\",code=\"2xx\"} ",
+    ] {
+        assert!(
+            allowed.body().contains(line),
+            "{line} is not in {}",
+            allowed.body()
+        );
+    }
+    check_metrics(allowed.body());
+    assert_eq!(scrape(&address, "/healthz", Some(&reader)).status(), "404");
+
+    // The API server is asked once for each token, however often metrics are read.
+    for _ in 0..20 {
+        assert_eq!(get(Some(&reader)).status(), "200");
+    }
+    let asked = |resource: &str| {
+        let requests = harness.requests();
+        let reviews = requests
+            .iter()
+            .filter(|request| request.resource == resource);
+        reviews.count()
+    };
+    assert_eq!(asked("tokenreviews"), 3);
+    assert_eq!(asked("subjectaccessreviews"), 2);
+
+    // One who does not speak TLS, or says nothing, is in nobody's way.
+    let mut plain = TcpStream::connect(&address).unwrap();
+    plain.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let _silent = TcpStream::connect(&address).unwrap();
+    assert_eq!(get(Some(&reader)).certificate, "windows-storage-operator");
+    for name in ["first", "second"] {
+        write_certificate(&folder, name);
+        harness.eventually("the certificate is the one in the folder", || {
+            get(Some(&reader)).certificate == name
+        });
+    }
+    harness.assert_nothing_was_forbidden();
+}
+
+fn check_metrics(text: &str) {
+    let promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    assert!(promtool.is_ok(), "promtool is not there: make setup");
+    let mut promtool = promtool.unwrap();
+    promtool
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let said = promtool.wait_with_output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_not_served() {
+    let harness = Harness::new();
+    let reader = harness.token("prometheus", true);
+    let _operator = harness.start_with_arguments(&SERVED);
+    let address = harness.metrics_address();
+    harness.expect_gate("True", "NoWindowsNodes", &[]);
+    harness.sandbox.control_plane.stop_api_server().unwrap();
+    assert_eq!(scrape(&address, "/metrics", Some(&reader)).status(), "503");
+    harness.sandbox.control_plane.start_api_server().unwrap();
+    harness.eventually("metrics are served again", || {
+        scrape(&address, "/metrics", Some(&reader)).status() == "200"
+    });
+}
