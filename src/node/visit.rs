@@ -25,7 +25,7 @@ pub use left_alone::describe_foreign;
 /// How long a whole visit may take: a slow link included.
 const VISIT: Duration = Duration::from_secs(20 * 60);
 /// How long a server may take from the connection to its host key.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a host that has shaken hands may have to wait until others are done: OpenSSH gives two minutes to log in.
 const QUEUE: Duration = Duration::from_secs(60);
 /// Connections that are being made, or wait for a place to work at, at one time. Dead hosts hold only these.
@@ -197,25 +197,38 @@ async fn filled_in(
     })
 }
 
-/// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
-/// Whoever drops the cutter cuts the connection; so does an early return from here, or an end of this future.
 async fn connect(
     target: &Target,
     limit: Duration,
 ) -> Result<(Session, HostKey, Cutter, Phases), NodeError> {
-    let (address, port) = (target.address.clone(), target.port);
-    let policy = target.host_keys.clone();
+    let kinds = target.host_keys.kinds();
+    connect_to((&target.address, target.port), &kinds, limit).await
+}
+
+/// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
+/// Whoever drops the cutter cuts the connection; so does an early return from here, or an end of this future.
+pub(super) async fn connect_to(
+    (address, port): (&str, u16),
+    kinds: &[&str],
+    limit: Duration,
+) -> Result<(Session, HostKey, Cutter, Phases), NodeError> {
     let in_vain = |what: &str| {
         let problem = format!("{what} within {} s", limit.as_secs());
-        unreachable(&place(&target.address, port), &problem)
+        unreachable(&place(address, port), &problem)
     };
+    let kinds: Vec<String> = kinds.iter().map(|&kind| kind.to_owned()).collect();
     let mut phases = Phases::default();
     let begin = Instant::now();
-    let opened = blocking(limit, move || Line::open(&address, port)).await;
+    let host = address.to_owned();
+    let opened = blocking(limit, move || Line::open(&host, port)).await;
     let (line, cutter) = opened.ok_or_else(|| in_vain("no connection"))??;
     phases.ended("connect", begin);
     let begin = Instant::now();
-    let shaken = blocking(limit, move || Session::shake_hands(line, &policy.kinds())).await;
+    let shaken = blocking(limit, move || {
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        Session::shake_hands(line, &kinds)
+    })
+    .await;
     let (session, key) = shaken.ok_or_else(|| in_vain("no SSH greeting"))??;
     phases.ended("handshake", begin);
     Ok((session, key, cutter, phases))
