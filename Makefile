@@ -23,7 +23,7 @@ PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses
+	bundle-check olm-crds cargo-about go-licenses krew
 
 .PHONY: help
 help: ## List the targets
@@ -52,6 +52,14 @@ build: setup-build ## Build the operator and everything else for this machine
 .PHONY: payload
 payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agent, into target/payload
 	@tools/payload $(PAYLOAD)
+
+.PHONY: plugin
+plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest, into target/plugin; REPOSITORY
+	@REPOSITORY='$(REPOSITORY)' tools/plugin release
+
+.PHONY: screenshot
+screenshot: setup ## Write docs/report.png, the picture of the report in the README
+	@tools/screenshot docs/report.png
 
 .PHONY: image
 image: setup-image ## Build the container image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG names it

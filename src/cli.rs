@@ -1,9 +1,14 @@
 //! The command line.
 
+mod ask;
+mod called_as;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use ask::{AcceptHostKeyArgs, CompletionArgs, ManArgs, NodesArgs, WhyArgs};
+pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windows_storage_operator::report::{ColorChoice, Format};
 
@@ -56,6 +61,35 @@ pub enum Command {
     /// is left behind.
     #[command(after_help = MUST_GATHER_EXAMPLES)]
     MustGather(MustGatherArgs),
+    /// List the Windows nodes: what is ready, what is missing
+    ///
+    /// On the cluster, or on files that were taken from one (-f), as check reads them.
+    ///
+    /// The exit status is 0 if every node that is shown is ready, 3 if one is not, 1 if the input or the cluster could
+    /// not be read or a node of that name is not there, 2 if the command line is wrong.
+    #[command(after_help = NODES_EXAMPLES)]
+    Nodes(NodesArgs),
+    /// Say what a node, a pod or a claim lacks for its storage, and what to do next
+    ///
+    /// On the cluster, or on files that were taken from one (-f), as check reads them.
+    ///
+    /// The exit status is 0 if nothing is missing, 3 if something is, 1 if it was not found or the input or the cluster
+    /// could not be read, 2 if the command line is wrong.
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(WhyArgs),
+    /// Accept the SSH host key that a node shows now in place of the one that is pinned
+    #[command(long_about = ACCEPT_ABOUT, after_help = ACCEPT_EXAMPLES)]
+    AcceptHostKey(AcceptHostKeyArgs),
+    /// Print the completion script of a shell
+    ///
+    /// The script has the shell ask this program, by its name on PATH, what may follow.
+    ///
+    /// For kubectl windows-storage itself, kubectl's own completion asks a program of another name: link this program as
+    /// kubectl_complete-windows_storage beside kubectl-windows_storage on PATH.
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completion(CompletionArgs),
+    /// Print the manual page
+    Man(ManArgs),
     /// Print the custom resource definitions as YAML
     Crds(CrdsArgs),
 }
@@ -75,6 +109,39 @@ const CHECK_EXAMPLES: &str = "Examples:
     nodes,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
     | windows-storage-operator check -f -";
 
+const NODES_EXAMPLES: &str = "Examples:
+  windows-storage-operator nodes
+  windows-storage-operator nodes win-1 -o wide
+  windows-storage-operator nodes -f must-gather.local.123/ -o json | jq '.items[].missingDrivers'";
+
+const WHY_EXAMPLES: &str = "Examples:
+  windows-storage-operator why node/win-1
+  windows-storage-operator why pod/web-0 -n shop
+  windows-storage-operator why pvc/data-web-0 -n shop -f must-gather.local.123/";
+
+const ACCEPT_ABOUT: &str = r"Accept the SSH host key that a node shows now in place of the one that is pinned
+
+For a node whose condition says HostKeyChanged or HostKeyUnknown: asks its host for its key, shows it beside the pinned one, and pins it if you say so. Nobody logs in to the host for that. The operator goes on with the node at once. Compare the fingerprint first, on the node's own console:
+
+  ssh-keygen -lf C:\ProgramData\ssh\ssh_host_ed25519_key.pub
+
+Has to reach the node's SSH port: from elsewhere, run it in the operator's own pod, as the examples show.
+
+The exit status is 0 if the key is pinned, 1 if not, 2 if the command line is wrong.";
+
+const ACCEPT_EXAMPLES: &str = "Examples:
+  windows-storage-operator accept-host-key win-1
+  windows-storage-operator accept-host-key win-1 \\
+    --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE
+  kubectl exec -it -n windows-storage-operator deployment/windows-storage-operator -- \\
+    /usr/bin/windows-storage-operator accept-host-key win-1";
+
+const COMPLETION_EXAMPLES: &str = "Examples, for the shell's own start-up file:
+  source <(windows-storage-operator completion bash)
+  source <(windows-storage-operator completion zsh)
+  windows-storage-operator completion fish | source
+  windows-storage-operator completion powershell | Out-String | Invoke-Expression";
+
 /// Which cluster.
 #[derive(Args)]
 pub struct ClusterArgs {
@@ -86,15 +153,23 @@ pub struct ClusterArgs {
     pub context: Option<String>,
 }
 
-/// Arguments of `check`.
+/// What is judged.
 #[derive(Args)]
-pub struct CheckArgs {
+pub struct InputArgs {
     /// The cluster, unless files are given.
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// A file or folder to judge in place of a cluster (*.yaml, *.yml, *.json); - is standard input. May be repeated
     #[arg(long = "filename", short, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
     pub files: Vec<PathBuf>,
+}
+
+/// Arguments of `check`.
+#[derive(Args)]
+pub struct CheckArgs {
+    /// The cluster, or files.
+    #[command(flatten)]
+    pub input: InputArgs,
     /// How to show the judgement
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     pub output: Format,

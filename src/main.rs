@@ -5,8 +5,8 @@ mod command;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use cli::{Cli, Command};
+use clap::FromArgMatches;
+use cli::{CalledAs, Cli, Command};
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::memory;
 
@@ -15,11 +15,12 @@ const NOT_UPGRADEABLE: u8 = 3;
 
 fn main() -> ExitCode {
     memory::keep_little();
-    let outcome = match Cli::parse().command {
-        Command::Run(arguments) => command::run(&arguments),
-        Command::Check(arguments) => command::check(&arguments).map(Some),
-        Command::MustGather(arguments) => command::must_gather(&arguments).map(|()| None),
-        Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
+    let called_as = CalledAs::of(std::env::args_os().next().as_deref());
+    command::answer_shell(called_as);
+    let outcome = if called_as == CalledAs::PluginCompletion {
+        command::complete(called_as).map(|()| None)
+    } else {
+        obey(called_as)
     };
     match outcome {
         Ok(Some(Upgradeable::False)) => ExitCode::from(NOT_UPGRADEABLE),
@@ -28,6 +29,25 @@ fn main() -> ExitCode {
             command::tell(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Does what the command line says. What is missing somewhere counts as not upgradeable.
+fn obey(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
+    let matches = called_as.command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.command {
+        Command::Run(arguments) => command::run(&arguments),
+        Command::Check(arguments) => command::check(&arguments).map(Some),
+        Command::MustGather(arguments) => command::must_gather(&arguments).map(|()| None),
+        Command::Nodes(arguments) => command::nodes(&arguments).map(Some),
+        Command::Why(arguments) => command::why(&arguments, called_as).map(Some),
+        Command::AcceptHostKey(arguments) => {
+            command::accept_host_key(&arguments, called_as).map(|()| None)
+        }
+        Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
+        Command::Man(arguments) => command::man(&arguments, called_as).map(|()| None),
+        Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }
 }
 

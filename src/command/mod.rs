@@ -1,10 +1,14 @@
 //! What each command does.
 
+mod accept_host_key;
+mod ask;
 mod check;
 mod connect;
+mod input;
 mod must_gather;
 mod progress;
 mod run;
+mod shell;
 
 use std::io::{self, Write};
 
@@ -12,10 +16,13 @@ use anyhow::Context;
 use windows_storage_operator::api;
 
 use crate::cli::CrdsArgs;
+pub use accept_host_key::accept_host_key;
+pub use ask::{nodes, why};
 pub use check::check;
 use connect::{connect, connect_counting};
 pub use must_gather::must_gather;
 pub use run::run;
+pub use shell::{answer_shell, complete, completion, man};
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
 pub fn tell(line: &str) {

@@ -10,7 +10,8 @@ use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};
 use crate::index::{Cluster, Node};
 use crate::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances, KNOWN_HOSTS,
-    KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key, parse_instances,
+    Known, KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key,
+    parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, Step};
@@ -164,19 +165,11 @@ impl<'a> Planner<'a> {
         spec: &'a WindowsStorageSpec,
         desired: Option<Result<Desired, NodeError>>,
     ) -> Self {
-        let instances = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
         Self {
             cluster,
             spec,
-            instances: instances
-                .map(|map| parse_instances(&map.data))
-                .unwrap_or_default(),
-            known_hosts: cluster
-                .config_maps
-                .get(HOST_KEYS_CONFIG_MAP)
-                .and_then(|map| map.data.get(KNOWN_HOSTS))
-                .map(|lines| KnownHosts::parse(lines))
-                .unwrap_or_default(),
+            instances: instances(cluster),
+            known_hosts: known_hosts(cluster),
             key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
             desired,
         }
@@ -200,7 +193,7 @@ impl<'a> Planner<'a> {
                 node: name.to_owned(),
                 uid: node.uid.clone(),
                 boot_id: node.boot_id.clone(),
-                host_keys: self.host_keys(name, node, &address),
+                host_keys: self.known(name, node, &address),
                 address,
                 port: self.spec.ssh.port,
                 user,
@@ -235,23 +228,52 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
-        let pins = self.cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
-        HostKeyPolicy {
-            pin: pins
-                .and_then(|pins| pins.data.get(name))
-                .map(|text| HostKey::parse(text)),
-            known: self.known_hosts.look_up(address, self.spec.ssh.port),
-            announced: HostKey::announced(
-                node.wmco_host_key_type.as_deref(),
-                node.wmco_host_key.as_deref(),
-            ),
-            trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
-        }
+    fn known(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
+        let known = self.known_hosts.look_up(address, self.spec.ssh.port);
+        host_keys(self.cluster, self.spec, (name, node), known)
     }
 }
 
-fn is_external(node: &Node, management: Management) -> bool {
+/// What is known of a node's host keys, with what the `known_hosts` lines say.
+pub(super) fn host_keys(
+    cluster: &Cluster,
+    spec: &WindowsStorageSpec,
+    (name, node): (&str, &Node),
+    known: Known,
+) -> HostKeyPolicy {
+    let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+    HostKeyPolicy {
+        pin: pins
+            .and_then(|pins| pins.data.get(name))
+            .map(|text| HostKey::parse(text)),
+        known,
+        announced: HostKey::announced(
+            node.wmco_host_key_type.as_deref(),
+            node.wmco_host_key.as_deref(),
+        ),
+        trust_on_first_use: spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
+    }
+}
+
+/// The administrator's lines of known hosts.
+pub(super) fn known_hosts(cluster: &Cluster) -> KnownHosts {
+    cluster
+        .config_maps
+        .get(HOST_KEYS_CONFIG_MAP)
+        .and_then(|map| map.data.get(KNOWN_HOSTS))
+        .map(|lines| KnownHosts::parse(lines))
+        .unwrap_or_default()
+}
+
+/// The users of `windows-instances`.
+pub(super) fn instances(cluster: &Cluster) -> Instances {
+    let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
+    map.map(|map| parse_instances(&map.data))
+        .unwrap_or_default()
+}
+
+/// Whether somebody else looks after csi-proxy on the node.
+pub(super) fn is_external(node: &Node, management: Management) -> bool {
     match management {
         Management::Auto => node.managed_by_wmco,
         Management::Managed => false,
@@ -261,7 +283,7 @@ fn is_external(node: &Node, management: Management) -> bool {
 
 /// The address and the user: those of a line in `windows-instances` that names one of the node's addresses, else the
 /// most internal address and the default user.
-fn reach(
+pub(super) fn reach(
     node: &Node,
     spec: &WindowsStorageSpec,
     instances: &Instances,

@@ -88,10 +88,20 @@ pub fn first_contact(key: &HostKey) -> String {
     format!("{key} {FIRST_CONTACT}")
 }
 
-/// Whether the operator has pinned that key.
+/// The comment of a pin that was accepted by command for a node that is there.
+const ACCEPTED: &str = "accepted";
+
+/// A key as it is pinned for a node when its administrator accepts it.
 #[must_use]
-pub fn is_first_contact(pin: &str) -> bool {
-    pin.split_whitespace().nth(2) == Some(FIRST_CONTACT)
+pub fn accepted(key: &HostKey) -> String {
+    format!("{key} {ACCEPTED}")
+}
+
+/// Whether a pin was made for a node that was there, and is of no use without it.
+#[must_use]
+pub fn goes_with_node(pin: &str) -> bool {
+    let comment = pin.split_whitespace().nth(2);
+    comment == Some(FIRST_CONTACT) || comment == Some(ACCEPTED)
 }
 
 /// What is known of a node's host keys before it is connected to.

@@ -1,5 +1,6 @@
 //! One Windows node over SSH: who it is, how to get there, what to do next, and doing it.
 
+mod acceptance;
 mod actions;
 mod algorithms;
 mod answer;
@@ -23,11 +24,12 @@ mod variables;
 mod visit;
 mod worker;
 
+pub use acceptance::{NoWay, Offer, Way, judge_offer, shown_key};
 pub use actions::Actions;
 pub use desired::{Desired, NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
 pub use host_key::{
-    HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement, first_contact, is_first_contact,
+    HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement, first_contact, goes_with_node,
 };
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};

@@ -9,7 +9,9 @@ use serde_json::json;
 use tokio::sync::oneshot::{self, Receiver};
 
 use crate::deadline::{self, CallError};
-use crate::node::host_key::{HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement, first_contact};
+use crate::node::host_key::{
+    HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement, accepted, first_contact,
+};
 use crate::node::{HostKey, NodeError, Reason};
 
 /// Writes that somebody else came in between of; more mean that nobody gets through.
@@ -182,6 +184,44 @@ impl Pins {
         Err(crowded())
     }
 
+    /// Pins a key that a person has accepted, in place of the pin that was shown to them: a pin, or that there was none.
+    pub async fn replace(
+        &self,
+        node: &str,
+        shown: Option<&HostKey>,
+        key: &HostKey,
+    ) -> Result<(), NodeError> {
+        let pins = BTreeMap::from([(node.to_owned(), Some(accepted(key)))]);
+        for _ in 0..ATTEMPTS {
+            let existing = self.read().await?;
+            let data = existing.as_ref().and_then(|map| map.data.as_ref());
+            let pinned = data.and_then(|data| data.get(node));
+            let pinned = pinned.map(|text| HostKey::parse(text));
+            if pinned.as_ref() == Some(key) {
+                return Ok(());
+            }
+            if pinned.as_ref() != shown {
+                let pinned = pinned.map_or_else(|| "none".to_owned(), |key| key.summary());
+                return Err(NodeError::new(
+                    Reason::HostKeyNotStored,
+                    format!(
+                        "the pinned key has changed meanwhile, to {pinned}, so nothing was changed; look again"
+                    ),
+                ));
+            }
+            let written = match &existing {
+                None => Ok(self.create(pins.clone()).await),
+                Some(existing) => self.write(existing, &pins).await,
+            };
+            match written? {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(self.refused(&error)),
+            }
+        }
+        Err(crowded())
+    }
+
     async fn read(&self) -> Result<Option<ConfigMap>, NodeError> {
         deadline::call("read host keys", self.api.get_opt(HOST_KEYS_CONFIG_MAP))
             .await
@@ -245,7 +285,7 @@ impl Pins {
     fn refused(&self, error: &CallError) -> NodeError {
         let namespace = &self.namespace;
         let next = if error.is_forbidden() {
-            "; the operator's Role must let it get, create and patch ConfigMaps there"
+            "; whoever changes it, as the operator does by its Role, needs the rights to get, create and patch ConfigMaps there"
         } else {
             ""
         };

@@ -217,27 +217,39 @@ async fn filled_in(
     })
 }
 
-/// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
-/// Whoever drops the cutter cuts the connection; so does an early return from here, or an end of this future.
 pub(in crate::node) async fn connect(
     target: &Target,
     limit: Duration,
 ) -> Result<(Session, HostKey, Cutter, Phases), NodeError> {
-    let (address, port) = (target.address.clone(), target.port);
-    let policy = target.host_keys.clone();
+    let kinds = target.host_keys.kinds();
+    connect_to((&target.address, target.port), &kinds, limit).await
+}
+
+/// Connects and reads the host key, in two steps: the second can be cut, also where a server never stops to send.
+/// Whoever drops the cutter cuts the connection; so does an early return from here, or an end of this future.
+pub(super) async fn connect_to(
+    (address, port): (&str, u16),
+    kinds: &[&str],
+    limit: Duration,
+) -> Result<(Session, HostKey, Cutter, Phases), NodeError> {
     let in_vain = |what: &str| {
         let problem = format!("{what} within {} s", limit.as_secs());
-        unreachable(&place(&target.address, port), &problem)
+        unreachable(&place(address, port), &problem)
     };
+    let kinds: Vec<String> = kinds.iter().map(|&kind| kind.to_owned()).collect();
     let mut phases = Phases::default();
     let begin = Instant::now();
-    let opened = blocking(limit, move || Line::open(&address, port));
+    let host = address.to_owned();
+    let opened = blocking(limit, move || Line::open(&host, port));
     let opened = opened.instrument(Phases::span("connect")).await;
     let opened = opened.unwrap_or_else(|| Err(in_vain("no connection")));
     let (line, cutter) = opened.map_err(|error| error.in_phase("connect"))?;
     phases.ended("connect", begin);
     let begin = Instant::now();
-    let shaken = blocking(limit, move || Session::shake_hands(line, &policy.kinds()));
+    let shaken = blocking(limit, move || {
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        Session::shake_hands(line, &kinds)
+    });
     let shaken = shaken.instrument(Phases::span("handshake")).await;
     let shaken = shaken.unwrap_or_else(|| Err(in_vain("no SSH greeting")));
     let (session, key) = shaken.map_err(|error| error.in_phase("handshake"))?;

@@ -52,7 +52,7 @@ fn matrix(nodes: &Nodes<'_>, drivers: &First<&DriverReadiness>) -> Markup {
         return html! {};
     }
     html! {
-        section {
+        section class="matrix" {
             h2 { "Windows nodes" }
             @if !nodes.shown.is_empty() {
                 (scroll("Windows nodes and their drivers", &html! {
@@ -116,10 +116,14 @@ fn groups(title: &str, groups: &[Group<'_>], hidden: usize) -> Markup {
                 @if let Some(daemon_set) = group.daemon_set {
                     p { "DaemonSet for Windows nodes: " code { (daemon_set) } }
                 }
-                (notes(&group.notes))
                 @if !group.volumes.shown.is_empty() {
+                    h4 { "Volumes" }
                     (scroll(&format!("Volumes: {}", group.name), &volumes(&group.volumes.shown)))
                     (more(group.volumes.more, "volume"))
+                }
+                @if !group.notes.shown.is_empty() {
+                    h4 { "What to do" }
+                    (notes(&group.notes))
                 }
             }
             (more(hidden, "driver"))

@@ -3,18 +3,25 @@
 mod color;
 mod grid;
 mod html;
+mod nodes;
+mod question;
 mod sentences;
 mod table;
 mod view;
 mod visible;
+mod why;
 
 use std::io;
 
 use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::assess::report::ReadinessReport;
 pub use color::{ColorChoice, use_color};
 pub(crate) use visible::json as escaped;
+pub use nodes::{NodeList, NodesFormat};
+pub use question::{Kind, Question, QuestionError};
+pub use why::{Answer, Explanation, explain};
 
 /// What a report is written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -47,18 +54,18 @@ pub fn render(
     out.flush()
 }
 
-fn json(report: &ReadinessReport) -> io::Result<String> {
-    let text = serde_json::to_string_pretty(report)?;
+fn json(value: &impl Serialize) -> io::Result<String> {
+    let text = serde_json::to_string_pretty(value)?;
     Ok(visible::json(&text) + "\n")
 }
 
-fn yaml(report: &ReadinessReport) -> io::Result<String> {
-    let text = serde_yaml::to_string(report).map_err(io::Error::other)?;
+fn yaml(value: &impl Serialize) -> io::Result<String> {
+    let text = serde_yaml::to_string(value).map_err(io::Error::other)?;
     // YAML's plain and single-quoted strings know no escapes. JSON is YAML too and can say everything.
     if visible::is_visible_text(&text) {
         Ok(text)
     } else {
-        json(report)
+        json(value)
     }
 }
 

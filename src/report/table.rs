@@ -38,13 +38,17 @@ pub(super) fn render(report: &ReadinessReport, color: bool) -> String {
     page.text
 }
 
-struct Page {
-    text: String,
-    paint: Paint,
+/// A text for a terminal, as far as it is written.
+pub(super) struct Page {
+    /// The text.
+    pub(super) text: String,
+    /// Whether it is coloured.
+    pub(super) paint: Paint,
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
+    /// Adds a line.
+    pub(super) fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
@@ -58,13 +62,15 @@ impl Page {
         self.line(&format!("{verdict}: {sentences}"));
     }
 
-    fn title(&mut self, title: &str) {
+    /// Adds a title, with an empty line before it.
+    pub(super) fn title(&mut self, title: &str) {
         let title = self.paint.paint(Tone::Strong, &title.to_uppercase());
         self.line("");
         self.line(&title);
     }
 
-    fn groups(&mut self, groups: &[Group<'_>]) {
+    /// Adds what is said of drivers that are missing.
+    pub(super) fn groups(&mut self, groups: &[Group<'_>]) {
         for (number, group) in groups.iter().enumerate() {
             if number > 0 {
                 self.line("");
@@ -114,7 +120,8 @@ impl Page {
         self.notes(0, findings);
     }
 
-    fn notes(&mut self, indent: usize, notes: &First<Note<'_>>) {
+    /// Adds findings.
+    pub(super) fn notes(&mut self, indent: usize, notes: &First<Note<'_>>) {
         for note in &notes.shown {
             let places: Vec<&str> = note.places.iter().map(String::as_str).collect();
             let bullet = self.paint.paint(Tone::Warning, "*");
@@ -176,7 +183,8 @@ fn node_row(node: &NodeReadiness) -> [Cell; 5] {
     ]
 }
 
-fn yes_or_no(good: bool) -> Cell {
+/// For whether something is as it should be.
+pub(super) fn yes_or_no(good: bool) -> Cell {
     if good {
         Cell::new("yes").tone(Tone::Good)
     } else {

@@ -1,6 +1,7 @@
 //! `check -f` as a program: what it prints, what it ends with, and what it makes of bad input.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ask;
 mod authority;
 mod contract;
 mod duplicates;

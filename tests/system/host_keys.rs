@@ -99,6 +99,46 @@ async fn pins_are_made_kept_and_removed() {
 }
 
 #[tokio::test]
+async fn an_accepted_key_takes_the_place_of_the_pin_that_was_shown_and_of_no_other() {
+    let control_plane = ControlPlane::start().unwrap();
+    control_plane
+        .kubectl(&["create", "namespace", NAMESPACE])
+        .unwrap();
+    let pins = pins(control_plane.kubeconfig()).await;
+    let [one, two, three] =
+        ["one", "two", "three"].map(|own| HostKey::new("ssh-ed25519", own.as_bytes()));
+
+    // Where there is no pin, and not even the ConfigMap.
+    pins.replace("win-1", None, &one).await.unwrap();
+    let held = |key: &HostKey| format!(r#""win-1":"{key} accepted""#);
+    assert!(data(&control_plane).contains(&held(&one)));
+    for shown in [None, Some(&two)] {
+        let error = pins.replace("win-1", shown, &three).await.unwrap_err();
+        assert_eq!(error.reason, Reason::HostKeyNotStored);
+        assert!(error.message.contains(&one.fingerprint()), "{error}");
+    }
+    assert!(data(&control_plane).contains(&held(&one)));
+    // Others write at the same time, and nobody's pin is lost.
+    let names: Vec<String> = (2..8).map(|number| format!("win-{number}")).collect();
+    let others = names.iter().map(|name| pins.pin(name, &three));
+    let (replaced, others) = futures::join!(
+        pins.replace("win-1", Some(&one), &two),
+        futures::future::join_all(others)
+    );
+    replaced.unwrap();
+    for pinned in others {
+        pinned.unwrap();
+    }
+    let kept = data(&control_plane);
+    assert!(kept.contains(&held(&two)), "{kept}");
+    for name in names {
+        assert!(kept.contains(&format!(r#""{name}":"{three} "#)), "{kept}");
+    }
+    // Accepted already.
+    pins.replace("win-1", Some(&one), &two).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_whole_fleet_is_pinned_at_once_by_a_few_writes() {
     let control_plane = ControlPlane::start().unwrap();
     let account = ["create", "serviceaccount", "operator", "-n", "default"];
@@ -170,6 +210,6 @@ async fn who_may_not_write_is_told_so() {
     for refused in [pins.pin("win-1", &key).await, pins.remove("win-1").await] {
         let error = refused.unwrap_err();
         assert_eq!(error.reason, Reason::HostKeyNotStored);
-        assert!(error.message.contains("Role must let it"), "{error}");
+        assert!(error.message.contains("needs the rights to get"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! Fleets of simulated hosts behind the real API server: what hundreds of hosts do, and what no real one can be made to
 //! do at a chosen moment. `testbed`'s own tests hold the simulation to what the real agent says.
 
+mod acceptance;
 mod fleet;
 mod life;
 mod middle;

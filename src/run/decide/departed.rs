@@ -1,7 +1,7 @@
 //! What nodes that have left leave behind.
 
 use crate::index::Cluster;
-use crate::node::{HOST_KEYS_CONFIG_MAP, is_first_contact};
+use crate::node::{HOST_KEYS_CONFIG_MAP, goes_with_node};
 use crate::run::decide::Decisions;
 
 impl Decisions {
@@ -11,7 +11,7 @@ impl Decisions {
         let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
         if look {
             // Those that left while no operator ran.
-            let made_here = |(_, key): &(&String, &String)| is_first_contact(key);
+            let made_here = |(_, key): &(&String, &String)| goes_with_node(key);
             let pinned = pins.iter().flat_map(|map| &map.data).filter(made_here);
             self.gone.extend(pinned.map(|(name, _)| name.clone()));
             let statuses = cluster.node_statuses.iter();

@@ -1,0 +1,137 @@
+//! The arguments of the commands that people ask with.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use clap_complete::Shell;
+use windows_storage_operator::report::{ColorChoice, NodesFormat};
+
+use super::{ClusterArgs, InputArgs};
+
+/// Arguments of `nodes`.
+#[derive(Args)]
+pub struct NodesArgs {
+    /// The cluster, or files.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Only these nodes
+    #[arg(value_name = "NODE")]
+    pub names: Vec<String>,
+    /// How to show the nodes
+    #[arg(long, short, value_enum, default_value_t = NodesFormat::Table)]
+    pub output: NodesFormat,
+    /// Whether the table is coloured; auto: on a terminal
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+}
+
+/// Arguments of `why`.
+#[derive(Args)]
+pub struct WhyArgs {
+    /// The cluster, or files.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// node/NAME, pod/NAME, pvc/NAME or another workload such as deployment/NAME. A NAME alone is looked for among
+    /// nodes, then pods, claims and other workloads
+    #[arg(value_name = "NODE|POD|PVC", num_args = 1..=2, required = true)]
+    pub subject: Vec<String>,
+    /// The namespace of the pod, claim or workload; by default the context's, or "default"
+    #[arg(long, short, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// Whether the answer is coloured; auto: on a terminal
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+}
+
+/// Arguments of `accept-host-key`.
+#[derive(Args)]
+pub struct AcceptHostKeyArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The node whose host shows another key
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// The operator's namespace, where ConfigMap windows-storage-host-keys is
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        default_value = "windows-storage-operator"
+    )]
+    pub namespace: String,
+    /// Accept the key only if it has this fingerprint, as ssh-keygen -l shows it on the node; asks nothing
+    #[arg(long, value_name = "SHA256:HASH")]
+    pub fingerprint: Option<Fingerprint>,
+    /// Accept whatever key the host shows now; asks nothing
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Arguments of `completion`.
+#[derive(Args)]
+pub struct CompletionArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Args)]
+pub struct ManArgs {
+    /// Write one page for each command into this folder instead
+    #[arg(long, value_name = "DIR")]
+    pub dest_dir: Option<PathBuf>,
+}
+
+/// The fingerprint of a key, as `ssh-keygen -l` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        /// Base64 of 32 bytes, without its padding.
+        const LENGTH: usize = 43;
+        let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+        let hash = text.strip_prefix("SHA256:").unwrap_or_default();
+        if hash.len() == LENGTH && hash.chars().all(is_base64) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(
+                "not a fingerprint such as SHA256: and 43 letters, as ssh-keygen -l shows it"
+                    .to_owned(),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_one_that_ssh_keygen_shows() {
+        let right = "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE";
+        assert_eq!(right.parse::<Fingerprint>().unwrap().as_str(), right);
+        for wrong in [
+            "",
+            "SHA256:",
+            "uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE",
+            "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE=",
+            "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCf…",
+            "MD5:16:27:ac:a5:76:28:2d:36:63:1b:56:4d:eb:df:a6:48",
+        ] {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! One program with three names: the operator, the kubectl plugin, and what kubectl asks for the plugin's completions.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// The operator's own name.
+const OPERATOR: &str = "windows-storage-operator";
+/// The plugin's, as kubectl looks for it on PATH when it is called as `kubectl windows-storage`.
+const PLUGIN: &str = "kubectl-windows_storage";
+/// What kubectl runs where a word behind `kubectl windows-storage` is to be completed.
+const PLUGIN_COMPLETION: &str = "kubectl_complete-windows_storage";
+/// The plugin, as people call it.
+const PLUGIN_CALLED: &str = "kubectl windows-storage";
+/// Commands that nobody looks for in a plugin. They work all the same.
+const NOT_OF_THE_PLUGIN: [&str; 2] = ["run", "crds"];
+
+/// The name by which the program was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalledAs {
+    /// `windows-storage-operator`, or whatever somebody has named it.
+    Operator,
+    /// `kubectl windows-storage`.
+    Plugin,
+    /// By kubectl, for completions.
+    PluginCompletion,
+}
+
+impl CalledAs {
+    /// By that path, the first of a process's arguments.
+    pub fn of(program: Option<&OsStr>) -> Self {
+        let name = program.and_then(|program| Path::new(program).file_stem());
+        match name.and_then(OsStr::to_str) {
+            Some(PLUGIN) => Self::Plugin,
+            Some(PLUGIN_COMPLETION) => Self::PluginCompletion,
+            _ => Self::Operator,
+        }
+    }
+
+    /// The name of the file that is called.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Operator => OPERATOR,
+            Self::Plugin | Self::PluginCompletion => PLUGIN,
+        }
+    }
+
+    /// The command line under that name.
+    pub fn command(self) -> Command {
+        let command = Cli::command();
+        if self == Self::Operator {
+            return command;
+        }
+        let about = "Say whether storage on the Windows nodes of a cluster is ready, what is missing, and whether the \
+                     cluster may be upgraded.";
+        command
+            .name(PLUGIN)
+            .bin_name(PLUGIN_CALLED)
+            .display_name(PLUGIN_CALLED)
+            .about(about)
+            .mut_subcommands(|command| {
+                let examples = command
+                    .get_after_help()
+                    .map(|text| in_plugin(&text.to_string()));
+                let hidden = NOT_OF_THE_PLUGIN.contains(&command.get_name());
+                let command = command.hide(hidden);
+                match examples {
+                    Some(examples) => command.after_help(examples),
+                    None => command,
+                }
+            })
+    }
+}
+
+/// Examples as the plugin has them. The operator's Deployment, namespace and program keep their names.
+fn in_plugin(examples: &str) -> String {
+    let mut text = examples.to_owned();
+    for before in ["  ", "| ", "<("] {
+        text = text.replace(
+            &format!("{before}{OPERATOR} "),
+            &format!("{before}{PLUGIN_CALLED} "),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(program: &str) -> CalledAs {
+        CalledAs::of(Some(OsStr::new(program)))
+    }
+
+    #[test]
+    fn the_file_name_decides() {
+        assert_eq!(
+            called("/usr/bin/windows-storage-operator"),
+            CalledAs::Operator
+        );
+        assert_eq!(called("anything"), CalledAs::Operator);
+        assert_eq!(CalledAs::of(None), CalledAs::Operator);
+        for name in ["kubectl-windows_storage", "kubectl-windows_storage.exe"] {
+            assert_eq!(called(name), CalledAs::Plugin);
+            assert_eq!(called(&format!("/root/.krew/bin/{name}")), CalledAs::Plugin);
+        }
+        assert_eq!(
+            called("./kubectl_complete-windows_storage"),
+            CalledAs::PluginCompletion
+        );
+    }
+
+    #[test]
+    fn both_command_lines_are_sound() {
+        for called_as in [CalledAs::Operator, CalledAs::Plugin] {
+            called_as.command().debug_assert();
+        }
+    }
+
+    #[test]
+    fn the_plugin_calls_itself_by_its_own_name_everywhere() {
+        let mut command = CalledAs::Plugin.command();
+        command.build();
+        let own = |help: String| {
+            let of_the_operator = [
+                "-n windows-storage-operator",
+                "deployment/windows-storage-operator",
+                "/usr/bin/windows-storage-operator",
+                "[default: windows-storage-operator]",
+            ];
+            let of_the_plugin = of_the_operator
+                .iter()
+                .fold(help.clone(), |text, name| text.replace(name, ""));
+            assert!(!of_the_plugin.contains(OPERATOR), "{help}");
+            assert!(help.contains(PLUGIN_CALLED), "{help}");
+        };
+        own(command.render_long_help().to_string());
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let shown: Vec<Command> = shown.cloned().collect();
+        for mut sub in shown {
+            own(sub.render_long_help().to_string());
+        }
+        let help = CalledAs::Plugin.command().render_help().to_string();
+        for hidden in NOT_OF_THE_PLUGIN {
+            assert!(!help.contains(&format!("\n  {hidden} ")), "{help}");
+        }
+    }
+}

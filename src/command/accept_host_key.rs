@@ -1,0 +1,192 @@
+//! `accept-host-key`: another host key for a node, when its administrator says that it is the right one.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::{Context, bail};
+use clap::error::ErrorKind;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use windows_storage_operator::api::{SETTINGS_NAME, WindowsStorage};
+use windows_storage_operator::deadline;
+use windows_storage_operator::index::Cluster;
+use windows_storage_operator::node::{
+    HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, NodeError, Offer, Pins, Reason, Way,
+    judge_offer, shown_key,
+};
+use windows_storage_operator::objects::{NodeObject, Object, Received, absorb};
+use windows_storage_operator::visible::visible;
+
+use crate::cli::{AcceptHostKeyArgs, CalledAs};
+use crate::command::{connect, tell};
+
+/// Shows the keys, asks, and pins.
+pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(accept(arguments));
+    // A host that does not answer must not keep anybody waiting.
+    runtime.shutdown_background();
+    match outcome? {
+        Outcome::Pinned => Ok(()),
+        Outcome::NobodyToAsk => called_as
+            .command()
+            .error(
+                ErrorKind::MissingRequiredArgument,
+                "there is no terminal to ask on; give --fingerprint, or --yes to accept whatever key the host shows",
+            )
+            .exit(),
+    }
+}
+
+enum Outcome {
+    Pinned,
+    NobodyToAsk,
+}
+
+async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
+    let AcceptHostKeyArgs {
+        cluster: connection,
+        node,
+        namespace,
+        fingerprint,
+        yes,
+    } = arguments;
+    let (client, _) = connect(connection).await?;
+    let cluster = read(&client, namespace, node).await?;
+    let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
+    let offered = match shown_key(&way).await {
+        Ok(key) => key,
+        Err(error) => return Err(unreachable(&error, namespace, node)),
+    };
+    let pinned = way.host_keys.pin.as_ref();
+    tell(&format!(
+        "node     {} at {}",
+        visible(node),
+        visible(&way.place())
+    ));
+    tell(&format!(
+        "pinned   {}",
+        pinned.map_or_else(|| "none".to_owned(), summary)
+    ));
+    tell(&format!("offered  {}", summary(&offered)));
+    if let Some(wanted) = fingerprint
+        && wanted.as_str() != offered.fingerprint()
+    {
+        bail!(
+            "the host does not offer the key {}; nothing was changed. Somebody may be in between, or it is the \
+             fingerprint of a host key of another type",
+            wanted.as_str()
+        );
+    }
+    match judge_offer(&way.host_keys, namespace, node, &offered) {
+        Offer::Known => {
+            tell("The offered key is trusted already: there is nothing to accept.");
+            return Ok(Outcome::Pinned);
+        }
+        Offer::Useless(error) => return Err(shown(&error)),
+        Offer::Acceptable => {}
+    }
+    if fingerprint.is_none() && !yes {
+        if !io::stdin().is_terminal() {
+            return Ok(Outcome::NobodyToAsk);
+        }
+        if !is_confirmed()? {
+            bail!("not accepted; nothing was changed");
+        }
+    }
+    let pins = Pins::new(Api::namespaced(client, namespace), namespace.clone());
+    pins.replace(node, pinned, &offered)
+        .await
+        .map_err(|error| shown(&error))?;
+    let line = format!(
+        "node/{} host key accepted: {}",
+        visible(node),
+        summary(&offered)
+    );
+    // The key is pinned, whoever reads that.
+    let _ = writeln!(io::stdout(), "{line}");
+    Ok(Outcome::Pinned)
+}
+
+/// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
+async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
+    let mut cluster = Cluster::default();
+    one::<NodeObject>(client, None, node, &mut cluster).await?;
+    one::<WindowsStorage>(client, None, SETTINGS_NAME, &mut cluster).await?;
+    for map in [INSTANCES_CONFIG_MAP, HOST_KEYS_CONFIG_MAP] {
+        one::<ConfigMap>(client, Some(namespace), map, &mut cluster).await?;
+    }
+    Ok(cluster)
+}
+
+async fn one<K: Object>(
+    client: &Client,
+    namespace: Option<&str>,
+    name: &str,
+    cluster: &mut Cluster,
+) -> anyhow::Result<()> {
+    let resource = Received::resource_of::<K>();
+    let api: Api<Received> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
+    match deadline::call("read object", api.list(&parameters)).await {
+        Ok(list) => {
+            for object in list.items {
+                absorb::<K>(cluster, &object);
+            }
+        }
+        // Where the definition of the settings is not there, the defaults hold.
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {} {name}", K::kind(&())));
+        }
+    }
+    // The defaults would lead to another port, or past the keys that are known.
+    if let Some(problem) = K::table(cluster).problem() {
+        bail!("{}", visible(problem));
+    }
+    Ok(())
+}
+
+fn is_confirmed() -> anyhow::Result<bool> {
+    let mut stderr = io::stderr();
+    let ask = "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
+               on the node itself.\nAccept it in place of the pinned one? [y/N] ";
+    stderr
+        .write_all(ask.as_bytes())
+        .and_then(|()| stderr.flush())
+        .context("cannot ask")?;
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .context("cannot read the answer")?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+/// A host that is out of reach from here may be within the operator's.
+fn unreachable(error: &NodeError, namespace: &str, node: &str) -> anyhow::Error {
+    let elsewhere = if error.reason == Reason::Unreachable {
+        let (namespace, node) = (visible(namespace), visible(node));
+        format!(
+            "\nNodes are often out of reach from elsewhere. From the operator's own pod: kubectl exec -it -n {namespace} \
+             deployment/windows-storage-operator -- /usr/bin/windows-storage-operator accept-host-key {node} -n {namespace}"
+        )
+    } else {
+        String::new()
+    };
+    anyhow::anyhow!("{}{elsewhere}", visible(&error.message))
+}
+
+fn shown(error: &dyn std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!("{}", visible(&error.to_string()))
+}
+
+/// Type and fingerprint. The type comes from the host, or from whoever wrote the pin.
+fn summary(key: &HostKey) -> String {
+    visible(&key.summary())
+}

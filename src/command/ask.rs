@@ -1,0 +1,185 @@
+//! `nodes` and `why`: the judgement, looked at from one side.
+
+use std::io::{self, ErrorKind, IsTerminal};
+
+use anyhow::{Context, anyhow, bail};
+use clap::error::ErrorKind as Usage;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use kube::{Api, Client};
+use windows_storage_operator::assess::assess;
+use windows_storage_operator::assess::report::{ReadinessReport, Reason, Upgradeable};
+use windows_storage_operator::deadline;
+use windows_storage_operator::index::WorkloadKind;
+use windows_storage_operator::report::{
+    Answer, ColorChoice, Explanation, Kind, NodeList, Question, explain, use_color,
+};
+use windows_storage_operator::visible::visible;
+
+use crate::cli::{CalledAs, ClusterArgs, NodesArgs, WhyArgs};
+use crate::command::{connect, input, tell};
+
+/// Lists the Windows nodes.
+pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
+    let mut cluster = input::read(&arguments.input)?.cluster;
+    let report = assess(&mut cluster);
+    let list = NodeList::of(&report, &cluster, &arguments.names);
+    if list.is_empty() && arguments.names.is_empty() {
+        tell("No Windows nodes found.");
+    }
+    let color = is_colored(arguments.color);
+    written(list.render(arguments.output, color, &mut io::stdout().lock()))?;
+    let absent = arguments.names.iter().filter(|name| !list.has(name));
+    let absent: Vec<String> = absent.map(|name| visible(name)).collect();
+    if !absent.is_empty() {
+        bail!("there is no Windows node {}", absent.join(", "));
+    }
+    refuse_unread(&report, list.is_ready())?;
+    Ok(if list.is_ready() {
+        Upgradeable::True
+    } else {
+        Upgradeable::False
+    })
+}
+
+/// Explains one object.
+pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
+    let question = Question::parse(&arguments.subject).unwrap_or_else(|error| {
+        let mut command = called_as.command();
+        command.error(Usage::InvalidValue, error).exit()
+    });
+    let input::Input {
+        mut cluster,
+        namespace,
+    } = input::read(&arguments.input)?;
+    let namespace = arguments.namespace.clone().unwrap_or(namespace);
+    let report = assess(&mut cluster);
+    let explanation = match explain(&question, &namespace, &report, &cluster) {
+        Some(explanation) => Some(explanation),
+        None if arguments.input.files.is_empty() => {
+            look_up(&arguments.input.cluster, &question, &namespace, &report)?
+        }
+        None => None,
+    };
+    let Some(explanation) = explanation else {
+        return Err(not_found(&question, &namespace, &arguments.input.files));
+    };
+    written(explanation.render(is_colored(arguments.color), &mut io::stdout().lock()))?;
+    match explanation.answer() {
+        Answer::Fine => Ok(Upgradeable::True),
+        Answer::Held => Ok(Upgradeable::False),
+        Answer::Unknown => {
+            refuse_unread(&report, true)?;
+            Ok(Upgradeable::False)
+        }
+    }
+}
+
+/// An object that does not matter is not kept, so whether it is there at all has to be asked for.
+fn look_up(
+    arguments: &ClusterArgs,
+    question: &Question,
+    namespace: &str,
+    report: &ReadinessReport,
+) -> anyhow::Result<Option<Explanation>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let kinds = match question.kind {
+        Some(kind) => vec![kind],
+        None => vec![Kind::Node, Kind::Workload(WorkloadKind::Pod), Kind::Claim],
+    };
+    runtime.block_on(async {
+        let (client, _) = connect(arguments).await?;
+        for kind in kinds {
+            if is_there(&client, kind, namespace, &question.name).await? {
+                let place = match kind {
+                    Kind::Node => question.name.clone(),
+                    Kind::Claim | Kind::Workload(_) => format!("{namespace}/{}", question.name),
+                };
+                return Ok(Some(Explanation::of_no_interest(kind, &place, report)));
+            }
+        }
+        Ok(None)
+    })
+}
+
+async fn is_there(
+    client: &Client,
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<bool> {
+    let client = client.clone();
+    let what = "look for the object";
+    Ok(match kind {
+        Kind::Node => {
+            let api = Api::<Node>::all(client);
+            deadline::call(what, api.get_metadata_opt(name))
+                .await?
+                .is_some()
+        }
+        Kind::Claim => {
+            let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
+            deadline::call(what, api.get_metadata_opt(name))
+                .await?
+                .is_some()
+        }
+        Kind::Workload(WorkloadKind::Pod) => {
+            let api = Api::<Pod>::namespaced(client, namespace);
+            deadline::call(what, api.get_metadata_opt(name))
+                .await?
+                .is_some()
+        }
+        // All of these are kept.
+        Kind::Workload(_) => false,
+    })
+}
+
+fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf]) -> anyhow::Error {
+    let name = visible(&question.name);
+    let namespace = visible(namespace);
+    let what = match question.kind {
+        Some(Kind::Node) => format!("no node {name}"),
+        Some(kind) => format!(
+            "no {} {name} in namespace {namespace}",
+            kind.as_str().to_lowercase()
+        ),
+        None => format!(
+            "no node {name}, and no pod, claim or other workload of that name in namespace {namespace}"
+        ),
+    };
+    if files.is_empty() {
+        anyhow!("there is {what}; -n names another namespace")
+    } else {
+        anyhow!(
+            "the input has {what} that matters for storage; -n names another namespace, and what has ended or has no \
+             volume that needs a CSI driver is not kept"
+        )
+    }
+}
+
+/// Where not everything could be read, nothing good is certain.
+fn refuse_unread(report: &ReadinessReport, looks_good: bool) -> anyhow::Result<()> {
+    if looks_good && report.verdict.reason == Reason::ReadinessUnknown {
+        bail!(
+            "not everything could be read: {}",
+            visible(&report.verdict.message)
+        );
+    }
+    Ok(())
+}
+
+fn is_colored(choice: ColorChoice) -> bool {
+    use_color(choice, io::stdout().is_terminal(), |name| {
+        std::env::var_os(name)
+    })
+}
+
+/// Who reads only the first lines has not failed.
+fn written(result: io::Result<()>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write the answer"),
+    }
+}

@@ -1,0 +1,198 @@
+//! What an administrator has to know to accept the key that a host shows now.
+
+use crate::api::WindowsStorageSpec;
+use crate::index::Cluster;
+use crate::node::desired::{host_keys, instances, is_external, known_hosts, reach};
+use crate::node::session::place;
+use crate::node::visit::{HANDSHAKE, connect_to};
+use crate::node::{HostKey, HostKeyPolicy, Judgement, NodeError};
+
+/// Where a node's SSH server is, and what is known of its host keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The address.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+    /// What is known of its keys.
+    pub host_keys: HostKeyPolicy,
+}
+
+/// Why there is no key to accept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoWay {
+    /// There is no such node.
+    #[error("there is no node {0}; see kubectl get nodes")]
+    NotFound(String),
+    /// It is not one that is looked after.
+    #[error(
+        "node {0} is not looked after: it does not run Windows, is labelled windowsstorage.dev/ignore=true, or is being \
+         deleted"
+    )]
+    NotWindows(String),
+    /// Somebody else looks after it.
+    #[error(
+        "somebody else looks after csi-proxy on node {0} (the Windows Machine Config Operator, or spec.csiProxy.management \
+         of WindowsStorage is External), so this operator does not log in to it, and needs no key of it"
+    )]
+    External(String),
+    /// It cannot be gone to.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+}
+
+impl Way {
+    /// The way to a node, from the Node, the settings, and the ConfigMaps of the operator's namespace.
+    pub fn to(cluster: &Cluster, name: &str) -> Result<Self, NoWay> {
+        let spec: WindowsStorageSpec = cluster.wanted();
+        let node = cluster.nodes.get(name);
+        let node = node.ok_or_else(|| NoWay::NotFound(name.to_owned()))?;
+        if !node.is_windows() {
+            return Err(NoWay::NotWindows(name.to_owned()));
+        }
+        if is_external(node, spec.csi_proxy.management) {
+            return Err(NoWay::External(name.to_owned()));
+        }
+        let (address, _) = reach(node, &spec, &instances(cluster))?;
+        let known = known_hosts(cluster).look_up(&address, spec.ssh.port);
+        Ok(Self {
+            port: spec.ssh.port,
+            host_keys: host_keys(cluster, &spec, (name, node), known),
+            address,
+        })
+    }
+
+    /// Address and port, as people write them.
+    #[must_use]
+    pub fn place(&self) -> String {
+        place(&self.address, self.port)
+    }
+}
+
+/// The key that the host shows to the operator, which is then left again: nobody logs in.
+pub async fn shown_key(way: &Way) -> Result<HostKey, NodeError> {
+    let kinds = way.host_keys.kinds();
+    let connection = connect_to((&way.address, way.port), &kinds, HANDSHAKE).await?;
+    let (_session, key, _cutter, _phases) = connection;
+    Ok(key)
+}
+
+/// What to make of a key that a host shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is trusted as it is.
+    Known,
+    /// It can be pinned, and would be trusted then.
+    Acceptable,
+    /// It would not be trusted either if it were pinned: why.
+    Useless(NodeError),
+}
+
+/// Whether it helps to pin a key that the host of that node shows.
+#[must_use]
+pub fn judge_offer(policy: &HostKeyPolicy, namespace: &str, node: &str, key: &HostKey) -> Offer {
+    if policy.judge(namespace, node, key) == Judgement::Known {
+        return Offer::Known;
+    }
+    let pinned = HostKeyPolicy {
+        pin: Some(key.clone()),
+        ..policy.clone()
+    };
+    match pinned.judge(namespace, node, key) {
+        Judgement::Known | Judgement::New => Offer::Acceptable,
+        Judgement::Refused(error) => Offer::Useless(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{Node, NodeAddress};
+    use crate::node::{Known, Reason};
+
+    fn key(own: &str) -> HostKey {
+        HostKey::new("ssh-ed25519", own.as_bytes())
+    }
+
+    fn offer(pin: Option<&str>, listed: &[&str], revoked: &[&str]) -> Offer {
+        let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
+        let policy = HostKeyPolicy {
+            pin: pin.map(key),
+            known: Known {
+                keys: keys(listed),
+                revoked: keys(revoked),
+            },
+            announced: Some(key("announced")),
+            trust_on_first_use: false,
+        };
+        judge_offer(&policy, "ns", "win-1", &key("new"))
+    }
+
+    #[test]
+    fn only_a_key_that_its_pin_makes_trusted_can_be_accepted() {
+        assert_eq!(offer(None, &[], &[]), Offer::Acceptable);
+        assert_eq!(offer(Some("old"), &[], &[]), Offer::Acceptable);
+        assert_eq!(offer(Some("old"), &["new"], &[]), Offer::Acceptable);
+        assert_eq!(offer(Some("new"), &[], &[]), Offer::Known);
+        assert_eq!(offer(None, &["new"], &[]), Offer::Known);
+        for (listed, revoked, says) in [
+            (&["old"][..], &[][..], "correct its line"),
+            (&[], &["new"], "@revoked"),
+        ] {
+            let Offer::Useless(error) = offer(Some("old"), listed, revoked) else {
+                panic!("{listed:?} {revoked:?}")
+            };
+            assert_eq!(error.reason, Reason::HostKeyChanged);
+            assert!(error.message.contains(says), "{error}");
+        }
+    }
+
+    fn cluster(node: Node) -> Cluster {
+        let mut cluster = Cluster::default();
+        cluster.nodes.apply("win-1".into(), node);
+        cluster
+    }
+
+    fn windows() -> Node {
+        Node {
+            operating_system: "windows".to_owned(),
+            addresses: vec![NodeAddress {
+                kind: "InternalIP".to_owned(),
+                address: "fd00::7".to_owned(),
+            }],
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn the_way_is_the_operators_own_or_the_reason_why_there_is_none() {
+        let way = Way::to(&cluster(windows()), "win-1").unwrap();
+        assert_eq!(way.place(), "[fd00::7]:22");
+        let no_way = |node: Node| Way::to(&cluster(node), "win-1").unwrap_err();
+        assert!(matches!(
+            Way::to(&Cluster::default(), "win-1"),
+            Err(NoWay::NotFound(_))
+        ));
+        assert!(matches!(
+            no_way(Node {
+                ignored: true,
+                ..windows()
+            }),
+            NoWay::NotWindows(_)
+        ));
+        assert!(matches!(
+            no_way(Node {
+                managed_by_wmco: true,
+                ..windows()
+            }),
+            NoWay::External(_)
+        ));
+        let NoWay::Node(error) = no_way(Node {
+            addresses: Vec::new(),
+            ..windows()
+        }) else {
+            panic!("a node without an address cannot be gone to")
+        };
+        assert_eq!(error.reason, Reason::NoAddress);
+    }
+}

@@ -1,0 +1,102 @@
+//! The report as a page in a real browser: what it says, on a phone as well, and whether everybody can read it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod devtools;
+mod looks;
+mod says;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A cluster's report as a page, and as the data that it is made from.
+struct Report {
+    folder: TempDir,
+    /// What programs get.
+    data: Value,
+}
+
+impl Report {
+    /// The report on files of the project.
+    fn of_sample(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/input");
+        Self::of(&folder.join(name))
+    }
+
+    /// The report on one file of that content.
+    fn of_text(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("all.yaml"), text).unwrap();
+        Self::of(folder.path())
+    }
+
+    fn of(input: &Path) -> Self {
+        let check = |format: &str| {
+            let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+                .args(["check", "-o", format, "-f"])
+                .arg(input)
+                .output()
+                .unwrap();
+            assert!(
+                !output.stdout.is_empty(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            output.stdout
+        };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("report.html"), check("html")).unwrap();
+        Self {
+            folder,
+            data: serde_json::from_slice(&check("json")).unwrap(),
+        }
+    }
+
+    /// The page's address.
+    fn url(&self) -> String {
+        format!("file://{}/report.html", self.folder.path().display())
+    }
+}
+
+/// Names as nobody would choose them, with markup, direction marks, and without a place to break a line.
+fn hostile() -> Report {
+    let long = "n".repeat(250);
+    let markup =
+        r#"\"><script>window.pwned=1</script><img src=x onerror=\"window.pwned=2\"><b>bold</b>"#;
+    let turned = r"\u202Egpj.exe\u2066";
+    Report::of_text(&format!(
+        r#"
+apiVersion: v1
+kind: Node
+metadata: {{name: "{markup}", labels: {{kubernetes.io/os: windows}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: {long}, labels: {{kubernetes.io/os: windows}}}}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: {{name: {long}}}
+spec: {{drivers: [{{name: "{turned}", nodeID: n, topologyKeys: null}}, {{name: d{long}, nodeID: n, topologyKeys: null}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: "{turned}{markup}", namespace: "{markup}"}}
+spec:
+  nodeName: {long}
+  volumes:
+    - {{name: "{markup}", azureDisk: {{diskName: d, diskURI: d}}}}
+    - {{name: {long}, rbd: {{}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: other, namespace: shop}}
+spec:
+  nodeName: {long}
+  volumes: [{{name: v, csi: {{driver: "{markup}"}}}}]
+"#
+    ))
+}

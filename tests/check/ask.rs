@@ -1,0 +1,289 @@
+//! `nodes` and `why` on files: what they print and what they end with.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::run::{BLOCKING_POD, Ended, FOLDERS, WINDOWS_NODE, end, folder, input, program};
+
+fn ask(folder: &Path, arguments: &[&str]) -> Ended {
+    end(program(folder).args(arguments))
+}
+
+/// A question about one of the clusters that have goldens.
+fn ask_about(cluster: &str, arguments: &[&str]) -> Ended {
+    let (command, rest) = arguments.split_first().unwrap();
+    let mut all = vec![*command, "-f", cluster];
+    all.extend(rest);
+    ask(&input(), &all)
+}
+
+fn shown(ended: &Ended) -> String {
+    let Ended { status, stdout, .. } = ended;
+    format!("{stdout}--- exit status {status:?}\n")
+}
+
+#[test]
+fn nodes_are_listed_as_kubectl_does() {
+    for cluster in FOLDERS {
+        let ended = ask_about(cluster, &["nodes"]);
+        assert_snapshot!(format!("nodes_{cluster}"), shown(&ended));
+    }
+    let wide = ask_about("vsphere-1.26", &["nodes", "-o", "wide"]);
+    assert_snapshot!("nodes_wide", shown(&wide));
+    let named = ask_about("vsphere-1.26", &["nodes", "-o", "name"]);
+    assert_eq!(named.stdout, "node/win-a\nnode/win-b\nnode/win-c\n");
+    let ready = ask_about("vsphere-1.26", &["nodes", "win-a"]);
+    assert_eq!(ready.status, Some(0), "{}", ready.stderr);
+    assert_eq!(ready.stdout.lines().count(), 2, "{}", ready.stdout);
+}
+
+#[test]
+fn nodes_for_programs_are_those_of_the_report() {
+    let list = ask_about("azure-1.27", &["nodes", "-o", "json"]);
+    let yaml = ask_about("azure-1.27", &["nodes", "-o", "yaml"]);
+    let value: Value = serde_yaml::from_str(&yaml.stdout).unwrap();
+    let list = list.json();
+    assert_eq!(value, list);
+    assert_eq!(list["kind"], "NodeReadinessList");
+    assert_eq!(list["items"][0]["kubeletVersion"], "v1.27.9");
+    let report = ask_about("azure-1.27", &["check", "-o", "json"]).json();
+    let nodes = report["nodes"].as_array().unwrap();
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(nodes.len(), items.len());
+    for (node, item) in nodes.iter().zip(items) {
+        for (field, value) in node.as_object().unwrap() {
+            assert_eq!(&item[field], value, "{field}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_not_there_is_1_and_no_node_at_all_is_0() {
+    let lost = ask_about("azure-1.27", &["nodes", "win-1", "win-9"]);
+    assert_eq!(lost.status, Some(1));
+    assert!(
+        lost.stderr.contains("no Windows node win-9"),
+        "{}",
+        lost.stderr
+    );
+    assert!(lost.stdout.contains("win-1"), "{}", lost.stdout);
+
+    let linux = folder(&[(
+        "all.yaml",
+        "apiVersion: v1\nkind: Node\nmetadata: {name: linux, labels: {kubernetes.io/os: linux}}\n",
+    )]);
+    let none = ask(linux.path(), &["nodes", "-f", "all.yaml"]);
+    assert_eq!(none.status, Some(0), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("No Windows nodes found"),
+        "{}",
+        none.stderr
+    );
+}
+
+#[test]
+fn csi_proxy_is_told_where_the_operator_has_seen_it() {
+    let status = |state: &str, reason: &str| {
+        format!(
+            "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsNodeStorage\nmetadata: {{name: win-1}}\nspec: {{}}\nstatus:\n  \
+             management: Managed\n  csiProxy: {{version: v1.3.0, serviceState: {state}, openPipes: 2, missingPipes: []}}\n  \
+             conditions: [{{type: CSIProxyReady, status: Unknown, reason: {reason}, message: 'the SSH host key is another', \
+             lastTransitionTime: '2026-01-01T00:00:00Z'}}]\n"
+        )
+    };
+    let running = folder(&[
+        ("node.yaml", WINDOWS_NODE),
+        ("status.yaml", &status("Running", "HostKeyChanged")),
+    ]);
+    let list = ask(running.path(), &["nodes", "-f", "."]);
+    assert!(list.stdout.contains("v1.3.0   "), "{}", list.stdout);
+    let why = ask(running.path(), &["why", "win-1", "-f", "."]);
+    assert!(
+        why.stdout.contains("HostKeyChanged") && why.stdout.contains("accept-host-key"),
+        "{}",
+        why.stdout
+    );
+    let stopped = folder(&[
+        ("node.yaml", WINDOWS_NODE),
+        ("status.yaml", &status("Stopped", "CrashLoop")),
+    ]);
+    let list = ask(stopped.path(), &["nodes", "-f", "."]);
+    assert!(list.stdout.contains("v1.3.0, Stopped"), "{}", list.stdout);
+    let why = ask(stopped.path(), &["why", "win-1", "-f", "."]);
+    assert!(!why.stdout.contains("accept-host-key"), "{}", why.stdout);
+}
+
+#[test]
+fn each_kind_of_object_is_explained() {
+    for (name, cluster, arguments) in [
+        ("node_not_ready", "azure-1.27", &["why", "node/win-1"][..]),
+        ("node_without_csi_node", "azure-1.27", &["why", "win-3"]),
+        ("node_ready", "vsphere-1.26", &["why", "win-a"]),
+        ("pod", "azure-1.27", &["why", "pod/ledger-0", "-n", "bank"]),
+        ("pod_lost", "azure-1.27", &["why", "teller", "-n", "bank"]),
+        ("claim", "azure-1.27", &["why", "pvc/ledger", "-n", "bank"]),
+        (
+            "claim_not_there",
+            "azure-1.27",
+            &["why", "pvc/nowhere", "-n", "bank"],
+        ),
+        (
+            "claim_of_no_driver",
+            "azure-1.27",
+            &["why", "pvc", "images", "-n", "bank"],
+        ),
+        (
+            "template",
+            "azure-1.27",
+            &["why", "deployment/portable", "-n", "bank"],
+        ),
+        (
+            "stateful_set",
+            "vsphere-1.26",
+            &["why", "sts/orders", "-n", "shop"],
+        ),
+    ] {
+        let ended = ask_about(cluster, arguments);
+        assert_snapshot!(format!("why_{name}"), shown(&ended));
+    }
+}
+
+#[test]
+fn a_pod_that_lacks_nothing_is_0() {
+    let registered = WINDOWS_NODE.replace(
+        "drivers: []",
+        "drivers: [{name: disk.csi.azure.com, nodeID: n, topologyKeys: null}]",
+    );
+    let files = folder(&[
+        ("nodes.yaml", &registered),
+        ("pod.yaml", BLOCKING_POD),
+        (
+            "plain.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: plain, namespace: shop, ownerReferences: [{apiVersion: apps/v1, \
+             kind: ReplicaSet, name: r, uid: u, controller: true}]}\nspec: {nodeName: win-1}\n",
+        ),
+    ]);
+    for pod in ["web", "pod/web", "plain"] {
+        let ended = ask(files.path(), &["why", pod, "-n", "shop", "-f", "."]);
+        assert_eq!(ended.status, Some(0), "{}{}", ended.stdout, ended.stderr);
+        assert!(
+            ended.stdout.contains("NOTHING IS MISSING") && ended.stdout.contains("win-1"),
+            "{}",
+            ended.stdout
+        );
+    }
+}
+
+#[test]
+fn a_name_alone_is_a_node_before_it_is_a_pod() {
+    let pod = BLOCKING_POD.replace("name: web,", "name: win-1,");
+    let files = folder(&[("all.yaml", &format!("{WINDOWS_NODE}{pod}"))]);
+    let first = |arguments: &[&str]| {
+        let mut all = vec!["why", "-f", "all.yaml", "-n", "shop"];
+        all.extend(arguments);
+        let ended = ask(files.path(), &all);
+        ended.stdout.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(first(&["win-1"]), "node win-1: NOT READY");
+    assert_eq!(first(&["pod", "win-1"]), "pod shop/win-1: HOLDS UPGRADES");
+}
+
+#[test]
+fn what_is_not_there_is_1_and_nonsense_is_2() {
+    for (status, arguments, says) in [
+        (1, &["why", "node/win-9"][..], "no node win-9"),
+        (1, &["why", "pod/ledger-0"], "in namespace default"),
+        (
+            1,
+            &["why", "nobody", "-n", "bank"],
+            "of that name in namespace bank",
+        ),
+        (2, &["why", "volume/x"], "none of the kinds"),
+        (2, &["why", "pod/"], "KIND/NAME"),
+        (2, &["why"], "NODE|POD|PVC"),
+        (2, &["nodes", "-o", "html"], "possible values"),
+    ] {
+        let ended = ask_about("azure-1.27", arguments);
+        assert_eq!(
+            ended.status,
+            Some(status),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains(says),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_was_not_read_is_not_fine() {
+    // Without the claim that an in-tree volume is bound to, who uses it may be missing.
+    let volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec:\n  azureDisk: {diskName: d, diskURI: d}\n  \
+                  claimRef: {namespace: elsewhere, name: data}\nstatus: {phase: Bound}\n";
+    let registered = WINDOWS_NODE.replace(
+        "drivers: []",
+        "drivers: [{name: disk.csi.azure.com, nodeID: n, topologyKeys: null}]",
+    );
+    let files = folder(&[("nodes.yaml", &registered), ("volume.yaml", volume)]);
+    for command in [&["nodes"][..], &["why", "win-1"]] {
+        let mut all = command.to_vec();
+        all.extend(["-f", "."]);
+        let ended = ask(files.path(), &all);
+        assert_eq!(ended.status, Some(1), "{command:?}: {}", ended.stdout);
+        assert!(
+            ended.stderr.contains("not everything could be read"),
+            "{}",
+            ended.stderr
+        );
+    }
+    let held = folder(&[
+        ("nodes.yaml", WINDOWS_NODE),
+        ("volume.yaml", volume),
+        ("pod.yaml", BLOCKING_POD),
+    ]);
+    let ended = ask(held.path(), &["why", "pod/web", "-n", "shop", "-f", "."]);
+    assert_eq!(
+        ended.status,
+        Some(3),
+        "what is missing is missing all the same"
+    );
+}
+
+#[test]
+fn names_that_would_move_the_terminal_are_written_out() {
+    let name = "\"evil\\u001b[2J\\u202e\"";
+    let node = WINDOWS_NODE.replace("win-1", name);
+    let pod = BLOCKING_POD.replace("win-1", name);
+    let files = folder(&[("all.yaml", &format!("{node}{pod}"))]);
+    for command in [
+        &["nodes"][..],
+        &["nodes", "-o", "wide"],
+        &["nodes", "-o", "name"],
+        &["nodes", "-o", "json"],
+        &["nodes", "-o", "yaml"],
+        &["why", "evil\u{1b}[2J\u{202e}"],
+        &["why", "pod/web", "-n", "shop"],
+        &["why", "pod/\u{1b}[2J"],
+    ] {
+        let mut all = command.to_vec();
+        all.extend(["-f", "all.yaml"]);
+        let ended = ask(files.path(), &all);
+        let raw = |char: char| char.is_control() && char != '\n' || char == '\u{202e}';
+        assert!(
+            !ended.stdout.contains(raw),
+            "{command:?}: {:?}",
+            ended.stdout
+        );
+        assert!(
+            !ended.stderr.contains(raw),
+            "{command:?}: {:?}",
+            ended.stderr
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! kubectl finds the plugin by its name, hands it what was typed, and asks it for completions.
+
+use std::process::{Command, Output};
+
+use testbed::control_plane::ControlPlane;
+use testbed::objects;
+use testbed::parts::part;
+use testbed::sandbox::install;
+
+use crate::{PLUGIN, both, linked, with_path};
+
+/// kubectl with the plugin on its PATH.
+struct Kubectl {
+    folder: tempfile::TempDir,
+    control_plane: ControlPlane,
+}
+
+impl Kubectl {
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut kubectl = with_path(
+            Command::new(part("kubectl").unwrap()),
+            &[self.folder.path()],
+        );
+        kubectl
+            .args(arguments)
+            .env("KUBECONFIG", self.control_plane.kubeconfig())
+            .env("HOME", self.folder.path())
+            .stdin(std::process::Stdio::null());
+        kubectl.output().unwrap()
+    }
+
+    #[track_caller]
+    fn expect(&self, arguments: &[&str], status: i32, parts: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = both(&output);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {text}");
+        for part in parts {
+            assert!(
+                text.contains(part),
+                "{arguments:?}: {part} is not in {text}"
+            );
+        }
+        text
+    }
+}
+
+#[test]
+fn kubectl_runs_the_plugin_on_a_real_cluster() {
+    let kubectl = Kubectl {
+        folder: linked(),
+        control_plane: ControlPlane::start().unwrap(),
+    };
+    install(&kubectl.control_plane).unwrap();
+    let plugins = kubectl.expect(&["plugin", "list"], 0, &[PLUGIN]);
+    assert!(!plugins.to_lowercase().contains("warning"), "{plugins}");
+    kubectl.expect(&["windows-storage", "check"], 0, &["NoWindowsNodes"]);
+    kubectl.expect(
+        &["windows-storage", "nodes"],
+        0,
+        &["No Windows nodes found"],
+    );
+
+    let cluster = [
+        objects::windows_node("win-1"),
+        objects::csi_node("win-1", &[]),
+        objects::azure_disk_workload("win-1"),
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: plain, namespace: shop}\nspec: {nodeName: win-1, containers: [{name: c, \
+         image: example.com/c:1}]}\n"
+            .to_owned(),
+    ];
+    kubectl.control_plane.apply(&cluster.join("---\n")).unwrap();
+    let missing = "disk.csi.azure.com";
+    kubectl.expect(
+        &["windows-storage", "check"],
+        3,
+        &["NOT UPGRADEABLE", missing],
+    );
+    kubectl.expect(
+        &["windows-storage", "nodes"],
+        3,
+        &["NAME", "win-1", missing],
+    );
+    let held = ["HOLDS UPGRADES", "is on the Windows node win-1", missing];
+    kubectl.expect(
+        &["windows-storage", "why", "pod/web-0", "-n", "shop"],
+        3,
+        &held,
+    );
+    // The namespace of the context holds where none is given.
+    kubectl.expect(
+        &["windows-storage", "why", "pod/web-0"],
+        1,
+        &["in namespace default"],
+    );
+    let set = ["config", "set-context", "--current", "--namespace=shop"];
+    kubectl.expect(&set, 0, &[]);
+    kubectl.expect(&["windows-storage", "why", "pod/web-0"], 3, &held);
+    // A pod without volumes is not kept, and is there all the same.
+    kubectl.expect(
+        &["windows-storage", "why", "plain"],
+        0,
+        &["NOTHING IS MISSING"],
+    );
+    kubectl.expect(
+        &["windows-storage", "why", "pod/nobody"],
+        1,
+        &["no pod nobody"],
+    );
+    kubectl.expect(
+        &[
+            "windows-storage",
+            "why",
+            "pod/web-0",
+            "--context",
+            "nowhere",
+        ],
+        1,
+        &["no context nowhere"],
+    );
+}
+
+#[test]
+fn the_plugin_calls_itself_as_it_is_called() {
+    let folder = linked();
+    let run = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(folder.path().join(name));
+        both(&command.args(arguments).output().unwrap())
+    };
+    for arguments in [&["--help"][..], &["check", "--help"], &["chekc"], &["why"]] {
+        let text = run(PLUGIN, arguments);
+        assert!(text.contains("Usage: kubectl windows-storage"), "{text}");
+        let text = run("windows-storage-operator", arguments);
+        assert!(text.contains("Usage: windows-storage-operator"), "{text}");
+    }
+    let version = run(PLUGIN, &["--version"]);
+    let expected = format!("kubectl windows-storage {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version, expected);
+}
+
+#[test]
+fn kubectl_completes_what_follows_the_plugins_name() {
+    let folder = linked();
+    let complete = |words: &[&str]| {
+        let kubectl = Command::new(part("kubectl").unwrap());
+        let mut kubectl = with_path(kubectl, &[folder.path()]);
+        kubectl
+            .args(["__complete", "windows-storage"])
+            .args(words)
+            .env("HOME", folder.path())
+            .current_dir(folder.path());
+        let output = kubectl.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let offered = |words: &[&str]| -> Vec<String> {
+        let text = complete(words);
+        assert!(text.lines().any(|line| line.starts_with(':')), "{text}");
+        let lines = text.lines().filter(|line| !line.starts_with(':'));
+        lines
+            .map(|line| line.split('\t').next().unwrap().to_owned())
+            .collect()
+    };
+    let commands = offered(&[""]);
+    for command in ["check", "nodes", "why", "accept-host-key"] {
+        assert!(commands.iter().any(|it| it == command), "{commands:?}");
+    }
+    assert_eq!(offered(&["acc"]), ["accept-host-key"]);
+    assert!(!commands.iter().any(|it| it == "run"), "{commands:?}");
+    let formats = offered(&["nodes", "-o", ""]);
+    assert_eq!(formats, ["table", "wide", "json", "yaml", "name"]);
+    assert_eq!(offered(&["check", "--kubec"]), ["--kubeconfig"]);
+    let meaning = complete(&["acc"]);
+    assert!(
+        meaning.starts_with("accept-host-key\tAccept the SSH host key"),
+        "{meaning}"
+    );
+}

@@ -1,0 +1,241 @@
+//! A changed host key, accepted by command.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use testbed::simulated_host::KeyKind;
+use windows_storage_operator::node::HostKey;
+
+use super::Simulation;
+
+const MAP: &str = "configmap/windows-storage-host-keys";
+const NODE: &str = "windowsnodestorage/win-000";
+
+fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+    // The operator's own rights are enough: the command can be run in its pod.
+    command
+        .args(["accept-host-key", "--kubeconfig"])
+        .arg(simulation.harness.command.kubeconfig())
+        .args(arguments)
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null());
+    command
+}
+
+fn accept(simulation: &Simulation, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command(simulation, arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// The same on a terminal, where somebody types that.
+fn accept_on_terminal(simulation: &Simulation, typed: &str) -> (Option<i32>, String) {
+    let shown = command(simulation, &["win-000"]);
+    let words = std::iter::once(shown.get_program()).chain(shown.get_args());
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut terminal = Command::new("script");
+    terminal
+        .args([
+            "--quiet",
+            "--return",
+            "--command",
+            &words.join(" "),
+            "/dev/null",
+        ])
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = terminal.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, typed.as_bytes()).unwrap();
+    // The terminal stays open: only then does what was typed reach the command.
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+/// The fingerprint of the key that a host shows now.
+fn fingerprint(simulation: &Simulation) -> String {
+    let keys = simulation.host("win-000").host_keys().unwrap();
+    HostKey::parse(&keys[0]).fingerprint()
+}
+
+/// The ConfigMap without what changes with every write, and one node's pin apart.
+fn pins(simulation: &Simulation) -> (Value, Value) {
+    let mut map = simulation.harness.get(MAP);
+    let pin = map["data"]["win-000"].take();
+    for field in ["resourceVersion", "managedFields"] {
+        map["metadata"][field] = Value::Null;
+    }
+    (map, pin)
+}
+
+fn change_key(simulation: &Simulation, kind: KeyKind) {
+    simulation
+        .host("win-000")
+        .change_host_keys(&[kind])
+        .unwrap();
+    let harness = &simulation.harness;
+    let message = harness.expect(NODE, "CSIProxyReady", "Unknown", "HostKeyChanged");
+    let fingerprint = fingerprint(simulation);
+    assert!(message.contains(&fingerprint), "{fingerprint}: {message}");
+}
+
+fn expect_ready(simulation: &Simulation) {
+    let harness = &simulation.harness;
+    harness.expect(NODE, "CSIProxyReady", "True", "PipesOpen");
+}
+
+#[test]
+fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    let operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("both nodes are ready", || simulation.ready().len() == 2);
+    let old = fingerprint(&simulation);
+    change_key(&simulation, KeyKind::Ed25519);
+    let new = fingerprint(&simulation);
+    let before = pins(&simulation);
+    let logins = simulation.host("win-000").counters().logins;
+
+    // Nobody to ask, and nothing given that would answer.
+    let (status, _, stderr) = accept(&simulation, &["win-000"]);
+    assert_eq!(status, Some(2), "{stderr}");
+    assert!(stderr.contains(&old) && stderr.contains(&new), "{stderr}");
+    assert!(stderr.contains("--fingerprint"), "{stderr}");
+    // Not the key that the host offers.
+    let (status, _, stderr) = accept(&simulation, &["win-000", "--yes", "--fingerprint", &old]);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("does not offer the key"), "{stderr}");
+    let (status, _, stderr) = accept(&simulation, &["win-000", "--fingerprint", "SHA256:x"]);
+    assert_eq!(status, Some(2), "{stderr}");
+    let (status, terminal) = accept_on_terminal(&simulation, "n\n");
+    assert_eq!(status, Some(1), "{terminal}");
+    assert!(
+        terminal.contains("[y/N]") && terminal.contains("nothing was changed"),
+        "{terminal}"
+    );
+    assert_eq!(pins(&simulation), before);
+
+    let (status, stdout, stderr) = accept(&simulation, &["win-000", "--fingerprint", &new]);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(
+        stdout,
+        format!("node/win-000 host key accepted: ssh-ed25519 {new}\n")
+    );
+    let after = pins(&simulation);
+    assert_eq!(after.0, before.0, "only the node's pin is changed");
+    let keys = simulation.host("win-000").host_keys().unwrap();
+    assert_eq!(after.1, json!(format!("{} accepted", keys[0])));
+    expect_ready(&simulation);
+    assert!(
+        simulation.host("win-000").counters().logins > logins,
+        "the operator has logged in again"
+    );
+
+    // Once more, to a key of another type, on a terminal.
+    change_key(&simulation, KeyKind::Ecdsa256);
+    let (status, terminal) = accept_on_terminal(&simulation, "y\n");
+    assert_eq!(status, Some(0), "{terminal}");
+    assert!(terminal.contains("host key accepted"), "{terminal}");
+    expect_ready(&simulation);
+    let (status, _, stderr) = accept(&simulation, &["win-000"]);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("trusted already"), "{stderr}");
+
+    // What the operator does with a pin of a node that leaves, it does with an accepted one.
+    harness.kubectl(&["delete", "node", "win-000"]);
+    harness.eventually("the pin has gone with its node", || {
+        pins(&simulation).1.is_null()
+    });
+    assert!(operator.terminate().unwrap().success());
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    let host = simulation.host("win-000");
+    let yes = |arguments: &[&str]| {
+        let mut all = vec!["--yes"];
+        all.extend(arguments);
+        let (status, _, stderr) = accept(&simulation, &all);
+        assert_eq!(status, Some(1), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        stderr
+    };
+    let refusal = yes(&["win-9"]);
+    assert!(refusal.contains("no node win-9"), "{refusal}");
+    // Its line contradicts the key that is shown, so a pin would not help.
+    let other = simulation.host("win-001").host_keys().unwrap().remove(0);
+    let line = format!("[{}]:{} {other}\n", host.address(), host.port());
+    simulation.write_config_map("windows-storage-host-keys", &json!({"known_hosts": line}));
+    let refusal = yes(&["win-000"]);
+    assert!(refusal.contains("correct its line"), "{refusal}");
+    // Without anything pinned the key is accepted, also where nothing is trusted at first sight.
+    simulation.write_config_map("windows-storage-host-keys", &json!({}));
+    let (status, _, stderr) = accept(&simulation, &["win-000", "--yes"]);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("pinned   none"), "{stderr}");
+    assert_eq!(host.counters().logins, 0, "nobody logs in to look at a key");
+
+    simulation.wait(host.power_off()).unwrap();
+    let refusal = yes(&["win-000"]);
+    assert!(
+        refusal.contains("no SSH connection") && refusal.contains("kubectl exec -it"),
+        "{refusal}"
+    );
+    simulation.wait(host.boot()).unwrap();
+
+    harness.kubectl(&[
+        "annotate",
+        "node",
+        "win-001",
+        "windowsmachineconfig.openshift.io/version=10.0.0",
+    ]);
+    let refusal = yes(&["win-001"]);
+    assert!(refusal.contains("somebody else looks after"), "{refusal}");
+
+    host.change_host_keys(&[KeyKind::Ed25519]).unwrap();
+    let immutable = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+        "metadata": {"name": "windows-storage-host-keys", "namespace": "windows-storage-operator"},
+    });
+    harness
+        .sandbox
+        .control_plane
+        .apply(&immutable.to_string())
+        .unwrap();
+    let before = pins(&simulation);
+    let refusal = yes(&["win-000"]);
+    assert!(refusal.contains("immutable"), "{refusal}");
+    assert_eq!(pins(&simulation), before);
+
+    let stranger = harness
+        .sandbox
+        .control_plane
+        .kubeconfig_for("stranger", &[])
+        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
+        .arg(stranger)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let refusal = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        refusal.contains("cannot read Node win-000") && refusal.contains("forbidden"),
+        "{refusal}"
+    );
+}
