@@ -8,6 +8,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use windows_storage_operator::assess::codes::CODES;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 use windows_storage_operator::assess::plugins::{PLUGINS, by_name};
+use windows_storage_operator::services::CSI_PROXY_PIPES;
 
 /// OpenShift 4.N is Kubernetes 1.(N + 13).
 const OPENSHIFT_OFFSET: u64 = 13;
@@ -193,6 +194,19 @@ fn rows(page: &str, beginning: &str) -> Vec<String> {
     let page = read(page);
     let rows = page.lines().filter(|line| line.starts_with(beginning));
     rows.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_number_of_pipes_is_that_of_the_code() {
+    let pipes = CSI_PROXY_PIPES.len();
+    let concepts = read("docs/concepts.md");
+    // Wherever the line breaks.
+    let words: Vec<&str> = concepts.split_whitespace().collect();
+    assert!(
+        words
+            .join(" ")
+            .contains(&format!("{pipes} **named pipes**"))
+    );
 }
 
 #[test]
