@@ -25,6 +25,10 @@ use crate::output::is_as_shown;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Seconds that a block may take.
 const LIMIT: &str = "180";
+/// What kubectl says where an API server on a loaded machine has cut a request off.
+const CUT_OFF: &str = "Unable to connect to the server: stream error";
+/// How often one types again what was cut off.
+const ATTEMPTS: u32 = 3;
 /// What only looks, and may be asked again until the cluster is as the page shows it.
 const LOOKS: [&str; 5] = [
     "kubectl get ",
@@ -216,6 +220,18 @@ impl World {
     }
 
     fn shell(&self, script: &str) -> Output {
+        let mut attempt = 1;
+        loop {
+            let output = self.shell_once(script);
+            if attempt == ATTEMPTS || !text(&output).contains(CUT_OFF) {
+                return output;
+            }
+            attempt += 1;
+            thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    fn shell_once(&self, script: &str) -> Output {
         Command::new("timeout")
             .args([LIMIT, "bash", "-uo", "pipefail", "-c", script])
             .current_dir(self.folder.path())
