@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use testbed::control_plane::ControlPlane;
 use testbed::olm::Olm;
-use testbed::sandbox::install;
 
 use crate::blocks::{Block, pages};
 
@@ -48,7 +47,8 @@ fn json_parses() {
 #[test]
 fn yaml_parses_and_its_objects_are_taken_by_the_api_server() {
     let control_plane = ControlPlane::start().unwrap();
-    install(&control_plane).unwrap();
+    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/crds");
+    control_plane.kubectl(&["apply", "-k", crds]).unwrap();
     Olm::install_definitions(&control_plane).unwrap();
     let mut namespaces = BTreeSet::new();
     let mut taken = 0;
