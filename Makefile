@@ -88,6 +88,11 @@ test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_TH
 e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test
 	@cargo test -p windows-storage-operator --test olm
 
+.PHONY: docs-check
+docs-check: setup parts payload ## Type the commands of the documentation and check what it shows, a part of make test
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-operator --test docs
+	@cargo test -p bundler --test bundle guide
+
 .PHONY: lint
 lint: setup-build ## Check format, clippy, documentation, dependencies
 	@cargo fmt --all --check

@@ -1,14 +1,12 @@
 //! Links in the documentation lead somewhere.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pulldown_cmark::{Event, Parser, Tag};
 
 /// The files of the tree of that kind, new ones included.
-fn files(root: &Path, pattern: &str) -> Vec<PathBuf> {
+pub fn files(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let listed = Command::new("git")
         .args([
             "ls-files",

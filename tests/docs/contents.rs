@@ -1,0 +1,322 @@
+//! What the pages say of the code is what the code says.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use windows_storage_operator::assess::codes::CODES;
+use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
+use windows_storage_operator::assess::plugins::{PLUGINS, by_name};
+use windows_storage_operator::services::CSI_PROXY_PIPES;
+
+/// OpenShift 4.N is Kubernetes 1.(N + 13).
+const OPENSHIFT_OFFSET: u64 = 13;
+/// A paragraph that is shorter says nothing.
+const LEAST_WORDS: usize = 20;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A section of a page: its heading, and the text below it up to the next.
+struct Section {
+    heading: String,
+    text: String,
+}
+
+fn sections(page: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut in_heading = false;
+    for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => {
+                in_heading = true;
+                sections.push(Section {
+                    heading: String::new(),
+                    text: String::new(),
+                });
+            }
+            Event::End(TagEnd::Heading(_)) => in_heading = false,
+            Event::Text(text) | Event::Code(text) => {
+                if let Some(section) = sections.last_mut() {
+                    let part = if in_heading {
+                        &mut section.heading
+                    } else {
+                        &mut section.text
+                    };
+                    part.push_str(&text);
+                }
+            }
+            Event::SoftBreak | Event::End(TagEnd::Paragraph) => {
+                if let Some(section) = sections.last_mut() {
+                    section.text.push(' ');
+                }
+            }
+            _ => {}
+        }
+    }
+    sections
+}
+
+/// What a heading is called in a link.
+fn anchor(heading: &str) -> String {
+    heading
+        .chars()
+        .filter_map(|letter| match letter {
+            ' ' => Some('-'),
+            '-' | '_' => Some(letter),
+            _ if letter.is_alphanumeric() => Some(letter.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn every_link_into_a_page_leads_to_a_heading() {
+    let root = root();
+    let mut dead = Vec::new();
+    let mut seen = 0;
+    for file in crate::links::files(&root, "*.md") {
+        let text = fs::read_to_string(&file).unwrap();
+        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+            let Event::Start(Tag::Link { dest_url, .. }) = event else {
+                continue;
+            };
+            let Some((page, wanted)) = dest_url.split_once('#') else {
+                continue;
+            };
+            if dest_url.contains("://") {
+                continue;
+            }
+            seen += 1;
+            let page = match page {
+                "" => file.clone(),
+                page => file.parent().unwrap().join(page),
+            };
+            let text = fs::read_to_string(&page).unwrap_or_default();
+            if !sections(&text)
+                .iter()
+                .any(|section| anchor(&section.heading) == wanted)
+            {
+                dead.push(format!("{}: {dest_url}", file.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "no such heading:\n{}", dead.join("\n"));
+    assert!(seen > 20, "only {seen} links were found");
+}
+
+#[test]
+fn every_page_is_in_the_index_and_the_index_in_the_readme() {
+    let index = read("docs/README.md");
+    for file in crate::links::files(&root(), "docs/*.md") {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(
+            name == "README.md" || index.contains(&format!("]({name})")),
+            "docs/README.md does not name {name}"
+        );
+    }
+    assert!(read("README.md").contains("](docs/README.md)"));
+}
+
+#[test]
+fn every_finding_has_its_paragraph() {
+    let sections = sections(&read("docs/findings.md"));
+    for (code, _) in CODES {
+        let Some(section) = sections.iter().find(|section| section.heading == *code) else {
+            panic!("docs/findings.md has no paragraph {code}");
+        };
+        let words = section.text.split_whitespace().count();
+        assert!(words >= LEAST_WORDS, "{code}: {words} words say nothing");
+    }
+}
+
+/// The words that a source writes as reasons and types of conditions: literals of letters alone, in the part that is no
+/// test.
+fn reasons(source: &str) -> BTreeSet<String> {
+    let source = read(source);
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let is_word = |text: &&str| {
+        text.len() > 4
+            && text.starts_with(|first: char| first.is_ascii_uppercase())
+            && text.chars().all(|letter| letter.is_ascii_alphabetic())
+            && text.chars().any(|letter| letter.is_ascii_lowercase())
+            && !["False", "Unknown", "Managed"].contains(text)
+    };
+    let literals = code.split('"').skip(1).step_by(2);
+    literals.filter(is_word).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_reason_of_a_condition_is_explained() {
+    let pages = [read("docs/troubleshooting.md"), read("docs/concepts.md")].concat();
+    let mut seen = 0;
+    for source in [
+        "src/assess/report.rs",
+        "src/gate/mod.rs",
+        "src/gate/track.rs",
+        "src/gate/wanted.rs",
+        "src/node/error.rs",
+        "src/status/cluster.rs",
+        "src/status/csi_proxy.rs",
+        "src/status/node.rs",
+        "src/status/rollout.rs",
+    ] {
+        for reason in reasons(source) {
+            // Kinds are no reasons.
+            if ["ReadinessReport", "OperatorCondition"].contains(&reason.as_str()) {
+                continue;
+            }
+            seen += 1;
+            assert!(
+                pages.contains(&format!("`{reason}`")),
+                "neither page explains {reason} of {source}"
+            );
+        }
+    }
+    assert!(seen > 60, "only {seen} reasons were found");
+}
+
+fn version(minor: u64) -> String {
+    match minor.checked_sub(OPENSHIFT_OFFSET) {
+        Some(openshift) => format!("1.{minor} (4.{openshift})"),
+        None => format!("1.{minor}"),
+    }
+}
+
+/// The rows of a table whose first cell is code.
+fn rows(page: &str, beginning: &str) -> Vec<String> {
+    let page = read(page);
+    let rows = page.lines().filter(|line| line.starts_with(beginning));
+    rows.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_number_of_pipes_is_that_of_the_code() {
+    let pipes = CSI_PROXY_PIPES.len();
+    let concepts = read("docs/concepts.md");
+    // Wherever the line breaks.
+    let words: Vec<&str> = concepts.split_whitespace().collect();
+    assert!(
+        words
+            .join(" ")
+            .contains(&format!("{pipes} **named pipes**"))
+    );
+}
+
+#[test]
+fn the_table_of_plugins_is_that_of_the_code() {
+    let expected: Vec<String> = PLUGINS
+        .iter()
+        .map(|plugin| {
+            let (driver, csi_from) = match plugin.driver {
+                Some(driver) => (format!("`{driver}`"), version(plugin.csi_from) + " "),
+                None => ("none".to_owned(), String::new()),
+            };
+            format!(
+                "| `{}` | `{}` | {driver} | {csi_from}| {} |",
+                plugin.name,
+                plugin.field,
+                version(plugin.removed_in)
+            )
+        })
+        .collect();
+    assert_eq!(rows("docs/migration.md", "| `kubernetes.io/"), expected);
+}
+
+#[test]
+fn the_table_for_openshift_follows_the_code() {
+    for (title, plugin) in [
+        ("AWS EBS", "kubernetes.io/aws-ebs"),
+        ("Azure Disk", "kubernetes.io/azure-disk"),
+        ("GCE PD", "kubernetes.io/gce-pd"),
+        ("Azure File", "kubernetes.io/azure-file"),
+        ("vSphere", "kubernetes.io/vsphere-volume"),
+    ] {
+        let row = rows("docs/migration.md", &format!("| {title} |")).concat();
+        let cells: Vec<&str> = row.split('|').skip(2).take(5).map(str::trim).collect();
+        let csi_from = by_name(plugin).unwrap().csi_from;
+        for (openshift, cell) in (10..).zip(&cells) {
+            let expected = if openshift + OPENSHIFT_OFFSET < csi_from {
+                "in-tree"
+            } else {
+                "CSI"
+            };
+            assert!(
+                cell.starts_with(expected),
+                "{title} at 4.{openshift}: {cell}"
+            );
+        }
+        assert_eq!(cells.len(), 5, "{title}: {row}");
+    }
+}
+
+#[test]
+fn the_table_of_drivers_has_those_that_the_code_knows() {
+    let page = read("docs/migration.md");
+    for driver in &WINDOWS_DRIVERS {
+        let row = format!(
+            "| `{}` | `{}` | <{}> |",
+            driver.name, driver.daemon_set, driver.home
+        );
+        assert!(page.contains(&row), "docs/migration.md lacks {row}");
+    }
+}
+
+#[test]
+fn the_architecture_names_every_folder_of_the_source_and_no_other() {
+    let root = root();
+    let folders: BTreeSet<String> = fs::read_dir(root.join("src"))
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|entry| entry.file_type().unwrap().is_dir())
+        .map(|entry| format!("src/{}/", entry.file_name().to_str().unwrap()))
+        .collect();
+    let named: BTreeSet<String> = rows("docs/architecture.md", "| `src/")
+        .iter()
+        .map(|row| row.split('`').nth(1).unwrap().to_owned())
+        .collect();
+    assert_eq!(named, folders);
+    let page = read("docs/architecture.md");
+    for code in page.split('`').skip(1).step_by(2) {
+        let is_path =
+            code.ends_with('/') || Path::new(code).extension().is_some_and(|end| end == "rs");
+        if is_path && !code.starts_with('/') {
+            let found = root.join(code).exists() || root.join("src").join(code).exists();
+            assert!(
+                found,
+                "docs/architecture.md names {code}, which is not there"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_page_on_security_names_every_right() {
+    use serde::Deserialize;
+
+    let page = read("docs/security.md");
+    let manifest = read("manifests/rbac.yaml");
+    let mut seen = 0;
+    for document in serde_yaml::Deserializer::from_str(&manifest) {
+        let object = serde_json::Value::deserialize(document).unwrap();
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            let words = ["resources", "verbs", "resourceNames"]
+                .into_iter()
+                .flat_map(|key| rule[key].as_array().into_iter().flatten());
+            for word in words.map(|word| word.as_str().unwrap()) {
+                // A part of a kind stands beside it.
+                let word = word.split('/').next_back().unwrap();
+                let singular = word.trim_end_matches('s');
+                seen += 1;
+                assert!(page.contains(singular), "docs/security.md lacks {word}");
+            }
+        }
+    }
+    assert!(seen > 40, "only {seen} words were found");
+}

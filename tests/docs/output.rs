@@ -1,0 +1,93 @@
+//! What a page shows of a command's output, and what the command prints.
+
+/// Stands for any text within a line, and alone on a line for any number of lines.
+const ANYTHING: char = '…';
+
+/// Whether `printed` is what a page shows. How wide columns are does not count, nor how old something is.
+pub fn is_as_shown(shown: &str, printed: &str) -> bool {
+    lines_match(&lines(shown), &lines(printed))
+}
+
+fn lines(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| {
+        let words = line.split_whitespace();
+        let words: Vec<&str> = words
+            .map(|word| if is_age(word) { "AGE" } else { word })
+            .collect();
+        words.join(" ")
+    });
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+/// Whether that is how kubectl writes the time since something: `14s`, `3m2s`, `2d`.
+fn is_age(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit())
+        && word.ends_with(['s', 'm', 'h', 'd'])
+        && word
+            .chars()
+            .all(|letter| letter.is_ascii_digit() || "smhd".contains(letter))
+}
+
+fn lines_match(shown: &[String], printed: &[String]) -> bool {
+    let Some((first, rest)) = shown.split_first() else {
+        return printed.is_empty();
+    };
+    if first.chars().eq([ANYTHING]) {
+        return (0..=printed.len()).any(|left_out| lines_match(rest, &printed[left_out..]));
+    }
+    printed
+        .split_first()
+        .is_some_and(|(line, others)| line_matches(first, line) && lines_match(rest, others))
+}
+
+fn line_matches(shown: &str, printed: &str) -> bool {
+    let mut parts: Vec<&str> = shown.split(ANYTHING).collect();
+    let last = parts.pop().unwrap_or_default();
+    let Some((first, middle)) = parts.split_first() else {
+        return printed == last;
+    };
+    let Some(mut rest) = printed.strip_prefix(first) else {
+        return false;
+    };
+    for part in middle {
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_ages_and_what_is_left_out_do_not_count() {
+        for (shown, printed) in [
+            ("NAME  AGE\nwin-1 14s", "NAME    AGE  \nwin-1   2m3s\n"),
+            ("a …: b", "a long text: b"),
+            ("…\nlast", "first\nsecond\nlast"),
+            ("first\n…", "first\n"),
+            ("…", ""),
+            ("a…c…e", "abcde"),
+        ] {
+            assert!(is_as_shown(shown, printed), "{shown:?} {printed:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_does() {
+        for (shown, printed) in [
+            ("NAME", "NAMES"),
+            ("one", "one\ntwo"),
+            ("one\ntwo", "one"),
+            ("a … c", "a b d"),
+            ("v1.3.0", "v1.1.3"),
+            ("3 nodes", "4 nodes"),
+            ("", "something"),
+        ] {
+            assert!(!is_as_shown(shown, printed), "{shown:?} {printed:?}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The commands of each page are typed, from top to bottom, in a cluster of the page's own.
+
+use crate::blocks::page;
+use crate::world::{Scene, World};
+
+macro_rules! pages {
+    ($($test:ident: $path:literal in $scene:expr;)+) => {
+        /// The pages whose commands are typed here, and the cluster that each begins with.
+        pub const PAGES: &[(&str, Scene)] = &[$(($path, $scene)),+];
+
+        $(
+            #[test]
+            fn $test() {
+                follow($path, $scene);
+            }
+        )+
+    };
+}
+
+pages! {
+    the_readme_does_what_it_shows: "README.md" in Scene::Held;
+    the_quick_start_does_what_it_shows: "docs/quick-start.md" in Scene::Bare;
+    the_life_of_a_node_does_what_it_shows: "docs/node.md" in Scene::Held;
+    troubleshooting_does_what_it_shows: "docs/troubleshooting.md" in Scene::Held;
+    findings_do_what_they_show: "docs/findings.md" in Scene::Objects;
+    security_does_what_it_shows: "docs/security.md" in Scene::Objects;
+    migration_does_what_it_shows: "docs/migration.md" in Scene::Objects;
+    moving_data_does_what_it_shows: "docs/moving-data.md" in Scene::Objects;
+    vsphere_does_what_it_shows: "docs/vsphere.md" in Scene::Objects;
+    version_skew_does_what_it_shows: "docs/version-skew.md" in Scene::Objects;
+    the_description_for_olm_does_what_it_shows: "manifests/olm/description.md" in Scene::Objects;
+    concepts_do_what_they_show: "docs/concepts.md" in Scene::Objects;
+}
+
+fn follow(path: &str, scene: Scene) {
+    let world = World::new(scene);
+    for block in page(path).blocks {
+        if !block.is_let_alone() {
+            world.follow(&block);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Where the commands of a page are typed: a cluster with two Windows nodes, a home of its own, and the operator.
+//!
+//! It is the cluster of `make run`. What is missing beside a real one is a kubelet: no pod runs, so the operator's is
+//! played by a process, with the rights that the manifests give to it.
+
+use std::cell::RefCell;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use tempfile::TempDir;
+use testbed::control_plane::ControlPlane;
+use testbed::objects::{self, NAMESPACE};
+use testbed::olm::Olm;
+use testbed::parts::part;
+use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
+use testbed::windows_host::{Fleet, WindowsHost};
+
+use crate::blocks::Block;
+use crate::output::is_as_shown;
+
+/// How long what a page shows may take to come about, on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Seconds that a block may take.
+const LIMIT: &str = "180";
+/// What kubectl says where an API server on a loaded machine has cut a request off.
+const CUT_OFF: &str = "Unable to connect to the server: stream error";
+/// How often one types again what was cut off.
+const ATTEMPTS: u32 = 3;
+/// What only looks, and may be asked again until the cluster is as the page shows it.
+const LOOKS: [&str; 5] = [
+    "kubectl get ",
+    "kubectl describe ",
+    "kubectl explain ",
+    "kubectl auth ",
+    "windows-storage-operator check",
+];
+
+/// How the cluster is when a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// As `make run` has it: both nodes have csi-proxy, a pod's in-tree volume lacks its driver, and OLM is there.
+    Held,
+    /// The same nodes and the same pod, and nothing of the operator, nor OLM.
+    Bare,
+    /// The same objects without hosts behind them, the definitions and rights, and the vSphere driver with its switch off;
+    /// no operator runs, and there is no SSH key.
+    Objects,
+}
+
+/// A cluster and a place to type.
+pub struct World {
+    hosts: Vec<WindowsHost>,
+    // Taken down before the cluster that it works on.
+    operator: RefCell<Option<Operator>>,
+    _olm: Option<Olm>,
+    sandbox: Sandbox,
+    folder: TempDir,
+    home: TempDir,
+}
+
+impl World {
+    pub fn new(scene: Scene) -> Self {
+        let sandbox = match scene {
+            Scene::Held | Scene::Objects => Sandbox::start().unwrap(),
+            Scene::Bare => Sandbox {
+                control_plane: ControlPlane::start().unwrap(),
+                fleet: Fleet::new().unwrap(),
+            },
+        };
+        let mut hosts = Vec::new();
+        for name in ["win-1", "win-2"] {
+            if scene == Scene::Objects {
+                sandbox.add_node(name, None).unwrap();
+                sandbox.register(name, &[]).unwrap();
+            } else {
+                hosts.push(sandbox.add_windows_node(name).unwrap());
+            }
+        }
+        sandbox
+            .control_plane
+            .apply(&objects::azure_disk_workload("win-1"))
+            .unwrap();
+        let world = Self {
+            hosts,
+            operator: RefCell::default(),
+            _olm: (scene == Scene::Held).then(|| sandbox.add_olm().unwrap()),
+            folder: project(),
+            home: home(&sandbox),
+            sandbox,
+        };
+        if scene == Scene::Objects {
+            let fleet = &world.sandbox.fleet;
+            let settings = objects::settings(fleet.port(), fleet.user());
+            world.sandbox.control_plane.apply(&settings).unwrap();
+            world.add_vsphere();
+        }
+        if scene == Scene::Held {
+            world.sandbox.give_access().unwrap();
+            world.start_operator(true);
+            for node in ["win-1", "win-2"] {
+                let node = format!("windowsnodestorage/{node}");
+                world.wait_for(&node, "condition=CSIProxyReady");
+            }
+            world.wait_for(
+                "windowsstorage/cluster",
+                r#"jsonpath={.status.conditions[?(@.type=="OperatorConditionWritten")].reason}=Confirmed"#,
+            );
+        }
+        world
+    }
+
+    /// Does what a block of a page says.
+    pub fn follow(&self, block: &Block) {
+        match block.language.as_str() {
+            "yaml" => self.write(block),
+            "sh" => self.script(block),
+            "console" => self.examples(block),
+            "bat" => self.on_node(block),
+            _ => {}
+        }
+        self.play_kubelet();
+    }
+
+    /// The driver of the cluster that `must-gather.local.123` is of.
+    fn add_vsphere(&self) {
+        let control_plane = &self.sandbox.control_plane;
+        let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: vmware-system-csi}\n";
+        control_plane.apply(namespace).unwrap();
+        for file in ["driver-linux.yaml", "driver-windows.yaml"] {
+            let path = self.folder.path().join("must-gather.local.123").join(file);
+            let objects = fs::read_to_string(path).unwrap();
+            // Whose uid that is, the API server says.
+            let lines = objects.lines().filter(|line| !line.starts_with("  uid: "));
+            let objects: Vec<&str> = lines.collect();
+            control_plane.apply(&objects.join("\n")).unwrap();
+        }
+    }
+
+    fn wait_for(&self, object: &str, condition: &str) {
+        let waited = self.sandbox.wait_for(object, condition, 120);
+        waited.unwrap_or_else(|error| panic!("{error:#}\n{}", self.log()));
+    }
+
+    /// Writes a YAML block to the file that its first line names, if it names one.
+    fn write(&self, block: &Block) {
+        let first = block.code.lines().next().unwrap_or_default();
+        if let Some(name) = first.strip_prefix("# ")
+            && Path::new(name).extension().is_some_and(|end| end == "yaml")
+        {
+            let file = self.folder.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, &block.code).unwrap();
+        }
+    }
+
+    /// Runs a block as one script. A command may fail only in the way that the page names, and one has to.
+    fn script(&self, block: &Block) {
+        let (allowed, end) = match block.exit_status() {
+            Some(status) => (
+                format!("{status}) seen=yes ;;"),
+                "[ \"${seen:-}\" = yes ] || exit 99\n",
+            ),
+            None => (String::new(), ""),
+        };
+        let script = format!(
+            "trap 'status=$?; case $status in {allowed} *) exit $status ;; esac' ERR\n{}\n{end}",
+            block.code
+        );
+        let output = self.shell(&script);
+        assert!(
+            output.status.success(),
+            "{}: {}\n{}\n{}\nthe operator's log:\n{}",
+            block.place,
+            output.status,
+            block.code,
+            text(&output),
+            self.log()
+        );
+    }
+
+    /// Types the commands of a block one by one, and compares what they print with what it shows.
+    fn examples(&self, block: &Block) {
+        for (command, shown) in examples(&block.code) {
+            let started = Instant::now();
+            loop {
+                let output = self.shell(&command);
+                let printed = text(&output);
+                let status = output.status.code().unwrap_or(-1);
+                let is_expected = status == 0 || Some(status) == block.exit_status();
+                if is_expected && is_as_shown(&shown, &printed) {
+                    break;
+                }
+                let looks = LOOKS.iter().any(|look| command.starts_with(look));
+                assert!(
+                    looks && started.elapsed() < PATIENCE,
+                    "{}: {command}\nended with {status} and printed\n{printed}\nbut the page shows\n{shown}\nthe \
+                     operator's log:\n{}",
+                    block.place,
+                    self.log()
+                );
+                thread::sleep(Duration::from_millis(500));
+            }
+        }
+    }
+
+    /// Types the lines of a block at the command prompt of win-1.
+    fn on_node(&self, block: &Block) {
+        for line in block.code.lines().filter(|line| !line.trim().is_empty()) {
+            let output = self.hosts[0].run(line).unwrap();
+            assert!(
+                output.status.success(),
+                "{}: {line}\n{}",
+                block.place,
+                text(&output)
+            );
+        }
+    }
+
+    fn shell(&self, script: &str) -> Output {
+        let mut attempt = 1;
+        loop {
+            let output = self.shell_once(script);
+            if attempt == ATTEMPTS || !text(&output).contains(CUT_OFF) {
+                return output;
+            }
+            attempt += 1;
+            thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    fn shell_once(&self, script: &str) -> Output {
+        Command::new("timeout")
+            .args([LIMIT, "bash", "-uo", "pipefail", "-c", script])
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("LANG", "C.UTF-8")
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", self.home.path().join("bin").display()),
+            )
+            .env("HOME", self.home.path())
+            .env("KUBECONFIG", self.sandbox.control_plane.kubeconfig())
+            .output()
+            .unwrap()
+    }
+
+    /// Runs the operator where its Deployment is there, as a kubelet would.
+    fn play_kubelet(&self) {
+        if self.operator.borrow().is_some() {
+            return;
+        }
+        let deployment = self.sandbox.control_plane.kubectl(&[
+            "get",
+            "deployment",
+            "windows-storage-operator",
+            "--namespace",
+            NAMESPACE,
+            "--ignore-not-found",
+            "--output=name",
+        ]);
+        if deployment.is_ok_and(|name| !name.trim().is_empty()) {
+            // The hosts in the box do not listen where Windows does.
+            let fleet = &self.sandbox.fleet;
+            let settings = objects::settings(fleet.port(), fleet.user());
+            self.sandbox.control_plane.await_definitions().unwrap();
+            self.sandbox.control_plane.apply(&settings).unwrap();
+            self.start_operator(false);
+        }
+    }
+
+    fn start_operator(&self, with_olm: bool) {
+        let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+        assert!(
+            payload.join("payload.json").exists(),
+            "{} is not there: make payload",
+            payload.display()
+        );
+        let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
+        let command = OperatorCommand::new(&self.sandbox.control_plane, binary, &payload).unwrap();
+        let operator = command.start(Some(&self.log_file()), &[], with_olm);
+        self.operator.replace(Some(operator.unwrap()));
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.sandbox.control_plane.dir().join("operator.log")
+    }
+
+    fn log(&self) -> String {
+        let log = fs::read_to_string(self.log_file()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+/// What of the project's tree the pages use.
+fn project() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for part in ["manifests", "crds", "tests/check/input"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        let to = folder.path().join(part);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
+        assert!(copied.unwrap().success(), "{part}");
+    }
+    // What `oc adm must-gather` would have left.
+    let gathered = folder.path().join("must-gather.local.123");
+    fs::create_dir(&gathered).unwrap();
+    let from = folder.path().join("tests/check/input/vsphere-1.26");
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), gathered.join(entry.file_name())).unwrap();
+    }
+    folder
+}
+
+/// A fresh home with the programs and the SSH key that the pages name.
+fn home(sandbox: &Sandbox) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let (bin, ssh) = (home.path().join("bin"), home.path().join(".ssh"));
+    for folder in [&bin, &ssh] {
+        fs::create_dir(folder).unwrap();
+    }
+    symlink(part("kubectl").unwrap(), bin.join("kubectl")).unwrap();
+    let operator = env!("CARGO_BIN_EXE_windows-storage-operator");
+    symlink(operator, bin.join("windows-storage-operator")).unwrap();
+    let key = sandbox.fleet.private_key_pem();
+    fs::write(ssh.join("windows_rsa"), key).unwrap();
+    home
+}
+
+/// The commands of a block and what it shows of their output.
+fn examples(code: &str) -> Vec<(String, String)> {
+    let mut examples: Vec<(String, String)> = Vec::new();
+    let mut goes_on = false;
+    for line in code.lines() {
+        match (line.strip_prefix("$ "), examples.last_mut()) {
+            (Some(command), _) => {
+                goes_on = command.ends_with('\\');
+                examples.push((command.to_owned(), String::new()));
+            }
+            (None, Some((command, _))) if goes_on => {
+                goes_on = line.ends_with('\\');
+                command.extend(["\n", line]);
+            }
+            (None, Some((_, shown))) => shown.extend([line, "\n"]),
+            (None, None) => panic!("output before the first command: {line}"),
+        }
+    }
+    examples
+}
+
+fn text(output: &Output) -> String {
+    [&output.stdout, &output.stderr]
+        .map(|stream| String::from_utf8_lossy(stream).into_owned())
+        .concat()
+}
+
+#[test]
+fn a_command_goes_on_in_the_next_line_and_is_followed_by_its_output() {
+    let code = "$ kubectl get \\\n    pods\nNAME\nweb-0\n$ true\n";
+    assert_eq!(
+        examples(code),
+        [
+            (
+                "kubectl get \\\n    pods".to_owned(),
+                "NAME\nweb-0\n".to_owned()
+            ),
+            ("true".to_owned(), String::new()),
+        ]
+    );
+}
