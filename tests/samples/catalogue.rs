@@ -1,7 +1,9 @@
 //! Which samples there are, and what has to come of each.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -161,8 +163,17 @@ impl Sample {
     }
 }
 
-/// What `kubectl kustomize` makes of a folder.
+/// What `kubectl kustomize` makes of a folder; it is asked once for each.
 pub fn kustomized(folder: &Path) -> Vec<Value> {
+    static KNOWN: Mutex<BTreeMap<PathBuf, Vec<Value>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known
+        .entry(folder.to_owned())
+        .or_insert_with(|| kustomize(folder))
+        .clone()
+}
+
+fn kustomize(folder: &Path) -> Vec<Value> {
     let output = Command::new(testbed::parts::part("kubectl").unwrap())
         .arg("kustomize")
         .arg(folder)
