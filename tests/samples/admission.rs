@@ -1,0 +1,133 @@
+//! What the API server admits.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+
+use crate::catalogue::{DRIVERS, WORKLOADS, all, root};
+
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+/// A control plane with the namespaces that have to be there before a sample is.
+fn with_namespaces() -> ControlPlane {
+    let control_plane = ControlPlane::start().unwrap();
+    let workloads = root().join("namespace");
+    control_plane
+        .kubectl(&["apply", "-k", workloads.to_str().unwrap()])
+        .unwrap();
+    for driver in &DRIVERS {
+        namespace(&control_plane, driver.daemon_set.0, None);
+    }
+    control_plane
+}
+
+fn namespace(control_plane: &ControlPlane, name: &str, level: Option<&str>) {
+    let mut labels = json!({});
+    if let Some(level) = level {
+        labels[ENFORCE] = level.into();
+    }
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels},
+    });
+    control_plane.apply(&namespace.to_string()).unwrap();
+}
+
+/// `kubectl apply` that changes nothing and takes no field that is not known.
+fn dry_run(control_plane: &ControlPlane, source: &[&str], input: &str) -> anyhow::Result<String> {
+    let mut arguments = vec!["apply", "--dry-run=server", "--validate=strict"];
+    arguments.extend(source);
+    control_plane.kubectl_with_input(&arguments, input)
+}
+
+#[test]
+fn every_sample_passes_strict_validation_and_a_misspelt_field_does_not() {
+    let control_plane = with_namespaces();
+    let kustomized = |folder: &Path| {
+        let taken = dry_run(&control_plane, &["-k", folder.to_str().unwrap()], "").unwrap();
+        assert!(!taken.is_empty(), "{}", folder.display());
+        for line in taken.lines() {
+            assert!(line.ends_with("(server dry run)"), "{line}");
+        }
+    };
+    for sample in all() {
+        kustomized(&sample.path());
+        let set = sample.daemon_set();
+        // A field that does not exist, one of Linux, and a process of the host in a network of its own.
+        let mut broken = vec![
+            (
+                "/tolerations",
+                json!([{"operater": "Exists"}]),
+                "unknown field",
+            ),
+            (
+                "/securityContext/seccompProfile",
+                json!({"type": "RuntimeDefault"}),
+                "cannot be set for a windows pod",
+            ),
+        ];
+        if sample.is_host_process() {
+            broken.push(("/hostNetwork", json!(false), "hostNetwork must be true"));
+        }
+        for (field, value, complaint) in broken {
+            let mut set = set.clone();
+            let spec = &mut set["spec"]["template"]["spec"];
+            let (parent, name) = field.rsplit_once('/').unwrap();
+            match spec.pointer_mut(parent) {
+                Some(parent) => parent[name] = value,
+                None => spec[&parent[1..]] = json!({name: value}),
+            }
+            let error = dry_run(&control_plane, &["-f", "-"], &set.to_string())
+                .expect_err(field)
+                .to_string();
+            assert!(error.contains(complaint), "{field}: {error}");
+        }
+    }
+    for driver in DRIVERS.iter().filter(|driver| driver.is_migrated_to) {
+        kustomized(&driver.in_tree());
+    }
+}
+
+/// What the API server says to a pod of that spec in that namespace.
+fn admitted(control_plane: &ControlPlane, namespace: &str, spec: &Value) -> anyhow::Result<String> {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "pod", "namespace": namespace},
+        "spec": spec,
+    });
+    control_plane.kubectl_with_input(&["create", "--dry-run=server", "-f", "-"], &pod.to_string())
+}
+
+#[test]
+fn drivers_need_a_privileged_namespace_and_the_workloads_do_not() {
+    let control_plane = with_namespaces();
+    namespace(&control_plane, "any", Some("privileged"));
+    namespace(&control_plane, "some", Some("baseline"));
+    for sample in all() {
+        let at = sample.path();
+        let set = sample.daemon_set();
+        let spec = &set["spec"]["template"]["spec"];
+        admitted(&control_plane, "any", spec).unwrap();
+        let error = admitted(&control_plane, "some", spec)
+            .expect_err(&at.display().to_string())
+            .to_string();
+        assert!(error.contains("violates PodSecurity"), "{error}");
+        assert!(error.contains("hostPath volumes"), "{error}");
+        assert_eq!(
+            error.contains("hostProcess"),
+            sample.is_host_process(),
+            "{error}"
+        );
+
+        let objects = sample.objects();
+        let mut labels = objects
+            .iter()
+            .filter(|object| object["kind"] == "Namespace");
+        assert_eq!(
+            labels.next().unwrap()["metadata"]["labels"][ENFORCE],
+            "baseline"
+        );
+        let mut pods = objects.iter().filter(|object| object["kind"] == "Pod");
+        admitted(&control_plane, WORKLOADS, &pods.next().unwrap()["spec"]).unwrap();
+    }
+}

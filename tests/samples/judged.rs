@@ -1,0 +1,230 @@
+//! How `check -f` judges a sample on a Windows node of the Windows Machine Config Operator.
+
+use serde_json::{Value, json};
+use testbed::objects;
+
+use crate::catalogue::{Sample, WORKLOADS, all, documents, kustomized};
+use crate::report::{Report, check_objects};
+
+const NODE: &str = "win-1";
+const UID: &str = "5b0c3f6e-0000-4000-8000-000000000001";
+
+/// What is there besides the sample.
+#[derive(Clone, Copy)]
+struct Situation {
+    is_registered: bool,
+    has_driver_pod: bool,
+}
+
+/// The sample, the volume of the old kind that its driver takes over, and a node with the taint `os=Windows:NoSchedule`.
+fn cluster(sample: Sample, situation: Situation) -> Vec<Value> {
+    let mut objects = sample.objects();
+    if sample.driver.is_migrated_to {
+        objects.extend(kustomized(&sample.driver.in_tree()));
+    }
+    let mut driver_pods = Vec::new();
+    for object in &mut objects {
+        match object["kind"].as_str() {
+            Some("Pod") => {
+                object["spec"]["nodeName"] = NODE.into();
+                object["status"] = json!({"phase": "Running"});
+            }
+            Some("DaemonSet") => {
+                object["metadata"]["uid"] = UID.into();
+                driver_pods.push(driver_pod(object));
+            }
+            _ => {}
+        }
+    }
+    if situation.has_driver_pod {
+        objects.append(&mut driver_pods);
+    }
+    let mut node = documents(&objects::windows_node(NODE)).remove(0);
+    node["status"]["nodeInfo"] = json!({"operatingSystem": "windows", "kubeletVersion": "v1.27.0"});
+    objects.push(node);
+    let entries: &[&str] = if situation.is_registered {
+        &[sample.driver.name]
+    } else {
+        &[]
+    };
+    objects.extend(documents(&objects::csi_node(NODE, entries)));
+    objects
+}
+
+/// A ready pod of the DaemonSet.
+fn driver_pod(set: &Value) -> Value {
+    let template = &set["spec"]["template"];
+    let mut spec = template["spec"].clone();
+    spec["nodeName"] = NODE.into();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "driver-x7k2p",
+            "namespace": set["metadata"]["namespace"],
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "controller": true,
+                "name": set["metadata"]["name"], "uid": UID,
+            }],
+        },
+        "spec": spec,
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+fn judged(sample: Sample, situation: Situation) -> Report {
+    check_objects(&cluster(sample, situation))
+}
+
+/// The DaemonSet is taken for the driver's, with its pipes, and nothing is wrong with it.
+fn assert_found(sample: Sample, report: &Report) {
+    let row = report.driver(sample.driver.name);
+    assert_eq!(row["daemonSet"], sample.driver.key());
+    assert_eq!(row["csiProxyPipes"], json!(sample.form.pipes), "{row}");
+    assert!(report.complaints().is_empty(), "{:?}", report.complaints());
+}
+
+#[test]
+fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
+    for sample in all() {
+        let name = sample.driver.name;
+        let missing = judged(
+            sample,
+            Situation {
+                is_registered: false,
+                has_driver_pod: true,
+            },
+        );
+        assert_found(sample, &missing);
+        assert_eq!(missing.driver(name)["missingOn"], json!([NODE]));
+        let not_registered = missing
+            .findings()
+            .iter()
+            .any(|(code, _)| *code == "DriverNotRegistered");
+        assert!(not_registered, "{:?}", missing.findings());
+        if sample.driver.is_migrated_to {
+            assert_eq!(missing.status, Some(3), "{name}");
+            assert_eq!(missing.verdict(), ("False", "DriversMissing"), "{name}");
+            let volume = format!("in-tree-{}", sample.driver.folder);
+            let says = format!("needs {name}, missing on {NODE}");
+            let message = missing.message();
+            assert!(
+                message.contains(&volume) && message.contains(&says),
+                "{message}"
+            );
+        } else {
+            // No in-tree volume is in want of it, so that it holds nothing.
+            assert_eq!(missing.verdict(), ("True", "NoInTreeVolumes"), "{name}");
+        }
+
+        let registered = judged(
+            sample,
+            Situation {
+                is_registered: true,
+                has_driver_pod: true,
+            },
+        );
+        assert_found(sample, &registered);
+        let row = registered.driver(name);
+        assert_eq!(row["registeredOn"], json!([NODE]), "{name}");
+        assert_eq!(row["missingOn"], json!([]), "{name}");
+        assert_eq!(registered.status, Some(0), "{name}");
+        let reason = if sample.driver.is_migrated_to {
+            "DriversRegistered"
+        } else {
+            "NoInTreeVolumes"
+        };
+        assert_eq!(registered.verdict(), ("True", reason), "{name}");
+        for (code, _) in registered.findings() {
+            // Files do not say whether csi-proxy runs; the other two are about the version of the cluster.
+            assert!(
+                ["CSIProxyUnknown", "PluginRemoved", "CSIRecommended"].contains(&code),
+                "{name}: {:?}",
+                registered.findings()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_claims_of_a_sample_are_of_its_driver_and_hold_nothing() {
+    for sample in all() {
+        let report = judged(
+            sample,
+            Situation {
+                is_registered: false,
+                has_driver_pod: true,
+            },
+        );
+        let mut volumes = report.json["volumes"].as_array().unwrap().iter();
+        let row = volumes
+            .find(|row| row["workload"]["name"] == sample.driver.folder)
+            .unwrap();
+        assert_eq!(row["workload"]["namespace"], WORKLOADS, "{row}");
+        assert_eq!(row["csiDriver"], sample.driver.name, "{row}");
+        assert_eq!(row["source"], "StorageClass", "{row}");
+        assert_eq!(
+            (&row["inTree"], &row["blocking"]),
+            (&json!(false), &json!(false))
+        );
+    }
+}
+
+/// Judges a sample whose DaemonSet was changed, before it has a pod.
+fn changed(sample: Sample, change: impl Fn(&mut Value)) -> Report {
+    let mut objects = cluster(
+        sample,
+        Situation {
+            is_registered: false,
+            has_driver_pod: false,
+        },
+    );
+    let mut sets = objects
+        .iter_mut()
+        .filter(|object| object["kind"] == "DaemonSet");
+    change(&mut sets.next().unwrap()["spec"]["template"]["spec"]);
+    check_objects(&objects)
+}
+
+#[test]
+fn a_sample_that_does_not_tolerate_the_node_is_found_out() {
+    for sample in all() {
+        let object = format!("DaemonSet/{}", sample.driver.key());
+        for tolerations in [
+            json!([]),
+            // What the drivers' own manifests have for nodes of other makers.
+            json!([{"key": "node.kubernetes.io/os", "operator": "Exists", "effect": "NoSchedule"}]),
+            json!([{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]),
+        ] {
+            let report = changed(sample, |spec| spec["tolerations"] = tolerations.clone());
+            assert_eq!(
+                report.complaints(),
+                [("TaintNotTolerated", object.as_str())],
+                "{tolerations}"
+            );
+        }
+        let report = changed(sample, |_| ());
+        assert!(
+            report
+                .complaints()
+                .iter()
+                .all(|(code, _)| *code == "DriverPodMissing"),
+            "{:?}",
+            report.complaints()
+        );
+    }
+}
+
+#[test]
+fn a_sample_that_does_not_ask_for_windows_is_not_taken_for_one() {
+    for sample in all() {
+        let report = changed(sample, |spec| {
+            spec["os"] = Value::Null;
+            spec["nodeSelector"] = json!({});
+        });
+        let row = report.driver(sample.driver.name);
+        assert_eq!(row["daemonSet"], Value::Null, "{row}");
+        assert_eq!(row["csiProxyPipes"], json!([]), "{row}");
+    }
+}

@@ -1,0 +1,351 @@
+//! The way through a driver's samples on a real API server, with the real controller that makes pods of DaemonSets:
+//! from a volume of the old kind that holds upgrades to a driver on every Windows node.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+use testbed::objects;
+
+use crate::catalogue::{DRIVERS, Driver, Form, WORKLOADS, root};
+use crate::report::{Report, check};
+
+/// Both have the taint of the Windows Machine Config Operator.
+const WINDOWS: [&str; 2] = ["win-1", "win-2"];
+
+struct Cluster {
+    control_plane: ControlPlane,
+    driver: &'static Driver,
+}
+
+impl Cluster {
+    /// Two Windows nodes and a Linux node, and the namespace in which the driver's Linux side would be.
+    fn start(folder: &str) -> Self {
+        let driver = DRIVERS
+            .iter()
+            .find(|driver| driver.folder == folder)
+            .unwrap();
+        let control_plane = ControlPlane::start().unwrap();
+        control_plane
+            .start_controller_manager("daemonset-controller")
+            .unwrap();
+        let cluster = Self {
+            control_plane,
+            driver,
+        };
+        for node in WINDOWS {
+            cluster
+                .control_plane
+                .apply(&objects::windows_node(node))
+                .unwrap();
+            let status = objects::node_status("192.0.2.1");
+            cluster.kubectl(&[
+                "patch",
+                "node",
+                node,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &status,
+            ]);
+            cluster.register(node, &[]);
+        }
+        cluster
+            .control_plane
+            .apply("apiVersion: v1\nkind: Node\nmetadata: {name: linux-1, labels: {kubernetes.io/os: linux}}\n")
+            .unwrap();
+        // The API server gives it to new nodes, until a kubelet says that they are ready.
+        cluster.kubectl(&["taint", "node", "--all", "node.kubernetes.io/not-ready-"]);
+        let (namespace, _) = driver.daemon_set;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
+        }});
+        cluster.control_plane.apply(&namespace.to_string()).unwrap();
+        cluster
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> String {
+        self.control_plane.kubectl(arguments).unwrap()
+    }
+
+    fn apply(&self, folder: &Path) -> String {
+        self.kubectl(&["apply", "-k", folder.to_str().unwrap()])
+    }
+
+    fn register(&self, node: &str, drivers: &[&str]) {
+        self.control_plane
+            .apply(&objects::csi_node(node, drivers))
+            .unwrap();
+    }
+
+    fn check(&self) -> Report {
+        check(&[
+            "--kubeconfig",
+            self.control_plane.kubeconfig().to_str().unwrap(),
+        ])
+    }
+
+    /// Waits until the controller wants that many pods of the DaemonSet.
+    fn await_scheduled(&self, count: usize) {
+        let (namespace, name) = self.driver.daemon_set;
+        // The generation, so that it is not the answer to what was there before.
+        let set: Value = serde_json::from_str(&self.kubectl(&[
+            "get",
+            "daemonset",
+            name,
+            "-n",
+            namespace,
+            "-o",
+            "json",
+        ]))
+        .unwrap();
+        let generation = &set["metadata"]["generation"];
+        for condition in [
+            format!("jsonpath={{.status.observedGeneration}}={generation}"),
+            format!("jsonpath={{.status.desiredNumberScheduled}}={count}"),
+        ] {
+            let condition = format!("--for={condition}");
+            let object = format!("daemonset/{name}");
+            self.kubectl(&[
+                "wait",
+                &object,
+                "-n",
+                namespace,
+                &condition,
+                "--timeout=120s",
+            ]);
+        }
+    }
+
+    /// What the scheduler and the kubelets do with the DaemonSet's pods. Returns the nodes.
+    fn run_pods(&self) -> Vec<String> {
+        let (namespace, _) = self.driver.daemon_set;
+        let list: Value =
+            serde_json::from_str(&self.kubectl(&["get", "pods", "-n", namespace, "-o", "json"]))
+                .unwrap();
+        let mut nodes = Vec::new();
+        for pod in list["items"].as_array().unwrap() {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            // The controller says by affinity which node the pod is for.
+            let node = pod
+                .pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0")
+                .and_then(Value::as_str)
+                .unwrap();
+            self.bind(namespace, name, node);
+            nodes.push(node.to_owned());
+        }
+        nodes.sort();
+        nodes
+    }
+
+    fn bind(&self, namespace: &str, pod: &str, node: &str) {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/binding");
+        self.control_plane
+            .kubectl_with_input(&["create", "--raw", &path, "-f", "-"], &binding.to_string())
+            .unwrap();
+        let status = json!({"status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        self.kubectl(&[
+            "patch",
+            "pod",
+            pod,
+            "-n",
+            namespace,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status.to_string(),
+        ]);
+    }
+
+    /// Whether the driver's account may do that.
+    fn may(&self, what: &[&str]) -> bool {
+        let (namespace, name) = self.driver.daemon_set;
+        let output = self
+            .control_plane
+            .kubectl_command()
+            .args(["auth", "can-i", "--as"])
+            .arg(format!("system:serviceaccount:{namespace}:{name}"))
+            .args(what)
+            .output()
+            .unwrap();
+        let answer = String::from_utf8(output.stdout).unwrap();
+        assert!(["yes", "no"].contains(&answer.trim()), "{what:?}: {answer}");
+        output.status.success()
+    }
+
+    fn sample(&self, form: &Form) -> std::path::PathBuf {
+        root().join(self.driver.folder).join(form.folder)
+    }
+
+    /// The driver's row names the DaemonSet with that form's pipes, and nothing is wrong with the DaemonSet.
+    fn assert_found(&self, report: &Report, form: &Form) {
+        let row = report.driver(self.driver.name);
+        assert_eq!(row["daemonSet"], self.driver.key());
+        assert_eq!(row["csiProxyPipes"], json!(form.pipes));
+        assert!(report.complaints().is_empty(), "{:?}", report.complaints());
+    }
+
+    /// The driver's account may what the sample's README says, and no more.
+    fn assert_rights(&self) {
+        let folder = self.driver.folder;
+        let (namespace, _) = self.driver.daemon_set;
+        assert_eq!(self.may(&["get", "nodes"]), folder != "smb");
+        let in_workloads = ["get", "secrets", "-n", WORKLOADS];
+        assert_eq!(self.may(&in_workloads), folder == "azure-file");
+        let configuration = ["get", "secrets/azure-cloud-provider", "-n", "kube-system"];
+        assert_eq!(self.may(&configuration), folder.starts_with("azure-"));
+        for refused in [
+            &["get", "secrets", "-n", "kube-system"][..],
+            &["list", "secrets", "--all-namespaces"],
+            &["patch", "nodes"],
+            &["create", "pods", "-n", namespace],
+        ] {
+            assert!(!self.may(refused), "{refused:?}");
+        }
+    }
+
+    /// Without its tolerations the controller wants no pod of the DaemonSet any more, and `check` says why.
+    fn assert_found_out_without_tolerations(&self) {
+        let (namespace, daemon_set) = self.driver.daemon_set;
+        let without = r#"[{"op": "remove", "path": "/spec/template/spec/tolerations"}]"#;
+        self.kubectl(&[
+            "patch",
+            "daemonset",
+            daemon_set,
+            "-n",
+            namespace,
+            "--type=json",
+            "-p",
+            without,
+        ]);
+        self.await_scheduled(0);
+        self.kubectl(&[
+            "delete",
+            "pods",
+            "-n",
+            namespace,
+            "--all",
+            "--force",
+            "--grace-period=0",
+        ]);
+        for node in WINDOWS {
+            self.register(node, &[]);
+        }
+        let report = self.check();
+        let object = format!("DaemonSet/{}", self.driver.key());
+        assert_eq!(
+            report.complaints(),
+            [("TaintNotTolerated", object.as_str())]
+        );
+    }
+}
+
+/// Walks through the samples of one driver.
+fn walk(folder: &str) {
+    let cluster = Cluster::start(folder);
+    let driver = cluster.driver;
+    let name = driver.name;
+    cluster.apply(&root().join("namespace"));
+    if driver.is_migrated_to {
+        cluster.apply(&driver.in_tree());
+        cluster.bind(WORKLOADS, &format!("in-tree-{folder}"), WINDOWS[0]);
+        let held = cluster.check();
+        assert_eq!(held.verdict(), ("False", "DriversMissing"));
+        let codes = held.findings();
+        assert!(
+            codes.iter().any(|(code, _)| *code == "DaemonSetMissing"),
+            "{codes:?}"
+        );
+    }
+
+    // The controller finds both Windows nodes tolerated, and the Linux node not asked for.
+    let first = &driver.forms[0];
+    cluster.apply(&cluster.sample(first));
+    let again = cluster.apply(&cluster.sample(first));
+    for line in again.lines() {
+        // The API server adds tolerations of its own to a pod, which no apply leaves alone.
+        assert!(
+            line.ends_with("unchanged") || line.starts_with("pod/"),
+            "{line}"
+        );
+    }
+    cluster.await_scheduled(WINDOWS.len());
+    assert_eq!(cluster.run_pods(), WINDOWS);
+    cluster.bind(WORKLOADS, folder, WINDOWS[1]);
+
+    let held = cluster.check();
+    cluster.assert_found(&held, first);
+    if driver.is_migrated_to {
+        assert_eq!(held.status, Some(3));
+        assert_eq!(held.verdict(), ("False", "DriversMissing"));
+        let says = format!("needs {name}, missing on {}", WINDOWS.join(", "));
+        assert!(held.message().contains(&says), "{}", held.message());
+        // One node of two is not enough.
+        cluster.register(WINDOWS[0], &[name]);
+        let held = cluster.check();
+        let says = format!("needs {name}, missing on {}", WINDOWS[1]);
+        assert!(held.message().contains(&says), "{}", held.message());
+    }
+    for node in WINDOWS {
+        cluster.register(node, &[name]);
+    }
+    let open = cluster.check();
+    cluster.assert_found(&open, first);
+    assert_eq!(open.status, Some(0));
+    assert_eq!(open.verdict().0, "True");
+    assert_eq!(open.driver(name)["registeredOn"], json!(WINDOWS));
+    // Kubernetes learns from it how volumes are attached; it comes with the driver's controller.
+    let finding = ("CSIDriverMissing", format!("CSIDriver/{name}"));
+    let findings = open.findings();
+    assert!(
+        findings.contains(&(finding.0, finding.1.as_str())),
+        "{findings:?}"
+    );
+
+    cluster.assert_rights();
+
+    // The other form takes the place of the first.
+    let last = driver.forms.last().unwrap();
+    cluster.apply(&cluster.sample(last));
+    let switched = cluster.check();
+    cluster.assert_found(&switched, last);
+    assert_eq!(switched.verdict().0, "True");
+
+    cluster.assert_found_out_without_tolerations();
+}
+
+#[test]
+fn aws_ebs() {
+    walk("aws-ebs");
+}
+
+#[test]
+fn azure_disk() {
+    walk("azure-disk");
+}
+
+#[test]
+fn azure_file() {
+    walk("azure-file");
+}
+
+#[test]
+fn gce_pd() {
+    walk("gce-pd");
+}
+
+#[test]
+fn smb() {
+    walk("smb");
+}
+
+#[test]
+fn vsphere() {
+    walk("vsphere");
+}
