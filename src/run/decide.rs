@@ -47,7 +47,11 @@ pub struct Decisions {
     /// The DaemonSets that run csi-proxy, which somebody else has brought.
     csi_proxy_sets: Vec<Finding>,
     said: Option<Said>,
+    blocked_looked_at: Option<Instant>,
 }
+
+/// The least time between two looks at what is to be told of volumes that hold upgrades.
+const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the status of `WindowsStorage` follows from, beside the configuration.
 #[derive(Clone, PartialEq)]
@@ -83,6 +87,7 @@ impl Decisions {
             maybe_in_progress: BTreeSet::new(),
             csi_proxy_sets: Vec::new(),
             said: None,
+            blocked_looked_at: None,
         }
     }
 
@@ -209,6 +214,14 @@ impl Decisions {
             replan = true;
         }
         self.complete = complete;
+        // Nobody waits for it, and passes may come every hundredth of a second.
+        let look_at_blocked = complete
+            && self
+                .blocked_looked_at
+                .is_none_or(|before| news.instant >= before + BLOCKED_PAUSE);
+        if look_at_blocked {
+            self.blocked_looked_at = Some(news.instant);
+        }
         if replan {
             self.unassigned |= self.plan_all(cluster);
         } else if !touched.is_empty() || !statuses.is_empty() {
@@ -236,7 +249,8 @@ impl Decisions {
                 .blocking_by_driver()
                 .map(|(driver, volumes)| (driver.map(str::to_owned), volumes))
                 .collect(),
-            blocked: complete.then(|| self.assessment.blocked_objects(cluster, MOST_BLOCKED)),
+            blocked: look_at_blocked
+                .then(|| self.assessment.blocked_objects(cluster, MOST_BLOCKED)),
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
             knows_configuration,

@@ -1,6 +1,7 @@
 //! What people read: events on every kind of object that they look at, once each, and every message a sentence.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use testbed::objects;
@@ -115,6 +116,11 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
         .unwrap();
     let status = "windowsnodestorage/win-1";
     harness.expect(status, "DriversRegistered", "True", "DriversRegistered");
+    // Objects are looked at once a second, when there is news: what is shorter is not told.
+    std::thread::sleep(Duration::from_secs(2));
+    let another = ["disk.csi.azure.com", "another.example.com"];
+    harness.sandbox.register("win-1", &another).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
     harness.sandbox.register("win-1", &[]).unwrap();
     harness.eventually("the event counts", || {
         let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");

@@ -37,6 +37,9 @@ pub struct Blocked {
     pub note: String,
 }
 
+/// Templates without pods and claims tell of nothing, and there may be thousands of them.
+const LOOKED_AT: usize = 1_000;
+
 impl Assessment {
     /// The first objects with volumes that hold upgrades, at most so many.
     #[must_use]
@@ -45,14 +48,14 @@ impl Assessment {
         let holding = self.needs.drivers.iter().filter(|(_, need)| need.holds());
         for (driver, need) in holding {
             let missing = Some((driver, &need.missing));
-            for workload in need.in_tree.keys() {
+            for workload in need.in_tree.keys().take(LOOKED_AT) {
                 self.add_blocked(cluster, workload, missing, &mut blocked);
                 if blocked.len() >= most {
                     return blocked;
                 }
             }
         }
-        for workload in self.needs.abandoned.keys() {
+        for workload in self.needs.abandoned.keys().take(LOOKED_AT) {
             self.add_blocked(cluster, workload, None, &mut blocked);
             if blocked.len() >= most {
                 break;

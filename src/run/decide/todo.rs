@@ -21,7 +21,8 @@ pub struct Todo {
     pub departures: u64,
     /// Volumes that hold upgrades, by the driver that they need.
     pub blocking_by_driver: Vec<(Option<String>, usize)>,
-    /// The objects with volumes that hold upgrades, as many as are told; absent while not all of the cluster is known.
+    /// The objects with volumes that hold upgrades, as many as are told; absent while not all of the cluster is known,
+    /// and where they were looked at just now.
     pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
     /// Windows nodes.
     pub windows_nodes: usize,
