@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use crate::assess::report::ReadinessReport;
 pub use color::{ColorChoice, use_color};
-pub(crate) use visible::json as escaped;
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};
+pub(crate) use visible::json as escaped;
 pub use why::{Answer, Explanation, explain};
 
 /// What a report is written as.
