@@ -39,7 +39,8 @@ fn krew_installs_the_archive_and_kubectl_runs_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let make = |repository: &str| {
         let mut make = Command::new(root.join("tools/plugin"));
-        make.arg("dev").env("REPOSITORY", repository);
+        make.args(["dev", env!("CARGO_BIN_EXE_windows-storage-operator")])
+            .env("REPOSITORY", repository);
         printed(&mut make);
         std::fs::read_to_string(root.join("target/plugin/dev/windows-storage.yaml")).unwrap()
     };
