@@ -105,7 +105,10 @@ mod tests {
         assert_eq!(CalledAs::of(None), CalledAs::Operator);
         for name in ["kubectl-windows_storage", "kubectl-windows_storage.exe"] {
             assert_eq!(called(name), CalledAs::Plugin);
-            assert_eq!(called(&format!("/root/.krew/bin/{name}")), CalledAs::Plugin);
+            assert_eq!(
+                called(&format!("/home/admin/.krew/bin/{name}")),
+                CalledAs::Plugin
+            );
         }
         assert_eq!(
             called("./kubectl_complete-windows_storage"),

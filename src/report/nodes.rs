@@ -16,6 +16,21 @@ use super::grid::{self, Cell};
 use super::sentences::names;
 use super::table::yes_or_no;
 
+/// The table's columns; its last four are in the wide one alone.
+const WIDE_HEADER: [&str; 11] = [
+    "NAME",
+    "READY",
+    "CSINODE",
+    "CSI-PROXY",
+    "DRIVERS",
+    "MISSING",
+    "FINDINGS",
+    "PIPES",
+    "MANAGEMENT",
+    "ADDRESS",
+    "KUBELET",
+];
+
 /// What a list of nodes is written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NodesFormat {
@@ -118,15 +133,7 @@ impl NodeList {
 
     fn table(&self, paint: Paint) -> String {
         let rows: Vec<_> = self.items.iter().map(NodeRow::cells).collect();
-        let header = [
-            "NAME",
-            "READY",
-            "CSINODE",
-            "CSI-PROXY",
-            "DRIVERS",
-            "MISSING",
-            "FINDINGS",
-        ];
+        let [header @ .., _, _, _, _] = WIDE_HEADER;
         let mut text = String::new();
         grid::write(&mut text, paint, 0, header, &rows);
         text
@@ -134,21 +141,8 @@ impl NodeList {
 
     fn wide(&self, paint: Paint) -> String {
         let rows: Vec<_> = self.items.iter().map(NodeRow::wide_cells).collect();
-        let header = [
-            "NAME",
-            "READY",
-            "CSINODE",
-            "CSI-PROXY",
-            "DRIVERS",
-            "MISSING",
-            "FINDINGS",
-            "PIPES",
-            "MANAGEMENT",
-            "ADDRESS",
-            "KUBELET",
-        ];
         let mut text = String::new();
-        grid::write(&mut text, paint, 0, header, &rows);
+        grid::write(&mut text, paint, 0, WIDE_HEADER, &rows);
         text
     }
 }
