@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use openssl::asn1::Asn1Time;
 use openssl::ec::{EcGroup, EcKey};
@@ -14,6 +13,7 @@ use openssl::pkey::PKey;
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use openssl::x509::{X509, X509NameBuilder, X509Ref};
 use testbed::objects::NAMESPACE;
+use testbed::promtool::promtool;
 
 use crate::harness::Harness;
 
@@ -192,22 +192,9 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
 }
 
 fn check_metrics(text: &str) {
-    let promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    assert!(promtool.is_ok(), "promtool is not there: make setup");
-    let mut promtool = promtool.unwrap();
-    promtool
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
-    let said = promtool.wait_with_output().unwrap();
-    assert!(said.status.success(), "{said:?}");
+    let (is_content, said) =
+        promtool(&["check", "metrics"], Path::new("."), text.as_bytes()).unwrap();
+    assert!(is_content, "{said}");
 }
 
 #[test]

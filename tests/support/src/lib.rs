@@ -7,6 +7,7 @@ pub mod node_agent;
 pub mod objects;
 pub mod olm;
 pub mod parts;
+pub mod promtool;
 pub mod realistic;
 pub mod relay;
 pub mod sandbox;

@@ -1,0 +1,29 @@
+//! Prometheus' own tool, which says whether metrics and rules are as they have to be.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+/// Runs promtool in that folder with that on its standard input. Gives whether it was content, and what it said.
+pub fn promtool(arguments: &[&str], folder: &Path, input: &[u8]) -> Result<(bool, String)> {
+    let mut child = Command::new("promtool")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("promtool is not there: make setup")?;
+    let mut stdin = child
+        .stdin
+        .take()
+        .context("promtool has no standard input")?;
+    stdin.write_all(input)?;
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Ok((output.status.success(), said))
+}
