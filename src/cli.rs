@@ -2,6 +2,7 @@
 
 mod ask;
 mod called_as;
+mod election;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::str::FromStr;
 pub use ask::{AcceptHostKeyArgs, CompletionArgs, ManArgs, NodesArgs, WhyArgs};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use election::ElectionArgs;
 use windows_storage_operator::report::{ColorChoice, Format};
 
 /// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
@@ -233,6 +235,9 @@ pub struct RunArgs {
     /// One full pass: judge, visit every node once, write, and end
     #[arg(long)]
     pub once: bool,
+    /// Which of several acts.
+    #[command(flatten)]
+    pub election: ElectionArgs,
     /// What to log: error, warn, info, debug, trace, or a list such as info,kube=debug
     #[arg(long, value_name = "LEVEL", env = "RUST_LOG", default_value = "info")]
     pub log_level: String,

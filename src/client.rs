@@ -1,9 +1,11 @@
 //! The client of the API server, with the manners that its library leaves to us: it gives up on a server that does not
-//! answer, asks no sooner than it was told to, and does not begin watches in a hot loop.
+//! answer, asks no sooner than it was told to, does not begin watches in a hot loop, and changes nothing unless its process
+//! leads.
 //!
 //! The library's own retries are off. They go on for minutes behind the back of whoever asks, and meanwhile what was read
 //! long ago passes for the present. All who ask have pauses of their own, and tell what goes wrong.
 
+mod fenced;
 mod transport;
 
 use std::collections::HashMap;
@@ -18,6 +20,7 @@ use kube::client::{Body, ClientBuilder};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, Layer, Service};
 
+use crate::lease::Fence;
 use crate::serve::Metrics;
 
 const LIMITS: Limits = Limits {
@@ -45,13 +48,17 @@ struct NoAnswer(Duration);
 
 /// A client for that configuration.
 pub fn client(config: kube::Config) -> kube::Result<kube::Client> {
-    counting_client(config, Metrics::default())
+    operator_client(config, Metrics::default(), Fence::open())
 }
 
-/// A client for that configuration, whose requests are counted.
-pub fn counting_client(mut config: kube::Config, metrics: Metrics) -> kube::Result<kube::Client> {
+/// A client for that configuration, whose requests are counted, and which changes nothing while the fence is closed.
+pub fn operator_client(
+    mut config: kube::Config,
+    metrics: Metrics,
+    fence: Fence,
+) -> kube::Result<kube::Client> {
     config.default_retry = false;
-    let manners = Manners::new(LIMITS, metrics);
+    let manners = Manners::new(LIMITS, metrics, fence);
     if let Some(client) = transport::client(&config, &manners)? {
         return Ok(client);
     }
@@ -65,6 +72,7 @@ struct Manners {
     limits: Limits,
     state: Arc<Mutex<State>>,
     metrics: Metrics,
+    fence: Fence,
 }
 
 #[derive(Debug, Default)]
@@ -76,11 +84,12 @@ struct State {
 }
 
 impl Manners {
-    fn new(limits: Limits, metrics: Metrics) -> Self {
+    fn new(limits: Limits, metrics: Metrics, fence: Fence) -> Self {
         Self {
             limits,
             state: Arc::default(),
             metrics,
+            fence,
         }
     }
 
@@ -183,14 +192,21 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let watch = watched_path(&request);
         let verb = verb(request.method(), watch.is_some());
         let manners = self.manners.clone();
+        let is_fenced = fenced::changes_something(&request);
+        if is_fenced {
+            fenced::fence_in(&mut request, &manners.fence);
+        }
         // Nothing is sent before this is polled.
         let asking = self.inner.call(request);
         Box::pin(async move {
             manners.wait(watch).await;
+            if is_fenced {
+                manners.fence.pass()?;
+            }
             let limit = manners.limits.answer;
             let answer = timeout(limit, asking).await;
             let code = match &answer {

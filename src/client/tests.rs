@@ -47,22 +47,31 @@ struct Rig<F> {
 
 impl<F: FnMut() -> Option<Response<()>>> Rig<F> {
     fn new(answer: F) -> Self {
+        Self::behind(Fence::open(), answer)
+    }
+
+    fn behind(fence: Fence, answer: F) -> Self {
         let (sender, asked) = mpsc::channel();
         let metrics = Metrics::default();
         let server = Server {
             asked: sender,
             answer,
         };
+        let manners = Manners::new(SHORT, metrics.clone(), fence);
         Self {
-            client: Manners::new(SHORT, metrics.clone()).layer(server),
+            client: manners.layer(server),
             metrics,
             asked,
         }
     }
 
     async fn ask(&mut self, uri: &str) -> Result<Response<()>, BoxError> {
-        let request = Request::get(uri).body(Body::empty()).unwrap();
-        self.client.call(request).await
+        self.send(&Method::GET, uri).await
+    }
+
+    async fn send(&mut self, method: &Method, uri: &str) -> Result<Response<()>, BoxError> {
+        let request = Request::builder().method(method).uri(uri);
+        self.client.call(request.body(Body::empty()).unwrap()).await
     }
 
     fn held_until(&self) -> Option<Instant> {
@@ -157,4 +166,48 @@ async fn the_same_watch_is_not_begun_again_at_once() {
         pace("/pods") && !pace("/nodes"),
         "others do not wait for it"
     );
+}
+
+#[tokio::test]
+async fn without_the_lease_everything_is_read_and_nothing_changed() {
+    let fence = Fence::closed();
+    let mut rig = Rig::behind(fence.clone(), || Some(answer(200, "")));
+    let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    for method in &changes {
+        let refused = rig.send(method, "/api/v1/namespaces/a/configmaps/b").await;
+        let error = refused.unwrap_err();
+        assert!(error.is::<crate::lease::Closed>(), "{method}: {error}");
+    }
+    assert_eq!(rig.asked.try_iter().count(), 0, "it was sent");
+    // A watch changes nothing, and by the others it is decided who leads, and who sees metrics.
+    for (method, path) in [
+        (Method::GET, "/api/v1/pods?watch=true"),
+        (Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/a/leases/b"),
+        (Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews"),
+        (Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+    ] {
+        rig.send(&method, path).await.unwrap();
+    }
+    assert_eq!(rig.asked.try_iter().count(), 4);
+    let mut rig = Rig::behind(Fence::open(), || Some(answer(200, "")));
+    for method in &changes {
+        rig.send(method, "/api/v1/pods/a").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_waits_to_be_sent_when_the_lease_ends_is_not_sent() {
+    use http_body_util::BodyExt;
+
+    let body = |fence: &Fence| {
+        let body = Body::from(b"all of it".to_vec());
+        let mut request = Request::put("/api/v1/pods/a").body(body).unwrap();
+        fenced::fence_in(&mut request, fence);
+        fenced::FencedBody::of(request).into_body()
+    };
+    let open = body(&Fence::open());
+    let length = hyper::body::Body::size_hint(&open).exact();
+    assert_eq!(length, Some(9), "the server is told how long it is");
+    assert_eq!(open.collect().await.unwrap().to_bytes(), b"all of it".as_slice());
+    assert!(body(&Fence::closed()).collect().await.is_err());
 }

@@ -8,7 +8,7 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ClientBuilder, ConfigExt, OpensslTlsError};
+use kube::client::{ClientBuilder, ConfigExt, OpensslTlsError};
 use openssl::error::ErrorStack;
 use openssl::x509::X509;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
@@ -16,6 +16,7 @@ use openssl::x509::verify::X509VerifyFlags;
 use tower::{BoxError, ServiceBuilder};
 
 use super::Manners;
+use super::fenced::FencedBody;
 
 /// A client that trusts the authorities of the configuration alone, where that needs nothing else that only the library's
 /// own connections have: proxies, names that differ from the address, certificates from programs.
@@ -42,12 +43,13 @@ pub(super) fn client(
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let connections: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
+    let connections: Client<_, FencedBody> = Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_request(FencedBody::of)
         .service(connections);
     let builder = ClientBuilder::new(service, config.default_namespace.clone());
     Ok(Some(builder.with_layer(manners).build()))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use http::Uri;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use windows_storage_operator::lease::Fence;
 use windows_storage_operator::serve::Metrics;
 use windows_storage_operator::visible::visible;
 use windows_storage_operator::{backoff, client, deadline};
@@ -22,18 +23,19 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// A client of the cluster, and the version of its API server.
 pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(kube::Client, String)> {
-    connect_counting(arguments, Metrics::default()).await
+    connect_operator(arguments, Metrics::default(), Fence::open()).await
 }
 
-/// The same, and the client's requests are counted.
-pub async fn connect_counting(
+/// The same for the operator: the client's requests are counted, and change something only while the fence is open.
+pub async fn connect_operator(
     arguments: &ClusterArgs,
     metrics: Metrics,
+    fence: Fence,
 ) -> anyhow::Result<(kube::Client, String)> {
     let mut config = configuration(arguments).await?;
     config.read_timeout = Some(SILENCE);
     let address = without_password(&config.cluster_url);
-    let client = client::counting_client(config, metrics).map_err(|error| {
+    let client = client::operator_client(config, metrics, fence).map_err(|error| {
         let problem = deadline::plain(&error);
         anyhow!("cannot set up the connection to {address}: {problem}")
     })?;

@@ -19,7 +19,7 @@ use crate::cli::CrdsArgs;
 pub use accept_host_key::accept_host_key;
 pub use ask::{nodes, why};
 pub use check::check;
-use connect::{connect, connect_counting};
+use connect::{connect, connect_operator};
 pub use must_gather::must_gather;
 pub use run::run;
 pub use shell::{answer_shell, complete, completion, man};

@@ -6,15 +6,17 @@ use anyhow::Context;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::lease::Fence;
 use windows_storage_operator::logs::Levels;
 use windows_storage_operator::run as controller;
 use windows_storage_operator::serve::Metrics;
 
 use crate::cli::{LogFormat, RunArgs};
-use crate::command::connect_counting;
+use crate::command::connect_operator;
 
 /// Runs the controller. The verdict decides on the exit status of a single pass only.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
+    let candidacy = arguments.election.candidacy();
     let levels = log(arguments)?;
     // A panic in any task must end the process: a watch or a worker that died would go unseen.
     let default_hook = std::panic::take_hook();
@@ -28,7 +30,12 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let metrics = Metrics::default();
-        let (client, version) = connect_counting(&arguments.cluster, metrics.clone()).await?;
+        let fence = match candidacy {
+            Some(_) => Fence::closed(),
+            None => Fence::open(),
+        };
+        let cluster = &arguments.cluster;
+        let (client, version) = connect_operator(cluster, metrics.clone(), fence.clone()).await?;
         tracing::debug!(version, "connected");
         let options = controller::Options {
             namespace: arguments.namespace.clone(),
@@ -42,6 +49,9 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
             metrics_cert_dir: arguments.metrics_cert_dir.clone(),
             metrics,
             levels,
+            instance: std::env::var("POD_NAME").ok(),
+            candidacy,
+            fence,
             once: arguments.once,
         };
         let controller = Box::pin(controller::run(client, options, stopped()));

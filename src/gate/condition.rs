@@ -19,6 +19,11 @@ pub enum Change {
     Transitioned,
 }
 
+/// Whether somebody has written ours.
+pub fn is_there(object: &OperatorCondition) -> bool {
+    object.spec.conditions.iter().any(is_ours)
+}
+
 /// All conditions with ours as it shall be; `None` where nothing is to be written. The list is atomic for the API
 /// server, so it is merged by type here.
 pub fn merged(existing: &[Value], wanted: &Wanted, now: Timestamp) -> Option<(Vec<Value>, Change)> {

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::api::OperatorCondition;
 use crate::deadline::{self, CallError};
-use condition::{is_confirmed, merged, overridden};
+use condition::{is_confirmed, is_there, merged, overridden};
 use track::{Look, REASSERT, Track};
 use wanted::{BRIEF_MOMENT, Decider, Wanted};
 
@@ -164,6 +164,14 @@ impl Gate {
     pub fn decide(&mut self, judged: &Judged<'_>, in_progress: &BTreeSet<String>) {
         let wanted = self.decider.decide(judged, in_progress, Instant::now());
         self.wanted = Some(wanted);
+    }
+
+    /// Whether a leader has written the condition: OLM takes one that is missing for permission. For those that stand by,
+    /// who write nothing.
+    pub async fn is_written(&self) -> Result<bool, GateError> {
+        let read = deadline::call("read OperatorCondition", self.api.get(&self.name)).await;
+        let object = read.map_err(|error| self.explain(error))?;
+        Ok(is_there(&object))
     }
 
     /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote.

@@ -11,6 +11,7 @@ use ssh2::{BlockDirections, Channel, HostKeyType, Sftp};
 
 pub use crate::node::line::{Cutter, Line, place, unreachable};
 
+use crate::lease::Fence;
 use crate::node::algorithms;
 use crate::node::line::OPERATION;
 use crate::node::private_key::invalid;
@@ -32,6 +33,8 @@ pub struct Session {
     /// The same connection as the session's.
     socket: TcpStream,
     keepalive: Duration,
+    /// What is changed on the node goes past it.
+    pub(super) fence: Fence,
     /// The shortest time in which the server has answered something.
     pub(super) round_trip: Cell<Duration>,
     /// The files that were sent so far.
@@ -83,6 +86,7 @@ impl Session {
                 sftp: None,
                 socket,
                 keepalive: KEEPALIVE,
+                fence: Fence::open(),
                 round_trip: Cell::new(Duration::MAX),
                 sent: Cell::default(),
                 sink: RefCell::default(),
@@ -156,6 +160,7 @@ impl Session {
             accepted: false,
         };
         self.confirm_closed()?;
+        self.check_lease()?;
         let asked = self.without_waiting(|| running.channel.exec(command));
         let asked = asked.map_err(|error| {
             self.give_up();
@@ -217,6 +222,19 @@ impl Session {
             let _ = sockopt::set_tcp_quickack(&self.socket, true);
             self.await_socket(deadline - now)?;
         }
+    }
+
+    /// Has the session change something only from here on while the fence is open.
+    pub fn go_past(&mut self, fence: Fence) {
+        self.fence = fence;
+    }
+
+    /// Gives the session up where this process does not lead any more.
+    pub(super) fn check_lease(&self) -> Result<(), NodeError> {
+        self.fence.pass().map_err(|closed| {
+            self.give_up();
+            NodeError::new(Reason::TransferFailed, closed.to_string())
+        })
     }
 
     /// Whether libssh2 could not hand over to the kernel all that it wanted to send.

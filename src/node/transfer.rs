@@ -112,6 +112,9 @@ impl Session {
     /// Sends the rest of a file, until all has been acknowledged.
     pub fn finish_upload(&mut self, mut upload: Upload<'_>) -> Result<(), NodeError> {
         while upload.acknowledged < upload.content.len() {
+            if let Err(closed) = self.fence.pass() {
+                return Err(self.sending_ended(upload, &std::io::Error::other(closed)));
+            }
             // A smaller window than before only lets what is on its way be acknowledged first.
             match upload.write(self.window()) {
                 Ok(0) => {
@@ -195,6 +198,7 @@ impl Session {
 
     /// Opens SFTP when it is first needed.
     fn open_sftp(&mut self) -> Result<(), NodeError> {
+        self.check_lease()?;
         if self.sftp.is_none() {
             let opened = self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();

@@ -12,6 +12,7 @@ use tracing::Instrument;
 use windows_storage_agent::protocol::NodeState;
 
 use crate::deadline;
+use crate::lease::Fence;
 use crate::node::actions::Actions;
 use crate::node::host_key::Judgement;
 use crate::node::rollout::Standing;
@@ -68,6 +69,8 @@ pub struct Tools {
     pub turns: Turns,
     /// The Nodes, for what services want to know of theirs.
     pub nodes: Api<Node>,
+    /// What work on nodes goes past.
+    pub fence: Fence,
     /// Where visits are counted while they are there.
     pub(super) counted: VisitGauges,
     connecting: Semaphore,
@@ -85,6 +88,7 @@ impl Tools {
             pins,
             turns,
             nodes,
+            fence: Fence::open(),
             counted: VisitGauges::default(),
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
             working: Semaphore::new(CONCURRENT_WORK),
@@ -158,7 +162,8 @@ struct Reached {
 
 /// Connects to the host and makes sure that it is the right one. Nobody has logged in yet.
 async fn reach(target: &Target, tools: &Tools) -> Result<Reached, NodeError> {
-    let (session, key, cutter, mut phases) = connect(target, HANDSHAKE).await?;
+    let (mut session, key, cutter, mut phases) = connect(target, HANDSHAKE).await?;
+    session.go_past(tools.fence.clone());
     let begin = Instant::now();
     let trusted = trust(target, tools, &key);
     let trusted = trusted.instrument(Phases::span("host key")).await;

@@ -2,16 +2,16 @@
 
 mod attempts;
 mod decide;
+mod options;
 mod pass;
 mod services;
+mod serving;
+mod term;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Client};
-use tokio::net::TcpListener;
 use tokio::sync::watch::Receiver;
 
 use crate::assess::report::Upgradeable;
@@ -19,13 +19,16 @@ use crate::gate::Gate;
 use crate::logs::Levels;
 use crate::memory;
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
-use crate::payload::{Payload, PayloadError};
-use crate::serve::{Health, Metrics, Secure, Shown, serve};
+use crate::payload::Payload;
+use crate::serve::{Health, Shown};
 use crate::status::StatusWriter;
 use crate::watch::{self, OwnNamespace, SharedCluster};
 use attempts::Attempts;
 use decide::Decisions;
+use options::ONCE_LIMIT;
+pub use options::{Options, RunError};
 use services::ServicesWriter;
+use term::Term;
 
 /// Events that come together are judged together: within this, or within so many times the time that judging took the
 /// last time, so that a cluster in which much happens has no more than a fifth of a core.
@@ -40,73 +43,10 @@ const GIVE_BACK: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a single pass waits for nodes before it looks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
-/// How long a single pass tries to read and write.
-const ONCE_LIMIT: Duration = Duration::from_secs(60);
 
 /// An update that lost its operator goes on by itself for no longer than this: the agent's own limits for a stop and a
 /// start, once forward and once back, bound it.
 const SETTLED: Duration = Duration::from_secs(180);
-
-/// How to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The operator's own namespace.
-    pub namespace: String,
-    /// The `OperatorCondition` to write, where OLM is there.
-    pub operator_condition: Option<String>,
-    /// Where the programs for Windows nodes are.
-    pub payload_dir: PathBuf,
-    /// Where health and metrics are served; nowhere if absent.
-    pub serve_address: Option<SocketAddr>,
-    /// Where metrics are served over TLS; nowhere if absent.
-    pub metrics_address: Option<SocketAddr>,
-    /// Where `tls.crt` and `tls.key` for that are; without them a certificate is made.
-    pub metrics_cert_dir: Option<PathBuf>,
-    /// What is counted from the first request on.
-    pub metrics: Metrics,
-    /// What follows `spec.logLevel`.
-    pub levels: Levels,
-    /// One full pass, then the end.
-    pub once: bool,
-}
-
-/// Why the controller ended.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The programs for Windows nodes cannot be used.
-    #[error(transparent)]
-    Payload(#[from] PayloadError),
-    /// An address for health or metrics cannot be used.
-    #[error("cannot serve {what} on {address}: {cause}; choose another with {option}")]
-    Serve {
-        /// What was to be served there.
-        what: &'static str,
-        /// What says where.
-        option: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        cause: std::io::Error,
-    },
-    /// A server for health and metrics ended, which none does by itself.
-    #[error("a server for health and metrics ended unexpectedly: {0}")]
-    ServerEnded(String),
-    /// A watch ended, which none does by itself.
-    #[error("a watch of the cluster ended unexpectedly: {0}")]
-    Watch(String),
-    /// A single pass could not read the cluster.
-    #[error("the cluster could not be read within {} s: {what}", ONCE_LIMIT.as_secs())]
-    Unread {
-        /// The kinds that are missing, and why.
-        what: String,
-    },
-    /// A single pass could not write what it found.
-    #[error("not everything could be written within {} s: {what}", ONCE_LIMIT.as_secs())]
-    Unwritten {
-        /// The last failure.
-        what: String,
-    },
-}
 
 /// Everything that acts.
 struct Controller {
@@ -136,33 +76,21 @@ struct Controller {
     judging: Duration,
 }
 
-/// Runs until `stop` completes, or for one full pass. Returns the last verdict.
+/// Runs until `stop` completes, or for one full pass: when this process leads, where there is an election. Returns the
+/// last verdict of a full pass.
 pub async fn run(
     client: Client,
     options: Options,
     stop: impl Future<Output = ()>,
 ) -> Result<Option<Upgradeable>, RunError> {
     let payload = Payload::load(&options.payload_dir)?;
-    let plain = ("health and metrics", "http", "--serve-address");
-    let listener = bind(options.serve_address, plain).await?;
-    let secure = ("metrics", "https", "--metrics-address");
-    let secure_listener = bind(options.metrics_address, secure).await?;
-    let metrics = options.metrics.clone();
+    let metrics = &options.metrics;
     metrics.show_build(&payload.csi_proxy.version, &payload.agent.version);
     let shown = Shown {
         metrics: metrics.clone(),
         ..Shown::default()
     };
-    let shared = SharedCluster::of_namespace(&options.namespace);
-    let observations = Observations::default();
-    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
-    let instance = std::env::var("POD_NAME").ok();
-    let gate = options.operator_condition.as_ref().map(|name| {
-        Gate::new(
-            Api::namespaced(client.clone(), &options.namespace),
-            name.clone(),
-        )
-    });
+    let mut server = serving::start(&client, &options, shown.clone()).await?;
     tracing::info!(
         namespace = options.namespace,
         operator_condition = options
@@ -174,12 +102,42 @@ pub async fn run(
         "windows-storage-operator {} starts",
         env!("CARGO_PKG_VERSION")
     );
+    let mut term = Term::new(&client, &options);
+    let outcome = tokio::select! {
+        outcome = term.serve(&options, &shown, lead(client, &options, payload, shown.clone())) => outcome,
+        ended = &mut server => match ended {
+            Ok(ended) => Err(RunError::ServerEnded(format!("{ended:?}"))),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        },
+        () = stop => {
+            tracing::info!("asked to stop; nodes go on by themselves");
+            if options.once { Err(RunError::Interrupted) } else { Ok(None) }
+        }
+    };
+    // All work has been dropped by now.
+    term.end().await;
+    server.abort();
+    outcome
+}
+
+/// What the leader does.
+async fn lead(
+    client: Client,
+    options: &Options,
+    payload: Payload,
+    shown: Shown,
+) -> Result<Option<Upgradeable>, RunError> {
+    let shared = SharedCluster::of_namespace(&options.namespace);
+    let observations = Observations::default();
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
+    let instance = options.instance.clone();
     let turns = Turns::default();
     let pins = Pins::new(config_maps.clone(), options.namespace.clone());
     let nodes = Api::all(client.clone());
-    let tools = Tools::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
+    let mut tools = Tools::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
+    tools.fence = options.fence.clone();
     let mut controller = Controller {
-        gate,
+        gate: options.gate(&client),
         services: ServicesWriter::new(config_maps, shared.clone()),
         status: StatusWriter::new(&client, instance, shared.clone()),
         workers: Workers::new(tools, observations.clone(), shown.metrics.clone()),
@@ -189,7 +147,7 @@ pub async fn run(
         started: Instant::now(),
         shared: shared.clone(),
         observations,
-        shown: shown.clone(),
+        shown,
         levels: options.levels.clone(),
         services_problem: None,
         attempts: Attempts::default(),
@@ -203,62 +161,11 @@ pub async fn run(
         namespace: options.namespace.clone(),
         secret: SSH_SECRET.to_owned(),
     };
-    let mut watches = watch::start(&client, &shared, &own, &metrics);
-    let cert_dir = options.metrics_cert_dir.clone();
-    let secure = Secure::new(client.clone(), metrics, cert_dir, &options.namespace);
-    let mut server = tokio::spawn(async move {
-        let plain = async {
-            match listener {
-                Some(listener) => serve(listener, shown).await,
-                None => std::future::pending().await,
-            }
-        };
-        let secure = async {
-            match secure_listener {
-                Some(listener) => secure.serve(listener).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            ended = plain => ended,
-            ended = secure => ended,
-        }
-    });
-    let outcome = tokio::select! {
+    let mut watches = watch::start(&client, &shared, &own, &options.metrics);
+    tokio::select! {
         outcome = controller.drive(options.once) => outcome,
         ended = watches.join_next() => Err(RunError::Watch(format!("{ended:?}"))),
-        ended = &mut server => match ended {
-            Ok(ended) => Err(RunError::ServerEnded(format!("{ended:?}"))),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        },
-        () = stop => {
-            tracing::info!("asked to stop; nodes go on by themselves");
-            Ok(controller.decisions.verdict().map(|verdict| verdict.upgradeable))
-        }
-    };
-    server.abort();
-    outcome
-}
-
-/// Takes the address, if there is one, and says what is served there.
-async fn bind(
-    address: Option<SocketAddr>,
-    (what, scheme, option): (&'static str, &'static str, &'static str),
-) -> Result<Option<TcpListener>, RunError> {
-    let Some(address) = address else {
-        return Ok(None);
-    };
-    let unusable = |cause| RunError::Serve {
-        what,
-        option,
-        address,
-        cause,
-    };
-    let bound = TcpListener::bind(address).await.map_err(unusable)?;
-    // The port may have been left to the machine.
-    let address = bound.local_addr().map_err(unusable)?;
-    tracing::info!("{what} are served on {scheme}://{address}");
-    Ok(Some(bound))
+    }
 }
 
 impl Controller {

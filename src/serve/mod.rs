@@ -111,7 +111,9 @@ mod tests {
         let get = async |path: &str| get(address, path).await;
         assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
         let before = get("/readyz").await;
-        assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]cluster-read failed"));
+        assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]leader-election failed"));
+        shown.readiness.leads();
+        assert!(get("/readyz").await.contains("[-]cluster-read failed"));
         shown.readiness.tell(Health {
             unread: None,
             stale: None,

@@ -2,9 +2,10 @@
 //! servers give it.
 
 use std::fmt::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use crate::gate::GateReport;
+use crate::lease::Standby;
 
 /// What the answer follows from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,17 +20,37 @@ pub struct Health {
     pub unwritten: Option<String>,
 }
 
-/// The health as the controller told it last.
+/// The health as the controller told it last, and whether it has anything to do.
 #[derive(Clone)]
-pub struct Readiness(Arc<RwLock<Health>>);
+pub struct Readiness(Arc<RwLock<State>>);
+
+struct State {
+    role: Role,
+    /// Why a process that stands by is not ready although another leads.
+    unwritten_gate: Option<String>,
+    health: Health,
+}
+
+enum Role {
+    /// The lease has not been looked at yet.
+    Unknown,
+    Standby(Standby),
+    Leader,
+}
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self(Arc::new(RwLock::new(Health {
+        let health = Health {
             unread: Some("nothing has been read yet".to_owned()),
             stale: None,
             gate: None,
             unwritten: None,
+        };
+        let role = Role::Unknown;
+        Self(Arc::new(RwLock::new(State {
+            role,
+            unwritten_gate: None,
+            health,
         })))
     }
 }
@@ -37,33 +58,75 @@ impl Default for Readiness {
 impl Readiness {
     /// Tells how it stands now.
     pub fn tell(&self, health: Health) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = health;
+        self.state().health = health;
+    }
+
+    /// This process leads.
+    pub fn leads(&self) {
+        self.state().role = Role::Leader;
+    }
+
+    /// This process stands by, ready to take over where it can read and write the lease.
+    pub fn stands_by(&self, standby: Standby) {
+        self.state().role = Role::Standby(standby);
+    }
+
+    /// What is wrong with the gate in the eyes of a process that stands by. A pod counts as installed when it is ready, and
+    /// OLM takes a gate that no leader has written yet for an open one.
+    pub fn sees_gate(&self, problem: Option<String>) {
+        self.state().unwritten_gate = problem;
+    }
+
+    fn state(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the operator is ready, and each check with what is wrong.
     #[must_use]
     pub fn answer(&self) -> (bool, String) {
-        let health = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
-        let mut ready = check(&mut text, "cluster-read", health.unread.as_deref());
-        if let Some(stale) = &health.stale {
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "[!]cluster-read: cannot be read at present: {stale}");
-        }
-        if let Some((report, is_set)) = &health.gate {
-            let problem = (!is_set).then_some(report.message.as_str());
-            ready &= check(&mut text, "operatorcondition", problem);
-            if *is_set && report.reason != "Confirmed" {
-                let _ = writeln!(text, "[!]operatorcondition: {}", report.message);
+        let ready = match &state.role {
+            Role::Leader => {
+                check(&mut text, "leader-election", None);
+                leader(&mut text, &state.health)
             }
-        }
-        if let Some(problem) = &health.unwritten {
-            let _ = writeln!(text, "[!]writes: {problem}");
-        }
+            Role::Standby(Standby::Behind { holder }) => {
+                check(&mut text, "leader-election", None);
+                // Writing to a String does not fail.
+                let _ = writeln!(text, "[!]leader-election: stands by, {holder} leads");
+                let problem = state.unwritten_gate.as_deref();
+                problem.is_none() || check(&mut text, "operatorcondition", problem)
+            }
+            Role::Standby(Standby::Unable { problem }) => {
+                check(&mut text, "leader-election", Some(problem))
+            }
+            Role::Unknown => check(&mut text, "leader-election", Some("the lease has not been read yet")),
+        };
         let end = if ready { "passed" } else { "failed" };
         let _ = writeln!(text, "readyz check {end}");
         (ready, text)
     }
+}
+
+/// The checks of what a leader does. Says whether all is well.
+fn leader(text: &mut String, health: &Health) -> bool {
+    let mut ready = check(text, "cluster-read", health.unread.as_deref());
+    if let Some(stale) = &health.stale {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "[!]cluster-read: cannot be read at present: {stale}");
+    }
+    if let Some((report, is_set)) = &health.gate {
+        let problem = (!is_set).then_some(report.message.as_str());
+        ready &= check(text, "operatorcondition", problem);
+        if *is_set && report.reason != "Confirmed" {
+            let _ = writeln!(text, "[!]operatorcondition: {}", report.message);
+        }
+    }
+    if let Some(problem) = &health.unwritten {
+        let _ = writeln!(text, "[!]writes: {problem}");
+    }
+    ready
 }
 
 /// One line of the answer. Says whether all is well.
@@ -95,7 +158,17 @@ mod tests {
             readiness.answer(),
             (
                 false,
-                "[-]cluster-read failed: nothing has been read yet\nreadyz check failed\n"
+                "[-]leader-election failed: the lease has not been read yet\nreadyz check failed\n"
+                    .to_owned()
+            )
+        );
+        readiness.leads();
+        assert_eq!(
+            readiness.answer(),
+            (
+                false,
+                "[+]leader-election ok\n[-]cluster-read failed: nothing has been read yet\n\
+                 readyz check failed\n"
                     .to_owned()
             )
         );
@@ -110,7 +183,9 @@ mod tests {
             readiness.answer(),
             (
                 true,
-                "[+]cluster-read ok\n[+]operatorcondition ok\nreadyz check passed\n".to_owned()
+                "[+]leader-election ok\n[+]cluster-read ok\n[+]operatorcondition ok\n\
+                 readyz check passed\n"
+                    .to_owned()
             )
         );
         readiness.tell(Health {
@@ -129,7 +204,7 @@ mod tests {
             readiness.answer(),
             (
                 true,
-                "[+]cluster-read ok\n[!]cluster-read: cannot be read at present: Pod (forbidden)\n\
+                "[+]leader-election ok\n[+]cluster-read ok\n[!]cluster-read: cannot be read at present: Pod (forbidden)\n\
                  [+]operatorcondition ok\n[!]operatorcondition: OLM does not care\n\
                  [!]writes: no\nreadyz check passed\n"
                     .to_owned()
@@ -145,5 +220,28 @@ mod tests {
             readiness.answer().0,
             "without OLM there is nothing to write"
         );
+    }
+
+    #[test]
+    fn a_process_that_stands_by_is_ready_to_take_over() {
+        let readiness = Readiness::default();
+        readiness.stands_by(Standby::Unable {
+            problem: "no right to it".to_owned(),
+        });
+        let (ready, text) = readiness.answer();
+        assert!(!ready && text.contains("[-]leader-election failed: no right to it\n"));
+        readiness.stands_by(Standby::Behind {
+            holder: "pod-1".to_owned(),
+        });
+        let told = "[+]leader-election ok\n[!]leader-election: stands by, pod-1 leads\n\
+                    readyz check passed\n";
+        assert_eq!(readiness.answer(), (true, told.to_owned()));
+        readiness.sees_gate(Some("not written yet".to_owned()));
+        let (ready, text) = readiness.answer();
+        assert!(!ready && text.contains("[-]operatorcondition failed: not written yet\n"));
+        readiness.sees_gate(None);
+        assert!(readiness.answer().0);
+        readiness.leads();
+        assert!(!readiness.answer().0, "it has read nothing yet");
     }
 }

@@ -42,6 +42,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 pub struct Families {
     registry: Mutex<Registry>,
     pub build_info: Family<Build, Gauge>,
+    pub leader: Gauge,
     pub upgradeable: Gauge,
     pub verdict: Family<ReasonOf, Gauge>,
     pub blocking_volumes: Family<Driver, Gauge>,
@@ -71,6 +72,7 @@ impl Default for Families {
         let families = Self {
             registry: Mutex::default(),
             build_info: Family::default(),
+            leader: Gauge::default(),
             upgradeable: Gauge::default(),
             verdict: Family::default(),
             blocking_volumes: Family::default(),
@@ -135,6 +137,11 @@ impl Families {
             "build_info",
             "1, with the version of the operator, and of the csi-proxy and the agent that it brings to nodes",
             self.build_info.clone(),
+        );
+        self.add(
+            "leader",
+            "1 while this process leads, 0 while it stands by",
+            self.leader.clone(),
         );
         self.add(
             "upgradeable",

@@ -51,6 +51,11 @@ impl Metrics {
         self.0.build_info.get_or_create(&build).set(1);
     }
 
+    /// Whether this process leads.
+    pub fn show_leader(&self, leads: bool) {
+        self.0.leader.set(i64::from(leads));
+    }
+
     /// The judgement as it stands: the verdict, the volumes that hold upgrades by their driver, and the nodes with those
     /// that are ready.
     pub fn show_verdict<'a>(

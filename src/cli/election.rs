@@ -1,0 +1,95 @@
+//! The arguments of the election of a leader, as `kube-controller-manager` and its like have them.
+
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Args, CommandFactory};
+use jiff::SignedDuration;
+use windows_storage_operator::lease::{Candidacy, Timings};
+
+use super::Cli;
+
+/// Whether only one of several acts, and when another takes over.
+#[derive(Args)]
+pub struct ElectionArgs {
+    /// Act only while holding the Lease windows-storage-operator in the operator's namespace, so that several can run
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = true,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub leader_elect: bool,
+    /// How long others wait for a leader that no longer renews the lease
+    #[arg(long, value_name = "DURATION", default_value = "137s", value_parser = duration)]
+    leader_elect_lease_duration: Duration,
+    /// How long a leader that cannot renew the lease acts; shorter than the lease's duration
+    #[arg(long, value_name = "DURATION", default_value = "107s", value_parser = duration)]
+    leader_elect_renew_deadline: Duration,
+    /// The pause between two renewals, and between two looks at another's lease
+    #[arg(long, value_name = "DURATION", default_value = "26s", value_parser = duration)]
+    leader_elect_retry_period: Duration,
+    /// What no other operator on the cluster is called; without it the host's name and a random number. One that comes
+    /// after another of the same name, as a container restarted in its pod does, need not wait for that one's lease to end
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    leader_elect_identity: Option<String>,
+}
+
+impl ElectionArgs {
+    /// Who wants to lead; nobody where there is no election. Ends the process where the times do not fit each other.
+    pub fn candidacy(&self) -> Option<Candidacy> {
+        let timings = Timings::new(
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+        );
+        let timings = timings.unwrap_or_else(|error| {
+            let problem = format!("--leader-elect-...: {error}");
+            Cli::command().error(ErrorKind::ValueValidation, problem).exit()
+        });
+        let given = self.leader_elect_identity.clone();
+        let identity = given.filter(|name| !name.is_empty());
+        self.leader_elect.then(|| Candidacy {
+            identity: identity.unwrap_or_else(random_identity),
+            timings,
+        })
+    }
+}
+
+/// As client-go's examples have it: where it is, and which of several there.
+fn random_identity() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    format!("{host}_{:016x}", rand::random::<u64>())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Result<SignedDuration, _> = text.parse();
+    parsed
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "not a duration such as 137s, 2m17s or 500ms".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_for_other_programs() {
+        assert_eq!(duration("137s"), Ok(Duration::from_secs(137)));
+        assert_eq!(duration("2m17s"), Ok(Duration::from_secs(137)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "137", "-5s", "5s ago", "soon", "1e400s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn two_without_a_name_differ() {
+        assert_ne!(random_identity(), random_identity());
+    }
+}

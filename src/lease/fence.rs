@@ -1,0 +1,118 @@
+//! What everything that changes something goes past.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// In place of a time: it never opens again.
+const ENDED: u64 = u64::MAX;
+
+/// Open for as long as this process leads, by the clock. Clones are the same fence.
+#[derive(Clone, Debug)]
+pub struct Fence(Option<Arc<AtomicU64>>);
+
+/// What was to be done was not, since this process does not lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not hold the lease (any more), and changes nothing without it")]
+pub struct Closed;
+
+impl Fence {
+    /// Open for ever: there is no election.
+    #[must_use]
+    pub fn open() -> Self {
+        Self(None)
+    }
+
+    /// Closed until an election is won.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Fails unless this process leads now.
+    pub fn pass(&self) -> Result<(), Closed> {
+        if self.is_open_at(since_boot()) {
+            Ok(())
+        } else {
+            Err(Closed)
+        }
+    }
+
+    fn is_open_at(&self, now: Duration) -> bool {
+        self.0.as_ref().is_none_or(|until| {
+            let until = until.load(Ordering::SeqCst);
+            until != ENDED && now < Duration::from_nanos(until)
+        })
+    }
+
+    /// Open until then, unless it was closed for good.
+    pub(super) fn open_until(&self, until: Duration) {
+        let Some(fence) = &self.0 else { return };
+        let until = u64::try_from(until.as_nanos()).unwrap_or(ENDED - 1);
+        let later = |before| (before != ENDED).then_some(until);
+        // It fails where it was closed for good, and then there is nothing to do.
+        let _ = fence.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+    }
+
+    /// Closes it for good.
+    pub fn close(&self) {
+        if let Some(fence) = &self.0 {
+            fence.store(ENDED, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The time since the machine was started, also that in which it slept or this process was stopped. Other clocks of the
+/// library stand still while a machine sleeps, and the one of the day is set.
+pub(super) fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    // Neither is ever negative.
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn without_an_election_it_is_open() {
+        let fence = Fence::open();
+        fence.close();
+        fence.open_until(Duration::ZERO);
+        assert_eq!(fence.pass(), Ok(()));
+    }
+
+    #[test]
+    fn it_is_closed_before_after_and_for_good() {
+        let fence = Fence::closed();
+        assert_eq!(fence.pass(), Err(Closed));
+        fence.open_until(SECOND * 10);
+        assert!(fence.is_open_at(SECOND * 9));
+        assert!(!fence.is_open_at(SECOND * 10));
+        let same = fence.clone();
+        fence.open_until(SECOND * 20);
+        assert!(same.is_open_at(SECOND * 15));
+        same.close();
+        fence.open_until(SECOND * 30);
+        assert!(!fence.is_open_at(SECOND * 25), "what was closed for good opens again");
+        assert!(!fence.is_open_at(Duration::from_nanos(u64::MAX)));
+    }
+
+    #[test]
+    fn the_clock_goes_on() {
+        let before = since_boot();
+        assert!(before > Duration::ZERO);
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(since_boot() > before);
+        let fence = Fence::closed();
+        fence.open_until(since_boot() + SECOND * 1_000);
+        assert_eq!(fence.pass(), Ok(()));
+        fence.open_until(since_boot());
+        assert_eq!(fence.pass(), Err(Closed));
+    }
+}

@@ -1,0 +1,217 @@
+//! What a Lease says, and what a candidate does next.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+use super::Timings;
+
+/// What to do with the Lease.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Write this in its place, provided that nobody else has meanwhile.
+    Write(LeaseSpec),
+    /// Leave it alone, at least until then: somebody else holds it.
+    Wait {
+        /// Who.
+        holder: String,
+        /// When it ends, unless it is seen renewed before.
+        free_at: Duration,
+    },
+}
+
+/// What a candidate has seen of a Lease that somebody else holds, and when. Others' clocks may be wrong: a lease ends a
+/// lease's time after it was seen to change, whatever times it names.
+#[derive(Debug, Default)]
+pub struct Record(Option<(LeaseSpec, Duration)>);
+
+impl Record {
+    /// What to do with a Lease that says this, or that is not there. `now` only grows and counts from anywhere.
+    pub fn next(
+        &mut self,
+        spec: Option<&LeaseSpec>,
+        identity: &str,
+        timings: &Timings,
+        now: Duration,
+    ) -> Step {
+        let holder = spec.and_then(holder);
+        if let (Some(spec), Some(holder)) = (spec, holder.filter(|&holder| holder != identity)) {
+            let seen = match &self.0 {
+                Some((before, seen)) if before == spec => *seen,
+                _ => {
+                    self.0 = Some((spec.clone(), now));
+                    now
+                }
+            };
+            let free_at = seen + lasts(spec, timings);
+            if now < free_at {
+                let holder = holder.to_owned();
+                return Step::Wait { holder, free_at };
+            }
+        }
+        Step::Write(ours(spec, identity, timings, Timestamp::now()))
+    }
+}
+
+/// Who holds it; nobody where it was released.
+fn holder(spec: &LeaseSpec) -> Option<&str> {
+    spec.holder_identity
+        .as_deref()
+        .filter(|holder| !holder.is_empty())
+}
+
+/// How long its holder has said that it lasts, or as long as ours would.
+fn lasts(spec: &LeaseSpec, timings: &Timings) -> Duration {
+    let said = spec.lease_duration_seconds.unwrap_or_default();
+    match u64::try_from(said) {
+        Ok(seconds @ 1..) => Duration::from_secs(seconds),
+        _ => timings.lease_duration(),
+    }
+}
+
+/// The Lease with us as its holder.
+fn ours(
+    before: Option<&LeaseSpec>,
+    identity: &str,
+    timings: &Timings,
+    now: Timestamp,
+) -> LeaseSpec {
+    let held = before.filter(|before| holder(before) == Some(identity));
+    let transitions = match before {
+        None => 0,
+        Some(before) => {
+            let so_far = before.lease_transitions.unwrap_or_default();
+            so_far.saturating_add(i32::from(held.is_none()))
+        }
+    };
+    LeaseSpec {
+        holder_identity: Some(identity.to_owned()),
+        lease_duration_seconds: Some(timings.lease_seconds()),
+        acquire_time: held
+            .and_then(|held| held.acquire_time.clone())
+            .or(Some(MicroTime(now))),
+        renew_time: Some(MicroTime(now)),
+        lease_transitions: Some(transitions),
+        // Whatever somebody has said about coordinated elections is left to them.
+        ..before.cloned().unwrap_or_default()
+    }
+}
+
+/// The Lease when its holder gives it back: anybody may take it at once. As client-go writes it.
+pub fn released(held: &LeaseSpec) -> LeaseSpec {
+    let now = MicroTime(Timestamp::now());
+    LeaseSpec {
+        holder_identity: Some(String::new()),
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(now.clone()),
+        renew_time: Some(now),
+        ..held.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const START: Duration = Duration::from_secs(1_000);
+
+    fn timings() -> Timings {
+        Timings::new(SECOND * 10, SECOND * 8, SECOND * 2).unwrap()
+    }
+
+    fn next(record: &mut Record, spec: Option<&LeaseSpec>, now: Duration) -> Step {
+        record.next(spec, "us", &timings(), now)
+    }
+
+    fn held_by(holder: &str, renewed: &str) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(20),
+            acquire_time: Some(MicroTime("2026-01-01T00:00:00Z".parse().unwrap())),
+            renew_time: Some(MicroTime(renewed.parse().unwrap())),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn written(step: Step) -> LeaseSpec {
+        match step {
+            Step::Write(spec) => spec,
+            Step::Wait { holder, free_at } => panic!("waits for {holder} until {free_at:?}"),
+        }
+    }
+
+    fn waits_until(step: &Step) -> Duration {
+        match step {
+            Step::Write(spec) => panic!("writes {spec:?}"),
+            Step::Wait { holder, free_at } => {
+                assert_eq!(holder, "them");
+                *free_at
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_that_is_not_there_or_was_released_is_taken_at_once() {
+        let first = written(next(&mut Record::default(), None, START));
+        assert_eq!(first.holder_identity.as_deref(), Some("us"));
+        assert_eq!(first.lease_duration_seconds, Some(10));
+        assert_eq!(first.lease_transitions, Some(0));
+        assert_eq!(first.acquire_time, first.renew_time);
+        let released = released(&held_by("them", "2026-01-01T00:00:10Z"));
+        assert_eq!(released.lease_duration_seconds, Some(1));
+        let taken = written(next(&mut Record::default(), Some(&released), START));
+        assert_eq!(taken.holder_identity.as_deref(), Some("us"));
+        assert_eq!(taken.lease_transitions, Some(4));
+        let empty = LeaseSpec::default();
+        let taken = written(next(&mut Record::default(), Some(&empty), START));
+        assert_eq!(taken.lease_transitions, Some(1));
+    }
+
+    #[test]
+    fn anothers_lease_is_left_alone_for_its_time_after_it_was_seen_to_change() {
+        let mut record = Record::default();
+        // Long over by its own times: its holder's clock may be wrong.
+        let spec = held_by("them", "2001-01-01T00:00:00Z");
+        assert_eq!(waits_until(&next(&mut record, Some(&spec), START)), START + SECOND * 20);
+        let almost = START + SECOND * 20 - Duration::from_nanos(1);
+        assert_eq!(waits_until(&next(&mut record, Some(&spec), almost)), START + SECOND * 20);
+        // Renewed at the last moment: the time begins anew.
+        let renewed = held_by("them", "2001-01-01T00:00:01Z");
+        assert_eq!(waits_until(&next(&mut record, Some(&renewed), almost)), almost + SECOND * 20);
+        let over = almost + SECOND * 20;
+        let taken = written(next(&mut record, Some(&renewed), over));
+        assert_eq!(taken.lease_transitions, Some(4));
+        assert_ne!(taken.acquire_time, renewed.acquire_time);
+    }
+
+    #[test]
+    fn a_lease_that_does_not_say_how_long_it_lasts_lasts_as_long_as_ours() {
+        for said in [None, Some(0), Some(-1), Some(i32::MIN)] {
+            let spec = LeaseSpec {
+                lease_duration_seconds: said,
+                ..held_by("them", "2026-01-01T00:00:00Z")
+            };
+            let step = next(&mut Record::default(), Some(&spec), START);
+            assert_eq!(waits_until(&step), START + SECOND * 10, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn our_own_lease_is_renewed_and_stays_the_same_term() {
+        let before = held_by("us", "2026-01-01T00:00:00Z");
+        let renewed = written(next(&mut Record::default(), Some(&before), START));
+        assert_eq!(renewed.lease_transitions, Some(3));
+        assert_eq!(renewed.acquire_time, before.acquire_time);
+        assert!(renewed.renew_time > before.renew_time);
+        let saturated = LeaseSpec {
+            lease_transitions: Some(i32::MAX),
+            ..held_by("", "2026-01-01T00:00:00Z")
+        };
+        let taken = written(next(&mut Record::default(), Some(&saturated), START));
+        assert_eq!(taken.lease_transitions, Some(i32::MAX));
+    }
+}

@@ -1,0 +1,107 @@
+//! How to run, and why it ended.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::{Api, Client};
+
+use crate::gate::Gate;
+use crate::lease::{Candidacy, Fence, Lost};
+use crate::logs::Levels;
+use crate::payload::PayloadError;
+use crate::serve::Metrics;
+
+/// How long a single pass tries to read and write.
+pub(super) const ONCE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// The `OperatorCondition` to write, where OLM is there.
+    pub operator_condition: Option<String>,
+    /// Where the programs for Windows nodes are.
+    pub payload_dir: PathBuf,
+    /// Where health and metrics are served; nowhere if absent.
+    pub serve_address: Option<SocketAddr>,
+    /// Where metrics are served over TLS; nowhere if absent.
+    pub metrics_address: Option<SocketAddr>,
+    /// Where `tls.crt` and `tls.key` for that are; without them a certificate is made.
+    pub metrics_cert_dir: Option<PathBuf>,
+    /// What is counted from the first request on.
+    pub metrics: Metrics,
+    /// What follows `spec.logLevel`.
+    pub levels: Levels,
+    /// The pod that this process is, as events name it.
+    pub instance: Option<String>,
+    /// Who wants to lead; absent where there is no election.
+    pub candidacy: Option<Candidacy>,
+    /// What all that changes something goes past, the client's requests among them: closed until an election is won, or
+    /// open where there is none.
+    pub fence: Fence,
+    /// One full pass, then the end.
+    pub once: bool,
+}
+
+impl Options {
+    /// The gate, where there is one to write.
+    pub(super) fn gate(&self, client: &Client) -> Option<Gate> {
+        let name = self.operator_condition.clone()?;
+        let api = Api::namespaced(client.clone(), &self.namespace);
+        Some(Gate::new(api, name))
+    }
+}
+
+/// Why the controller ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The programs for Windows nodes cannot be used.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// An address for health or metrics cannot be used.
+    #[error("cannot serve {what} on {address}: {cause}; choose another with {option}")]
+    Serve {
+        /// What was to be served there.
+        what: &'static str,
+        /// What says where.
+        option: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// A server for health and metrics ended, which none does by itself.
+    #[error("a server for health and metrics ended unexpectedly: {0}")]
+    ServerEnded(String),
+    /// A watch ended, which none does by itself.
+    #[error("a watch of the cluster ended unexpectedly: {0}")]
+    Watch(String),
+    /// A single pass could not read the cluster.
+    #[error("the cluster could not be read within {} s: {what}", ONCE_LIMIT.as_secs())]
+    Unread {
+        /// The kinds that are missing, and why.
+        what: String,
+    },
+    /// Another process may lead now, or soon.
+    #[error(transparent)]
+    LeaseLost(#[from] Lost),
+    /// A single pass was never allowed to begin.
+    #[error(
+        "another operator leads: {what}; a pass of its own begins only when that one has ended and its lease is over"
+    )]
+    NotLeading {
+        /// What was waited for.
+        what: String,
+    },
+    /// A single pass was to stop before it was done.
+    #[error("asked to stop before the pass was done")]
+    Interrupted,
+    /// A single pass could not write what it found.
+    #[error("not everything could be written within {} s: {what}", ONCE_LIMIT.as_secs())]
+    Unwritten {
+        /// The last failure.
+        what: String,
+    },
+}

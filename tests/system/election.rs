@@ -1,0 +1,289 @@
+//! Several operators on one cluster: one leads, and another takes over without ever acting beside it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use testbed::api_proxy::{ApiProxy, Fault, On, Seen, Verb};
+use testbed::objects::NAMESPACE;
+use testbed::sandbox::Operator;
+
+use crate::harness::Harness;
+
+const LEASE: &str = "lease/windows-storage-operator";
+const DRIVER: &str = "disk.csi.azure.com";
+/// Short, so that a test need not wait for minutes; in the same proportions as the defaults.
+const TIMINGS: [&str; 3] = [
+    "--leader-elect-lease-duration=5s",
+    "--leader-elect-renew-deadline=4s",
+    "--leader-elect-retry-period=1s",
+];
+const LEASE_DURATION: Duration = Duration::from_secs(5);
+
+/// An operator with a way of its own to the API server.
+struct Candidate {
+    name: &'static str,
+    operator: Operator,
+    proxy: ApiProxy,
+    log: PathBuf,
+}
+
+impl Candidate {
+    fn start(harness: &Harness, name: &'static str, further: &[&str]) -> Self {
+        let dir = harness.sandbox.control_plane.dir().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let copy = dir.join("operator.kubeconfig");
+        std::fs::copy(harness.command.kubeconfig(), &copy).unwrap();
+        let proxy = ApiProxy::start(&copy).unwrap();
+        let log = dir.join("operator.log");
+        let identity = format!("--leader-elect-identity={name}");
+        let mut arguments = vec![identity.as_str(), "--serve-address=127.0.0.1:0"];
+        arguments.extend(TIMINGS);
+        arguments.extend(further);
+        let command = harness.command.with_kubeconfig(proxy.kubeconfig());
+        let operator = command.start(Some(&log), &arguments, true).unwrap();
+        Self {
+            name,
+            operator,
+            proxy,
+            log,
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// What it has changed, or has begun to change, beside the lease.
+    fn changes(&self) -> Vec<Seen> {
+        let changes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
+        let seen = self.proxy.seen().into_iter();
+        seen.filter(|seen| {
+            changes.contains(&seen.call.verb) && seen.call.resource != "leases"
+        })
+        .collect()
+    }
+
+    /// When it last wrote the lease.
+    fn last_renewal(&self) -> Instant {
+        let seen = self.proxy.seen();
+        let renewals = seen.iter().filter(|seen| {
+            seen.call.resource == "leases" && seen.call.verb != Verb::Get
+        });
+        renewals.map(|seen| seen.at).max().unwrap()
+    }
+
+    fn ready(&self) -> String {
+        let log = self.log();
+        let marker = "health and metrics are served on http://";
+        let Some((_, rest)) = log.rsplit_once(marker) else {
+            return String::new();
+        };
+        let address = rest.split_whitespace().next().unwrap();
+        let url = format!("http://{address}/readyz?verbose");
+        let output = Command::new("curl").args(["-s", &url]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.operator.id().to_string();
+        let script = format!("kill -s {signal} \"$0\"");
+        assert!(Command::new("sh").args(["-c", &script, &id]).status().unwrap().success());
+    }
+}
+
+impl Harness {
+    fn holder(&self) -> String {
+        let lease = self.get(LEASE);
+        lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn expect_leader(&self, candidate: &Candidate) {
+        self.eventually(&format!("{} leads", candidate.name), || {
+            self.holder() == candidate.name
+        });
+        self.eventually(&format!("{} knows that it leads", candidate.name), || {
+            candidate.log().contains("leads lease=")
+        });
+    }
+
+    fn expect_standby(&self, candidate: &Candidate, leader: &str) {
+        let told = format!("[!]leader-election: stands by, {leader} leads\nreadyz check passed");
+        self.eventually(&format!("{} stands by and is ready", candidate.name), || {
+            candidate.ready().contains(&told)
+        });
+    }
+
+    /// Has the leader write: a driver comes or goes, and the node's status says so.
+    fn toggle(&self, is_registered: bool) {
+        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
+        self.sandbox.register("win-1", drivers).unwrap();
+    }
+
+    fn expect_registered(&self, is_registered: bool) {
+        let (status, reason) = if is_registered {
+            ("True", "DriversRegistered")
+        } else {
+            ("False", "DriversMissing")
+        };
+        self.expect("windowsnodestorage/win-1", "DriversRegistered", status, reason);
+    }
+}
+
+#[test]
+fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() {
+    let harness = Harness::held();
+    let first = Candidate::start(&harness, "first", &[]);
+    harness.expect_gate("False", "DriversMissing", &["win-1"]);
+    let second = Candidate::start(&harness, "second", &[]);
+    harness.expect_standby(&second, "first");
+    harness.toggle(true);
+    harness.expect_gate("True", "DriversRegistered", &[]);
+    assert!(!first.changes().is_empty());
+    assert_eq!(second.changes().len(), 0, "{:#?}", second.changes());
+    let watches = second.proxy.seen();
+    let watches = watches.iter().filter(|seen| seen.call.verb == Verb::Watch);
+    assert_eq!(watches.count(), 0, "who stands by costs the API server next to nothing");
+
+    // Released, the lease need not be waited for: well within its time another leads.
+    let asked = Instant::now();
+    assert!(first.operator.terminate().unwrap().success());
+    harness.eventually("the second leads", || harness.holder() == "second");
+    assert!(asked.elapsed() < LEASE_DURATION, "{:?}", asked.elapsed());
+    harness.toggle(false);
+    harness.expect_registered(false);
+    harness.expect_gate("False", "DriversMissing", &["win-1"]);
+    let lease = harness.get(LEASE);
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+
+    // Who removes the lease does not end the leader.
+    harness.kubectl(&["delete", LEASE, "-n", NAMESPACE]);
+    harness.eventually("there is a lease again", || harness.holder() == "second");
+    harness.toggle(true);
+    harness.expect_registered(true);
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn when_the_leader_dies_another_leads_after_its_lease_and_not_before() {
+    let harness = Harness::held();
+    let first = Candidate::start(&harness, "first", &[]);
+    harness.expect_gate("False", "DriversMissing", &["win-1"]);
+    let second = Candidate::start(&harness, "second", &[]);
+    harness.expect_standby(&second, "first");
+    let Candidate {
+        operator, proxy, ..
+    } = first;
+    operator.kill().unwrap();
+    harness.toggle(true);
+    harness.expect_gate("True", "DriversRegistered", &[]);
+    let renewals = proxy.seen().into_iter().filter(|seen| seen.call.resource == "leases");
+    let renewed = renewals.map(|seen| seen.at).max().unwrap();
+    let taken = second.changes()[0].at;
+    assert!(taken >= renewed + LEASE_DURATION, "{:?}", taken - renewed);
+}
+
+#[test]
+fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
+    let harness = Harness::held();
+    let mut leader = Candidate::start(&harness, "candidate-0", &[]);
+    harness.expect_leader(&leader);
+    for (round, name) in ["candidate-1", "candidate-2", "candidate-3"].into_iter().enumerate() {
+        let successor = Candidate::start(&harness, name, &[]);
+        harness.expect_standby(&successor, leader.name);
+        // In the middle of something: changes come all the time, and each is to be written.
+        for change in 0..10 {
+            harness.toggle(change % 2 == 0);
+        }
+        leader.signal("STOP");
+        let is_registered = round % 2 == 0;
+        harness.toggle(is_registered);
+        harness.expect_leader(&successor);
+        harness.expect_registered(is_registered);
+        // What it missed is there to be read, and calls for writing, when it wakes up.
+        harness.toggle(!is_registered);
+        harness.expect_registered(!is_registered);
+        let resumed = Instant::now();
+        leader.signal("CONT");
+        let status = leader.operator.wait().unwrap();
+        assert_eq!(status.code(), Some(1), "{}", leader.log());
+        let log = leader.log();
+        assert!(log.contains("error: "), "{log}");
+        assert!(
+            log.contains("lease could not be renewed") || log.contains("has taken the lease"),
+            "{log}"
+        );
+        let late: Vec<Seen> = leader
+            .changes()
+            .into_iter()
+            .filter(|seen| seen.at >= resumed)
+            .collect();
+        assert!(late.is_empty(), "written after the lease was lost: {late:#?}");
+        leader = successor;
+    }
+}
+
+#[test]
+fn a_leader_that_the_api_server_does_not_answer_ends_before_another_leads() {
+    let harness = Harness::held();
+    let mut first = Candidate::start(&harness, "first", &[]);
+    harness.expect_leader(&first);
+    let second = Candidate::start(&harness, "second", &[]);
+    harness.expect_standby(&second, "first");
+    first.proxy.order(On::to(Verb::Update, "leases"), Fault::Hang);
+    let status = first.operator.wait().unwrap();
+    let ended = Instant::now();
+    assert_eq!(status.code(), Some(1));
+    let log = first.log();
+    assert!(log.contains("error: the lease could not be renewed within 4 s"), "{log}");
+    harness.expect_leader(&second);
+    assert!(second.last_renewal() > ended);
+}
+
+#[test]
+fn a_standby_without_the_right_to_the_lease_says_so_and_leads_once_it_has_it() {
+    let harness = Harness::held();
+    let role = "role/windows-storage-operator";
+    let rules = harness.get(role)["rules"].clone();
+    let without: Vec<_> = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|rule| rule["resources"][0] != "leases")
+        .cloned()
+        .collect();
+    assert_eq!(without.len() + 2, rules.as_array().unwrap().len());
+    let give = |rules: &serde_json::Value| {
+        let patch = serde_json::json!({"rules": rules}).to_string();
+        harness.kubectl(&["patch", role, "-n", NAMESPACE, "--type=merge", "-p", &patch]);
+    };
+    give(&without.into());
+    let candidate = Candidate::start(&harness, "first", &[]);
+    let told = "[-]leader-election failed: ";
+    harness.eventually("it is not ready, and says why", || {
+        let ready = candidate.ready();
+        ready.contains(told) && ready.contains("needs the rights to create leases")
+    });
+    assert_eq!(candidate.changes().len(), 0);
+    give(&rules);
+    harness.expect_leader(&candidate);
+    harness.expect_gate("False", "DriversMissing", &["win-1"]);
+}
+
+#[test]
+fn a_single_pass_does_nothing_beside_a_leader() {
+    let harness = Harness::held();
+    let leader = Candidate::start(&harness, "leader", &[]);
+    harness.expect_leader(&leader);
+    let mut once = Candidate::start(&harness, "once", &["--once"]);
+    assert_eq!(once.operator.wait().unwrap().code(), Some(1));
+    let log = once.log();
+    let told = "error: another operator leads: leader holds the Lease windows-storage-operator";
+    assert!(log.contains(told), "{log}");
+    assert_eq!(once.changes().len(), 0);
+    // Without one it leads itself, and leaves the lease to the next.
+    assert!(leader.operator.terminate().unwrap().success());
+    let mut once = Candidate::start(&harness, "next", &["--once"]);
+    assert_eq!(once.operator.wait().unwrap().code(), Some(3), "{}", once.log());
+    assert_eq!(harness.holder(), "");
+}
