@@ -48,7 +48,9 @@ impl ElectionArgs {
         );
         let timings = timings.unwrap_or_else(|error| {
             let problem = format!("--leader-elect-...: {error}");
-            Cli::command().error(ErrorKind::ValueValidation, problem).exit()
+            Cli::command()
+                .error(ErrorKind::ValueValidation, problem)
+                .exit()
         });
         let given = self.leader_elect_identity.clone();
         let identity = given.filter(|name| !name.is_empty());

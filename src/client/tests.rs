@@ -182,9 +182,15 @@ async fn without_the_lease_everything_is_read_and_nothing_changed() {
     // A watch changes nothing, and by the others it is decided who leads, and who sees metrics.
     for (method, path) in [
         (Method::GET, "/api/v1/pods?watch=true"),
-        (Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/a/leases/b"),
+        (
+            Method::PUT,
+            "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+        ),
         (Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews"),
-        (Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+        (
+            Method::POST,
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        ),
     ] {
         rig.send(&method, path).await.unwrap();
     }
@@ -208,6 +214,9 @@ async fn what_waits_to_be_sent_when_the_lease_ends_is_not_sent() {
     let open = body(&Fence::open());
     let length = hyper::body::Body::size_hint(&open).exact();
     assert_eq!(length, Some(9), "the server is told how long it is");
-    assert_eq!(open.collect().await.unwrap().to_bytes(), b"all of it".as_slice());
+    assert_eq!(
+        open.collect().await.unwrap().to_bytes(),
+        b"all of it".as_slice()
+    );
     assert!(body(&Fence::closed()).collect().await.is_err());
 }

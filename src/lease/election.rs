@@ -211,14 +211,14 @@ impl Election {
     async fn attempt(&mut self, limit: Duration) -> Result<Attempt, CallError> {
         let known = match self.written.take() {
             Some(lease) => Some(lease),
-            None => {
-                deadline::call_within(limit, "read Lease", self.api.get_opt(LEASE)).await?
-            }
+            None => deadline::call_within(limit, "read Lease", self.api.get_opt(LEASE)).await?,
         };
         // Others count from when they see what is written, which is not before this.
         let asked = since_boot();
         let Candidacy { identity, timings } = &self.candidacy;
-        let spec = known.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
+        let spec = known
+            .as_ref()
+            .map(|lease| lease.spec.clone().unwrap_or_default());
         let spec = match self.record.next(spec.as_ref(), identity, timings, asked) {
             Step::Wait { holder, free_at } => return Ok(Attempt::Waits { holder, free_at }),
             Step::Write(spec) => Some(spec),
@@ -261,7 +261,9 @@ impl Election {
             );
         }
         if error.is_not_found() {
-            return format!("{error}; the Lease belongs into the operator's namespace, {namespace}");
+            return format!(
+                "{error}; the Lease belongs into the operator's namespace, {namespace}"
+            );
         }
         error.to_string()
     }

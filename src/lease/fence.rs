@@ -56,6 +56,12 @@ impl Fence {
         let _ = fence.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 
+    /// Opens it for long, as an election that was won does for a while.
+    #[cfg(test)]
+    pub(crate) fn win(&self) {
+        self.open_until(since_boot() + Duration::from_secs(24 * 60 * 60));
+    }
+
     /// Closes it for good.
     pub fn close(&self) {
         if let Some(fence) = &self.0 {
@@ -99,7 +105,10 @@ mod tests {
         assert!(same.is_open_at(SECOND * 15));
         same.close();
         fence.open_until(SECOND * 30);
-        assert!(!fence.is_open_at(SECOND * 25), "what was closed for good opens again");
+        assert!(
+            !fence.is_open_at(SECOND * 25),
+            "what was closed for good opens again"
+        );
         assert!(!fence.is_open_at(Duration::from_nanos(u64::MAX)));
     }
 

@@ -176,12 +176,21 @@ mod tests {
         let mut record = Record::default();
         // Long over by its own times: its holder's clock may be wrong.
         let spec = held_by("them", "2001-01-01T00:00:00Z");
-        assert_eq!(waits_until(&next(&mut record, Some(&spec), START)), START + SECOND * 20);
+        assert_eq!(
+            waits_until(&next(&mut record, Some(&spec), START)),
+            START + SECOND * 20
+        );
         let almost = START + SECOND * 20 - Duration::from_nanos(1);
-        assert_eq!(waits_until(&next(&mut record, Some(&spec), almost)), START + SECOND * 20);
+        assert_eq!(
+            waits_until(&next(&mut record, Some(&spec), almost)),
+            START + SECOND * 20
+        );
         // Renewed at the last moment: the time begins anew.
         let renewed = held_by("them", "2001-01-01T00:00:01Z");
-        assert_eq!(waits_until(&next(&mut record, Some(&renewed), almost)), almost + SECOND * 20);
+        assert_eq!(
+            waits_until(&next(&mut record, Some(&renewed), almost)),
+            almost + SECOND * 20
+        );
         let over = almost + SECOND * 20;
         let taken = written(next(&mut record, Some(&renewed), over));
         assert_eq!(taken.lease_transitions, Some(4));

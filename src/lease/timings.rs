@@ -103,7 +103,11 @@ mod tests {
 
     fn timings(lease: u64, renew: u64, retry: u64) -> Result<Timings, TimingsError> {
         let milliseconds = Duration::from_millis;
-        Timings::new(milliseconds(lease), milliseconds(renew), milliseconds(retry))
+        Timings::new(
+            milliseconds(lease),
+            milliseconds(renew),
+            milliseconds(retry),
+        )
     }
 
     #[test]
@@ -125,7 +129,11 @@ mod tests {
             (4_000, 3_000, 99, TimingsError::RetryPeriod),
             (4_000, 3_000, u64::MAX, TimingsError::RetryPeriod),
         ] {
-            assert_eq!(timings(lease, renew, retry), Err(refused), "{lease} {renew} {retry}");
+            assert_eq!(
+                timings(lease, renew, retry),
+                Err(refused),
+                "{lease} {renew} {retry}"
+            );
         }
     }
 }

@@ -198,7 +198,6 @@ impl Session {
 
     /// Opens SFTP when it is first needed.
     fn open_sftp(&mut self) -> Result<(), NodeError> {
-        self.check_lease()?;
         if self.sftp.is_none() {
             let opened = self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
@@ -211,7 +210,7 @@ impl Session {
             })?;
             self.sftp = Some(opened);
         }
-        Ok(())
+        self.check_lease()
     }
 
     /// Does something over SFTP.

@@ -282,6 +282,8 @@ mod cuts;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod lease;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod scene;

@@ -71,7 +71,9 @@ const GATE: Duration = Duration::from_secs(5);
 /// Tells until the gate has been written whether it has, and never ends.
 async fn see_gate(gate: Option<Gate>, shown: &Shown) {
     if let Some(gate) = gate {
-        shown.readiness.sees_gate(Some("it was not read yet".to_owned()));
+        shown
+            .readiness
+            .sees_gate(Some("it was not read yet".to_owned()));
         loop {
             let problem = match gate.is_written().await {
                 Ok(true) => break,

@@ -101,7 +101,11 @@ impl Readiness {
             Role::Standby(Standby::Unable { problem }) => {
                 check(&mut text, "leader-election", Some(problem))
             }
-            Role::Unknown => check(&mut text, "leader-election", Some("the lease has not been read yet")),
+            Role::Unknown => check(
+                &mut text,
+                "leader-election",
+                Some("the lease has not been read yet"),
+            ),
         };
         let end = if ready { "passed" } else { "failed" };
         let _ = writeln!(text, "readyz check {end}");

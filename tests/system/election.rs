@@ -58,18 +58,16 @@ impl Candidate {
     fn changes(&self) -> Vec<Seen> {
         let changes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
         let seen = self.proxy.seen().into_iter();
-        seen.filter(|seen| {
-            changes.contains(&seen.call.verb) && seen.call.resource != "leases"
-        })
-        .collect()
+        seen.filter(|seen| changes.contains(&seen.call.verb) && seen.call.resource != "leases")
+            .collect()
     }
 
     /// When it last wrote the lease.
     fn last_renewal(&self) -> Instant {
         let seen = self.proxy.seen();
-        let renewals = seen.iter().filter(|seen| {
-            seen.call.resource == "leases" && seen.call.verb != Verb::Get
-        });
+        let renewals = seen
+            .iter()
+            .filter(|seen| seen.call.resource == "leases" && seen.call.verb != Verb::Get);
         renewals.map(|seen| seen.at).max().unwrap()
     }
 
@@ -88,14 +86,23 @@ impl Candidate {
     fn signal(&self, signal: &str) {
         let id = self.operator.id().to_string();
         let script = format!("kill -s {signal} \"$0\"");
-        assert!(Command::new("sh").args(["-c", &script, &id]).status().unwrap().success());
+        assert!(
+            Command::new("sh")
+                .args(["-c", &script, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
 impl Harness {
     fn holder(&self) -> String {
         let lease = self.get(LEASE);
-        lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+        lease["spec"]["holderIdentity"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     fn expect_leader(&self, candidate: &Candidate) {
@@ -109,9 +116,10 @@ impl Harness {
 
     fn expect_standby(&self, candidate: &Candidate, leader: &str) {
         let told = format!("[!]leader-election: stands by, {leader} leads\nreadyz check passed");
-        self.eventually(&format!("{} stands by and is ready", candidate.name), || {
-            candidate.ready().contains(&told)
-        });
+        self.eventually(
+            &format!("{} stands by and is ready", candidate.name),
+            || candidate.ready().contains(&told),
+        );
     }
 
     /// Has the leader write: a driver comes or goes, and the node's status says so.
@@ -126,7 +134,12 @@ impl Harness {
         } else {
             ("False", "DriversMissing")
         };
-        self.expect("windowsnodestorage/win-1", "DriversRegistered", status, reason);
+        self.expect(
+            "windowsnodestorage/win-1",
+            "DriversRegistered",
+            status,
+            reason,
+        );
     }
 }
 
@@ -143,7 +156,11 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
     assert_eq!(second.changes().len(), 0, "{:#?}", second.changes());
     let watches = second.proxy.seen();
     let watches = watches.iter().filter(|seen| seen.call.verb == Verb::Watch);
-    assert_eq!(watches.count(), 0, "who stands by costs the API server next to nothing");
+    assert_eq!(
+        watches.count(),
+        0,
+        "who stands by costs the API server next to nothing"
+    );
 
     // Released, the lease need not be waited for: well within its time another leads.
     let asked = Instant::now();
@@ -177,7 +194,10 @@ fn when_the_leader_dies_another_leads_after_its_lease_and_not_before() {
     operator.kill().unwrap();
     harness.toggle(true);
     harness.expect_gate("True", "DriversRegistered", &[]);
-    let renewals = proxy.seen().into_iter().filter(|seen| seen.call.resource == "leases");
+    let renewals = proxy
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.call.resource == "leases");
     let renewed = renewals.map(|seen| seen.at).max().unwrap();
     let taken = second.changes()[0].at;
     assert!(taken >= renewed + LEASE_DURATION, "{:?}", taken - renewed);
@@ -188,7 +208,10 @@ fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
     let harness = Harness::held();
     let mut leader = Candidate::start(&harness, "candidate-0", &[]);
     harness.expect_leader(&leader);
-    for (round, name) in ["candidate-1", "candidate-2", "candidate-3"].into_iter().enumerate() {
+    for (round, name) in ["candidate-1", "candidate-2", "candidate-3"]
+        .into_iter()
+        .enumerate()
+    {
         let successor = Candidate::start(&harness, name, &[]);
         harness.expect_standby(&successor, leader.name);
         // In the middle of something: changes come all the time, and each is to be written.
@@ -218,7 +241,10 @@ fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
             .into_iter()
             .filter(|seen| seen.at >= resumed)
             .collect();
-        assert!(late.is_empty(), "written after the lease was lost: {late:#?}");
+        assert!(
+            late.is_empty(),
+            "written after the lease was lost: {late:#?}"
+        );
         leader = successor;
     }
 }
@@ -230,14 +256,20 @@ fn a_leader_that_the_api_server_does_not_answer_ends_before_another_leads() {
     harness.expect_leader(&first);
     let second = Candidate::start(&harness, "second", &[]);
     harness.expect_standby(&second, "first");
-    first.proxy.order(On::to(Verb::Update, "leases"), Fault::Hang);
+    let hung = first
+        .proxy
+        .order(On::to(Verb::Update, "leases"), Fault::Hang);
     let status = first.operator.wait().unwrap();
     let ended = Instant::now();
     assert_eq!(status.code(), Some(1));
     let log = first.log();
-    assert!(log.contains("error: the lease could not be renewed within 4 s"), "{log}");
+    assert!(
+        log.contains("error: the lease could not be renewed within 4 s"),
+        "{log}"
+    );
     harness.expect_leader(&second);
     assert!(second.last_renewal() > ended);
+    assert!(hung.hits() > 1, "one failure is no reason to give up");
 }
 
 #[test]
@@ -284,6 +316,11 @@ fn a_single_pass_does_nothing_beside_a_leader() {
     // Without one it leads itself, and leaves the lease to the next.
     assert!(leader.operator.terminate().unwrap().success());
     let mut once = Candidate::start(&harness, "next", &["--once"]);
-    assert_eq!(once.operator.wait().unwrap().code(), Some(3), "{}", once.log());
+    assert_eq!(
+        once.operator.wait().unwrap().code(),
+        Some(3),
+        "{}",
+        once.log()
+    );
     assert_eq!(harness.holder(), "");
 }

@@ -100,7 +100,10 @@ fn every_right_is_needed_and_no_other_is() {
     let payload = simulation.payload("v1.1.3");
     let _operator = harness.start_with_both(
         &payload,
-        &["--metrics-address=127.0.0.1:0", "--leader-elect-retry-period=1s"],
+        &[
+            "--metrics-address=127.0.0.1:0",
+            "--leader-elect-retry-period=1s",
+        ],
     );
     let reader = harness.token("prometheus", true);
     let metrics = scrape(&harness.metrics_address(), "/metrics", Some(&reader));

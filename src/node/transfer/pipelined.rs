@@ -100,6 +100,9 @@ impl Session {
 
     /// Has the first part of a file be on its way.
     fn begin_sending<'a>(&mut self, mut upload: Upload<'a>) -> Result<Upload<'a>, NodeError> {
+        if let Err(closed) = self.fence.pass() {
+            return Err(self.sending_ended(upload, &std::io::Error::other(closed)));
+        }
         let most = self.window();
         match self.without_waiting(|| upload.write(most)) {
             Ok(_) => Ok(upload),

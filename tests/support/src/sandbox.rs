@@ -230,7 +230,10 @@ impl OperatorCommand {
         {
             command.arg("--serve-address=none");
         }
-        if !arguments.iter().any(|argument| argument.starts_with("--leader-elect")) {
+        if !arguments
+            .iter()
+            .any(|argument| argument.starts_with("--leader-elect"))
+        {
             // One that comes after another need not wait for that one's lease to end.
             command.arg("--leader-elect-identity=operator");
         }

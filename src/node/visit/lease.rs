@@ -1,0 +1,68 @@
+//! A process that stops leading at any moment of a visit: it begins nothing more on the node, and whoever leads next brings
+//! the node to its desired state.
+
+use super::scene::{Scene, is_as_desired, programs_on};
+use super::visit;
+use crate::lease::Fence;
+use crate::node::NodeError;
+
+/// Requests that begin a change on a node. What is written after the file was opened is on its way with it.
+const CHANGES: [&str; 4] = ["sftp open", "sftp remove", "sftp mkdir", "sftp rename"];
+/// How many of them may be on their way already: one is asked for while a file is.
+const ON_ITS_WAY: usize = 1;
+
+#[tokio::test]
+async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
+    let scene = Scene::new();
+    let before = scene.host_with_old().await;
+    let uncut = scene.host();
+    uncut.copy_from(&before);
+    let visited = scene.go(&uncut, &scene.new).await.unwrap();
+    assert!(is_as_desired(&uncut, &visited, &scene.new), "{visited:?}");
+    let all = uncut.counters().requests;
+    let whole = [programs_on(&before), programs_on(&uncut)];
+    let mut stopped = 0;
+    for k in 1..=all {
+        let host = scene.host();
+        host.copy_from(&before);
+        host.hold_at(k);
+        let mut tools = scene.tools(&scene.new);
+        tools.fence = Fence::closed();
+        tools.fence.win();
+        let fence = tools.fence.clone();
+        let target = scene.target(&host, &scene.new);
+        let visiting = tokio::spawn(async move { visit(&target, &tools).await });
+        host.wait_until(|seen| seen.held == 1).await.unwrap();
+        let so_far = host.requests().len();
+        fence.close();
+        host.release();
+        let visited = visiting.await.unwrap();
+        let requests = host.requests();
+        let place = format!("request {k}, {}", requests[so_far - 1]);
+        let later = &requests[so_far..];
+        let changes = later.iter().filter(|name| CHANGES.contains(name)).count();
+        assert!(changes <= ON_ITS_WAY, "{place}: {later:?}");
+        assert!(!later.contains(&"command"), "{place}: {later:?}");
+        let problem: Option<NodeError> = match visited {
+            Ok(visited) => visited.problem,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = &problem {
+            stopped += usize::from(error.message.contains("lease"));
+        }
+        for (has, may_have) in programs_on(&host)
+            .iter()
+            .zip(whole[0].iter().zip(&whole[1]))
+        {
+            let is_whole = has == may_have.0 || has == may_have.1;
+            assert!(is_whole, "{place}: a program is half there");
+        }
+        let next = scene.go(&host, &scene.new).await.unwrap();
+        assert!(is_as_desired(&host, &next, &scene.new), "{place}: {next:?}");
+    }
+    // The last requests only take leave.
+    assert!(
+        stopped + 8 > usize::try_from(all).unwrap(),
+        "stopped at {stopped} of {all}"
+    );
+}
