@@ -9,6 +9,7 @@ use testbed::objects::NAMESPACE;
 use testbed::sandbox::Operator;
 
 use crate::harness::Harness;
+use crate::simulated::Simulation;
 
 const LEASE: &str = "lease/windows-storage-operator";
 const DRIVER: &str = "disk.csi.azure.com";
@@ -323,4 +324,59 @@ fn a_single_pass_does_nothing_beside_a_leader() {
         once.log()
     );
     assert_eq!(harness.holder(), "");
+}
+
+#[test]
+fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
+    const HOSTS: usize = 12;
+    let mut simulation = Simulation::new(HOSTS);
+    let payload = simulation.payload("v1.3.0");
+    let harness = &mut simulation.harness;
+    harness.command = harness.command.with_payload(&payload);
+    // Nobody looks at a node again by himself while this test does.
+    simulation.want(&serde_json::json!({"probeIntervalSeconds": 3600}));
+    let names: Vec<String> = (0..HOSTS)
+        .map(|number| format!("win-{number:03}"))
+        .collect();
+    for (number, name) in (4..).zip(&names) {
+        simulation.host(name).hold_at(number);
+    }
+    let harness = &simulation.harness;
+    let mut leader = Candidate::start(harness, "candidate-0", &[]);
+    harness.eventually("each visit is held somewhere", || {
+        names
+            .iter()
+            .all(|name| simulation.host(name).counters().held == 1)
+    });
+    let successor = Candidate::start(harness, "candidate-1", &[]);
+    harness.expect_standby(&successor, leader.name);
+    leader.signal("STOP");
+    // The answers are there when it wakes up.
+    for name in &names {
+        simulation.host(name).release();
+    }
+    harness.expect_leader(&successor);
+    harness.eventually("the successor has brought csi-proxy everywhere", || {
+        simulation.ready().len() == HOSTS
+    });
+    harness.eventually("its visits are over", || {
+        names
+            .iter()
+            .all(|name| simulation.host(name).counters().connections_now == 1)
+    });
+    let requests = |name: &String| simulation.host(name).requests();
+    let before: Vec<usize> = names.iter().map(|name| requests(name).len()).collect();
+    leader.signal("CONT");
+    assert_eq!(leader.operator.wait().unwrap().code(), Some(1));
+    harness.eventually("its connections are over", || {
+        names
+            .iter()
+            .all(|name| simulation.host(name).counters().connections_now == 0)
+    });
+    for (name, before) in names.iter().zip(before) {
+        let mut later = requests(name).split_off(before);
+        // To open a channel, and SFTP in it, takes three requests, which change nothing.
+        later.retain(|request| !["channel", "subsystem", "sftp init"].contains(request));
+        assert!(later.is_empty(), "{name}: {later:?}");
+    }
 }
