@@ -260,6 +260,25 @@ mod tests {
         assert!(!known.was_allowed(&[255; 32]));
     }
 
+    #[tokio::test]
+    async fn who_was_allowed_is_asked_about_also_where_others_have_used_up_the_rate() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let access = Access::new(Client::try_from(config).unwrap());
+        let peer = IpAddr::from([10, 0, 0, 1]);
+        let long_ago = Instant::now().checked_sub(ALLOWED).unwrap();
+        let key: Key = Sha256::digest("al.low.ed").into();
+        lock(&access.known).put(key, Decision::Allowed, long_ago);
+        while lock(&access.pace).allows(peer, Instant::now()) {}
+        let made_up = access.decide("ma.de.up", peer).await;
+        assert!(matches!(made_up, Err(Undecided::TooMany)), "{made_up:?}");
+        // There is no API server.
+        let allowed = access.decide("al.low.ed", peer).await;
+        assert!(
+            matches!(allowed, Err(Undecided::Unanswered(_))),
+            "{allowed:?}"
+        );
+    }
+
     #[test]
     fn what_is_no_jwt_in_form_is_nobodys_token() {
         for token in ["a.b.c", "eyJhbGciOiJSUzI1NiJ9.e30.Zm9v-_0"] {
