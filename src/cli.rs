@@ -238,7 +238,7 @@ pub struct RunArgs {
     /// Which of several acts.
     #[command(flatten)]
     pub election: ElectionArgs,
-    /// What to log: error, warn, info, debug, trace, or a list such as info,kube=debug
+    /// What to log: error, warn, info, debug, trace, or a list such as info,hyper=debug
     #[arg(long, value_name = "LEVEL", env = "RUST_LOG", default_value = "info")]
     pub log_level: String,
     /// How to log

@@ -25,7 +25,7 @@ pub struct Levels {
 pub type Filter = reload::Layer<Targets, Registry>;
 
 impl Levels {
-    /// What the command line says: a level such as `info`, or a list such as `info,kube=debug`.
+    /// What the command line says: a level such as `info`, or a list such as `info,hyper=debug`.
     pub fn parse(text: &str) -> Result<(Self, Filter), ParseError> {
         let base = filter(text)?;
         let (layer, filter) = reload::Layer::new(base.clone());
@@ -56,10 +56,21 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     // An empty part would mean errors only.
     let parts = text.split(',').map(str::trim);
     let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    let names = |target: &str| {
+        let named = |part: &&str| {
+            part.split('=')
+                .next()
+                .is_some_and(|name| name.trim() == target)
+        };
+        parts.iter().any(|part| named(part))
+    };
     // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
-    if !text.contains("kube") {
-        parts.extend(["kube_client=error", "kube_runtime=error"]);
-    }
+    let silent: Vec<String> = ["kube_client", "kube_runtime"]
+        .into_iter()
+        .filter(|target| !names(target))
+        .map(|target| format!("{target}=error"))
+        .collect();
+    parts.extend(silent.iter().map(String::as_str));
     parts.join(",").parse()
 }
 
@@ -94,18 +105,16 @@ mod tests {
             let filter = filter(level).unwrap();
             assert!(filter.would_enable(OWN, &Level::INFO), "{level}");
             assert!(!filter.would_enable(OWN, &Level::DEBUG), "{level}");
-            let is_asked_for = level.contains("kube");
-            assert_eq!(
-                filter.would_enable("kube_client", &Level::WARN),
-                is_asked_for,
-                "{level}"
-            );
+            assert!(!filter.would_enable("kube_client", &Level::WARN), "{level}");
             assert_eq!(
                 filter.would_enable("kube", &Level::DEBUG),
-                is_asked_for,
+                level.contains("kube"),
                 "{level}"
             );
         }
+        let by_name = filter("info,kube_client=debug").unwrap();
+        assert!(by_name.would_enable("kube_client", &Level::DEBUG));
+        assert!(!by_name.would_enable("kube_runtime", &Level::WARN));
         assert!(filter("kube=loud").is_err());
     }
 

@@ -53,14 +53,9 @@ pub struct AcceptHostKeyArgs {
     /// The node whose host shows another key
     #[arg(value_name = "NODE")]
     pub node: String,
-    /// The operator's namespace, where ConfigMap windows-storage-host-keys is
-    #[arg(
-        long,
-        short,
-        value_name = "NAME",
-        default_value = "windows-storage-operator"
-    )]
-    pub namespace: String,
+    /// The operator's namespace, where ConfigMap windows-storage-host-keys is; by default the one that its Deployment is in
+    #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
+    pub namespace: Option<String>,
     /// Accept the key only if it has this fingerprint, as ssh-keygen -l shows it on the node; asks nothing
     #[arg(long, value_name = "SHA256:HASH")]
     pub fingerprint: Option<Fingerprint>,

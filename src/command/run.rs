@@ -66,7 +66,7 @@ fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {
     let level = &arguments.log_level;
     let (levels, filter) = Levels::parse(level).with_context(|| {
         format!(
-            "--log-level {level:?} is not a level such as info, or a list such as info,kube=debug"
+            "--log-level {level:?} is not a level such as info, or a list such as info,hyper=debug"
         )
     })?;
     let filtered = tracing_subscriber::registry().with(filter);
