@@ -30,7 +30,7 @@ pub enum Command {
     /// Run the controller
     ///
     /// Needs a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account) on which the custom
-    /// resource definitions are installed (kubectl apply -f crds/), and the programs for Windows nodes (make payload).
+    /// resource definitions are installed (kubectl apply -k crds), and the programs for Windows nodes (make payload).
     ///
     /// With --once the exit status is 0 if upgrades may go on, 3 if they are held, 1 if the cluster could not be read.
     Run(RunArgs),
