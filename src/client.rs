@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, Layer, Service};
 
 use crate::serve::Metrics;
+pub(crate) use transport::store;
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),

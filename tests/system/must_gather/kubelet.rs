@@ -138,8 +138,8 @@ fn answer(acceptor: &SslAcceptor, stream: TcpStream) -> std::io::Result<()> {
         ],
     };
     let since = first.split(['?', '&', ' ']);
-    let since = since.filter_map(|part| part.strip_prefix("sinceTime="));
-    let since = since.last().unwrap_or_default().replace("%3A", ":");
+    let mut since = since.filter_map(|part| part.strip_prefix("sinceTime="));
+    let since = since.next().unwrap_or_default().replace("%3A", ":");
     let lines = lines.iter().filter(|(time, _)| *time >= &*since);
     let log: String = lines.map(|(_, line)| *line).collect();
     let length = log.len();
