@@ -6,6 +6,7 @@ mod check;
 mod connect;
 mod input;
 mod must_gather;
+mod node_names;
 mod progress;
 mod run;
 mod shell;
