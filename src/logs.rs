@@ -136,4 +136,18 @@ mod tests {
             assert!(!enabled("info", level, "kube_client::client", Level::WARN));
         }
     }
+
+    #[test]
+    fn spans_for_traces_alone_are_made_at_every_level_and_only_where_there_are_traces() {
+        for text in ["info", "off", "trace", "windows_storage_operator=debug"] {
+            for are_traced in [false, true] {
+                let (levels, _filter) = Levels::parse(text, are_traced).unwrap();
+                for level in [LogLevel::Normal, LogLevel::Debug, LogLevel::TraceAll] {
+                    let targets = with(&levels.base, level);
+                    let is_made = targets.would_enable(traces::ONLY_TRACED, &Level::ERROR);
+                    assert_eq!(is_made, are_traced, "{text} {level:?}");
+                }
+            }
+        }
+    }
 }

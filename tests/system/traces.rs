@@ -219,7 +219,7 @@ fn a_collector_that_is_dead_or_silent_delays_nothing_and_is_one_warning() {
     let begin = Instant::now();
     assert!(operator.terminate().unwrap().success());
     let took = begin.elapsed();
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(harness.log().matches(LOST).count(), 1, "{}", harness.log());
     drop(silent);
 }
