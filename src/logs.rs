@@ -64,12 +64,8 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     let parts = text.split(',').map(str::trim);
     let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     let names = |target: &str| {
-        let named = |part: &&str| {
-            part.split('=')
-                .next()
-                .is_some_and(|name| name.trim() == target)
-        };
-        parts.iter().any(|part| named(part))
+        let mut named = parts.iter().filter_map(|part| part.split('=').next());
+        named.any(|name| name.trim() == target)
     };
     // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
     let silent: Vec<String> = ["kube_client", "kube_runtime"]
