@@ -24,6 +24,7 @@ use tower::{BoxError, Layer, Service};
 use crate::lease::Fence;
 use crate::serve::Metrics;
 use purpose::Purpose;
+pub(crate) use transport::store;
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),
