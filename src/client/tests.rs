@@ -156,10 +156,10 @@ async fn a_refusal_holds_only_what_is_for_the_same_purpose() {
         let mut answers = [answer(429, "100000")].into_iter();
         let mut rig = Rig::new(|| Some(answers.next().unwrap_or_else(|| answer(200, ""))));
         rig.ask(refused).await.unwrap();
-        let held = Purpose::of(&Request::get(refused).body(()).unwrap());
+        let own = Purpose::of(&Request::get(refused).body(()).unwrap());
         for purpose in [Purpose::Review, Purpose::Lease, Purpose::Work] {
             let hold = *rig.client.manners.state().holds.of(purpose);
-            assert_eq!(hold.is_some(), purpose == held, "{purpose:?} by {refused}");
+            assert_eq!(hold.is_some(), purpose == own, "{purpose:?} by {refused}");
         }
         for path in paths {
             rig.ask(path).await.unwrap();
