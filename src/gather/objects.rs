@@ -9,6 +9,7 @@ use kube::core::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::GROUP;
 use crate::check::Keeper;
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
@@ -64,6 +65,22 @@ impl<'a> Objects<'a> {
     pub fn problems(&self) -> Vec<String> {
         let told = |kind: &GatheredKind| Some(format!("{}: {}", kind.kind, kind.problem.as_ref()?));
         self.kinds.iter().filter_map(told).collect()
+    }
+
+    /// Where nothing could be read of any kind that every cluster has, why not the first.
+    #[must_use]
+    pub fn nothing_read(&self) -> Option<String> {
+        let mut kinds = self.kinds.iter().filter(|kind| {
+            // Where our definitions are not there, they count as read.
+            !kind.api_version.starts_with(GROUP)
+        });
+        let is_read = |kind: &GatheredKind| kind.complete || kind.objects > 0;
+        if kinds.clone().any(is_read) {
+            return None;
+        }
+        let first = kinds.next()?;
+        let problem = first.problem.as_deref().unwrap_or("not read");
+        Some(format!("{}: {problem}", first.kind))
     }
 
     /// A list of a kind begins, or begins again.

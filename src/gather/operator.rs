@@ -10,7 +10,7 @@ use kube::api::{ListParams, LogParams};
 use kube::core::ApiResource;
 use kube::{Api, Client};
 
-use crate::deadline::{self, CallError};
+use crate::deadline::{self, CallError, Patience};
 use crate::gather::folder::{self, FolderError};
 use crate::gather::objects::Objects;
 use crate::index::Cluster;
@@ -39,6 +39,7 @@ pub async fn settings(
     client: &Client,
     cluster: &mut Cluster,
     objects: &mut Objects<'_>,
+    patience: &mut Patience,
     problems: &mut Vec<String>,
 ) {
     let namespace = cluster.namespace.clone();
@@ -61,7 +62,7 @@ pub async fn settings(
             }
         }
     };
-    let listed = listing::list(&api, &all, &mut take).await;
+    let listed = patience.ask(listing::list(&api, &all, &mut take)).await;
     objects.end();
     match listed {
         Ok(()) => {
@@ -73,7 +74,8 @@ pub async fn settings(
         )),
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
-    match deadline::call("read Secret", secrets.get_opt(SSH_SECRET)).await {
+    let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
+    match patience.ask(reading).await {
         Ok(Some(secret)) => {
             if let Some(row) = secret.row() {
                 cluster.secrets.apply(SSH_SECRET.to_owned(), row);
@@ -93,6 +95,7 @@ pub async fn others(
     client: &Client,
     namespace: &str,
     objects: &mut Objects<'_>,
+    patience: &mut Patience,
     problems: &mut Vec<String>,
 ) {
     let all: fn(&Received) -> bool = |_| true;
@@ -112,6 +115,7 @@ pub async fn others(
     let mut reading = Others {
         client,
         objects,
+        patience,
         problems,
     };
     reading.kind(&conditions, Some(namespace), all).await;
@@ -127,6 +131,7 @@ pub async fn others(
 struct Others<'a, 'b> {
     client: &'a Client,
     objects: &'a mut Objects<'b>,
+    patience: &'a mut Patience,
     problems: &'a mut Vec<String>,
 }
 
@@ -151,7 +156,8 @@ impl Others<'_, '_> {
                 wanted.for_each(|object| objects.put(resource, object));
             }
         };
-        let listed = listing::list(&api, &all, &mut take).await;
+        let listed = listing::list(&api, &all, &mut take);
+        let listed = self.patience.ask(listed).await;
         self.objects.end();
         match listed {
             Err(error) if !error.is_not_found() => {
