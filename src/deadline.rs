@@ -226,3 +226,55 @@ impl Patience {
         answer
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed_out() -> CallError {
+        let limit = Duration::from_secs(1);
+        CallError::TimedOut { what: "x", limit }
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_is_given_up_and_one_that_answers_is_not() {
+        let mut patience = Patience::endless();
+        let refused = || CallError::Refused {
+            what: "x",
+            cause: Box::new(kube::Error::LinesCodecMaxLineLengthExceeded),
+        };
+        // Whatever it says, it is there.
+        for _ in 0..3 {
+            let silent = patience.ask::<()>(async { Err(timed_out()) }).await;
+            assert!(
+                matches!(silent, Err(CallError::TimedOut { .. })),
+                "{silent:?}"
+            );
+            let refused = patience.ask::<()>(async { Err(refused()) }).await;
+            assert!(
+                matches!(refused, Err(CallError::Refused { .. })),
+                "{refused:?}"
+            );
+        }
+        for _ in 0..2 {
+            let silent = patience.ask::<()>(async { Err(timed_out()) }).await;
+            assert!(
+                matches!(silent, Err(CallError::TimedOut { .. })),
+                "{silent:?}"
+            );
+        }
+        let not_made = patience.ask(async { Ok(()) }).await.unwrap_err();
+        assert!(matches!(not_made, CallError::GivenUp), "{not_made}");
+    }
+
+    #[tokio::test]
+    async fn all_calls_together_have_a_bound() {
+        let mut patience = Patience::of(Duration::from_millis(20));
+        patience.ask(async { Ok(()) }).await.unwrap();
+        for _ in 0..3 {
+            let over = patience.ask::<()>(std::future::pending()).await;
+            let over = over.unwrap_err();
+            assert!(matches!(over, CallError::Over(_)), "{over}");
+        }
+    }
+}

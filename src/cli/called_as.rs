@@ -1,8 +1,10 @@
 //! One program with three names: the operator, the kubectl plugin, and what kubectl asks for the plugin's completions.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 
 use super::Cli;
@@ -72,6 +74,17 @@ impl CalledAs {
                     None => command,
                 }
             })
+    }
+
+    /// What is wrong with the use of a command, which its usage is shown with.
+    pub fn usage_error(self, name: &str, kind: ErrorKind, problem: impl Display) -> clap::Error {
+        let mut command = self.command();
+        // Only then its commands know what they are called by.
+        command.build();
+        match command.find_subcommand_mut(name) {
+            Some(command) => command.error(kind, problem),
+            None => command.error(kind, problem),
+        }
     }
 }
 

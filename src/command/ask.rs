@@ -44,8 +44,9 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
 /// Explains one object.
 pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
     let question = Question::parse(&arguments.subject).unwrap_or_else(|error| {
-        let mut command = called_as.command();
-        command.error(Usage::InvalidValue, error).exit()
+        called_as
+            .usage_error("why", Usage::InvalidValue, error)
+            .exit()
     });
     let input::Input {
         mut cluster,

@@ -14,7 +14,7 @@ use crate::check::Keeper;
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
 use crate::objects::{Gathered, GatheredKind, Object, Received};
-use crate::report::escaped;
+use crate::report::{escaped, escaped_for_yaml};
 
 /// The files of objects: one for each kind, and for each namespace where the kind has some.
 pub struct Objects<'a> {
@@ -206,7 +206,7 @@ fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
             clean_data(fields.get_mut("data"));
         }
     }
-    let text = visible_json(&value)?.replace('\n', "\n  ");
+    let text = escaped_for_yaml(&serde_json::to_string_pretty(&value)?).replace('\n', "\n  ");
     Ok(format!("- {text}\n"))
 }
 
@@ -274,7 +274,7 @@ mod tests {
             "a\r\nb",
             "\u{1b}[2J",
             "\u{202e}x",
-            "\u{feff}",
+            "\u{feff}\u{e0041}",
             "\t",
             "'",
             "\"",
