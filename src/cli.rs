@@ -59,8 +59,8 @@ pub enum Command {
     /// the like. Logs are as they were written: look through them before you give them away.
     ///
     /// What cannot be had, such as a node that is dead, is a line in summary.txt and no failure: the exit status is 0.
-    /// It is 1 where the cluster cannot be read or the folder not be written, and where this is interrupted; then nothing
-    /// is left behind.
+    /// It is 1 where nothing of the cluster can be read or the folder not be written, and where this is interrupted; then
+    /// nothing is left behind.
     #[command(after_help = MUST_GATHER_EXAMPLES)]
     MustGather(MustGatherArgs),
     /// List the Windows nodes: what is ready, what is missing

@@ -137,6 +137,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_a_command_is_shown_with_its_usage() {
+        for (called_as, name) in [
+            (CalledAs::Operator, OPERATOR),
+            (CalledAs::Plugin, PLUGIN_CALLED),
+        ] {
+            for command in ["why", "accept-host-key"] {
+                let error = called_as.usage_error(command, ErrorKind::InvalidValue, "no");
+                let usage = format!("Usage: {name} {command} [OPTIONS] <");
+                assert!(error.to_string().contains(&usage), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn the_plugin_calls_itself_by_its_own_name_everywhere() {
         let mut command = CalledAs::Plugin.command();
         command.build();

@@ -1,19 +1,16 @@
 //! The folder that is gathered into: it has its name when it is whole, and is gone where it is not.
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::gather::left::{PARTIAL, in_words};
 use crate::visible::visible;
 
 /// Logs and objects are nobody else's business.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// The end of the name of one that is being filled.
-const PARTIAL: &str = ".partial";
 /// A thread that is being stopped may still make a file while all is removed.
 const REMOVALS: u32 = 10;
 
@@ -168,30 +165,6 @@ impl Drop for Folder {
     }
 }
 
-/// What is in a folder. What begins with a dot is easily overlooked, and some of it is ours.
-fn in_words(mut names: Vec<OsString>) -> String {
-    const NAMED: usize = 3;
-    names.sort();
-    let more = names.len().saturating_sub(NAMED);
-    let named = names.iter().take(NAMED).map(|name| {
-        let name = name.to_string_lossy();
-        let shown = visible(&name);
-        if name.starts_with('.') && name.ends_with(PARTIAL) {
-            format!(
-                "{shown} (left by a must-gather that was killed; unless one is still writing it, it may be removed)"
-            )
-        } else {
-            shown
-        }
-    });
-    let mut words = named.collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        // Writing to a String does not fail.
-        let _ = write!(words, " and {more} more");
-    }
-    words
-}
-
 fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -330,28 +303,6 @@ mod tests {
             Folder::create(&outer.path().join(format!("new/{}/c", "x".repeat(300)))).unwrap_err();
         assert!(matches!(error, FolderError::Io { .. }), "{error}");
         assert_eq!(names(outer.path()), ["a"]);
-    }
-
-    #[test]
-    fn what_a_killed_run_has_left_is_named() {
-        let mounted = tempfile::tempdir().unwrap();
-        let killed = Folder::create(mounted.path()).unwrap();
-        write(killed.path(), "a/b.txt", b"x").unwrap();
-        let left = names(mounted.path()).remove(0);
-        let error = Folder::create(mounted.path()).unwrap_err().to_string();
-        assert!(
-            error.contains(&left) && error.contains("that was killed"),
-            "{error}"
-        );
-        drop(killed);
-        for name in ["d", "c", "b\n", "a"] {
-            fs::write(mounted.path().join(name), b"x").unwrap();
-        }
-        let error = Folder::create(mounted.path()).unwrap_err().to_string();
-        assert!(
-            error.contains("it has a, b\\u{a}, c and 1 more;"),
-            "{error}"
-        );
     }
 
     #[test]

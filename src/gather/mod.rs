@@ -6,6 +6,7 @@
 
 mod clean;
 mod folder;
+mod left;
 mod logs;
 mod nodes;
 mod objects;
