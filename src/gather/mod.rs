@@ -62,6 +62,8 @@ pub struct Options {
     pub namespace: Option<String>,
     /// How much of the logs of nodes is taken.
     pub limits: Limits,
+    /// Logs from then on; `None` for all.
+    pub since: Option<Timestamp>,
 }
 
 /// How far it is.
@@ -128,7 +130,7 @@ pub async fn gather(
     )
     .await;
     objects.check()?;
-    let logs = operator::logs(client, &namespace, root, &mut problems);
+    let logs = operator::logs(client, (&namespace, options.since), root, &mut problems);
     let operator_logs = match tokio::time::timeout(LOGS, logs).await {
         Ok(read) => read?,
         Err(_) => {
@@ -155,7 +157,13 @@ pub async fn gather(
             last: Some(line),
         });
     };
-    let nodes = nodes::gather(&cluster, root, options.limits, &mut one_more).await?;
+    let nodes = nodes::gather(
+        &cluster,
+        root,
+        (options.limits, options.since),
+        &mut one_more,
+    )
+    .await?;
 
     let record = objects.record(version.clone());
     let record = visible_json(&record).map_err(GatherError::Report)? + "\n";
@@ -166,6 +174,7 @@ pub async fn gather(
             .to_string(),
         kubernetes_version: version,
         namespace: format!("{namespace} ({why})"),
+        logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count(),
         problems: problems.iter().map(|problem| visible(problem)).collect(),
         operator_logs,

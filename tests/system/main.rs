@@ -23,5 +23,6 @@ mod node_system;
 mod replacement;
 mod rights;
 mod simulated;
+mod traces;
 mod unread;
 mod without_olm;
