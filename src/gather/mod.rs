@@ -46,8 +46,8 @@ pub enum GatherError {
     Cluster(#[from] ApiError),
     /// The API server gives nothing that is judged.
     #[error(
-        "nothing of the cluster can be read, so nothing was kept; the first is {0}. See that kubectl get nodes works with the \
-         same kubeconfig"
+        "nothing of the cluster can be read, so nothing was kept; see that kubectl get nodes works with the same kubeconfig. The \
+         first is {0}"
     )]
     NothingRead(String),
     /// The report could not be made.
