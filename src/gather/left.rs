@@ -14,7 +14,7 @@ pub fn in_words(mut names: Vec<OsString>) -> String {
     const NAMED: usize = 3;
     names.sort();
     let more = names.len().saturating_sub(NAMED);
-    let named = names.iter().take(NAMED).map(|name| {
+    let first = names.iter().take(NAMED).map(|name| {
         let name = name.to_string_lossy();
         let shown = visible(&name);
         if name.starts_with('.') && name.ends_with(PARTIAL) {
@@ -25,7 +25,7 @@ pub fn in_words(mut names: Vec<OsString>) -> String {
             shown
         }
     });
-    let mut words = named.collect::<Vec<_>>().join(", ");
+    let mut words = first.collect::<Vec<_>>().join(", ");
     if more > 0 {
         // Writing to a String does not fail.
         let _ = write!(words, " and {more} more");

@@ -131,15 +131,14 @@ pub async fn gather(
     .await;
     objects.check()?;
     let logs = operator::logs(client, (&namespace, options.since), root, &mut problems);
-    let operator_logs = match tokio::time::timeout(LOGS, logs).await {
-        Ok(read) => read?,
-        Err(_) => {
-            problems.push(format!(
-                "logs of the operator: not all of them came within {} s, and those that did are not counted",
-                LOGS.as_secs()
-            ));
-            0
-        }
+    let operator_logs = if let Ok(read) = tokio::time::timeout(LOGS, logs).await {
+        read?
+    } else {
+        problems.push(format!(
+            "logs of the operator: not all of them came within {} s, and those that did are not counted",
+            LOGS.as_secs()
+        ));
+        0
     };
 
     let of = cluster.windows_nodes().count();
