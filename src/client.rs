@@ -47,7 +47,7 @@ struct Limits {
 /// No answer has begun in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {} s", .0.as_secs())]
-struct NoAnswer(Duration);
+pub(crate) struct NoAnswer(Duration);
 
 /// A client for that configuration.
 pub fn client(config: kube::Config) -> kube::Result<kube::Client> {

@@ -95,7 +95,7 @@ fn pages(command: clap::Command, folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Who reads only the first lines has not failed.
-fn print(text: &[u8]) -> anyhow::Result<()> {
+pub(super) fn print(text: &[u8]) -> anyhow::Result<()> {
     match io::stdout().write_all(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
