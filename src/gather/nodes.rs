@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -50,6 +50,7 @@ struct Seen {
     logs: u64,
     bytes: u64,
     problems: Vec<String>,
+    renamed: Vec<String>,
     /// What could not be written on this machine.
     broken: Option<FolderError>,
 }
@@ -96,18 +97,11 @@ pub async fn gather(
                 Some(error) => return Err(error),
                 None => line_of(&name, *seen),
             },
-            Looked::Not(error) => NodeLine {
-                name: name.clone(),
-                is_reached: false,
-                words: format!("{}: {error}", error.reason.as_str()),
-                problems: Vec::new(),
-            },
-            Looked::External => NodeLine {
-                name: name.clone(),
-                is_reached: false,
-                words: "looked after by somebody else, not connected to".to_owned(),
-                problems: Vec::new(),
-            },
+            Looked::Not(error) => unseen(&name, format!("{}: {error}", error.reason.as_str())),
+            Looked::External => unseen(
+                &name,
+                "looked after by somebody else, not connected to".to_owned(),
+            ),
         };
         done(&line);
         lines.insert(name, line);
@@ -116,24 +110,47 @@ pub async fn gather(
 }
 
 async fn look_at(target: &Target, namespace: &str, root: PathBuf, limits: Limits) -> Looked {
-    let folder = format!("nodes/{}", folder::file_name(&target.node));
+    let name = folder::file_name(&target.node);
+    let mut seen = Seen::default();
+    if name != target.node {
+        seen.renamed.push(format!("its folder is nodes/{name}"));
+    }
+    let seen = Arc::new(Mutex::new(seen));
+    let folder = format!("nodes/{name}");
+    let of_visit = Arc::clone(&seen);
     let looked = look(target, namespace, NODE, move |session| {
         let mut visit = Visit {
             session,
             root: &root,
             folder: &folder,
             until: Instant::now() + LOGS,
-            seen: Seen::default(),
+            seen: &of_visit,
         };
         if let Err(error) = visit.all(limits) {
-            visit.seen.broken = Some(error);
+            visit.seen().broken = Some(error);
         }
-        visit.seen
     });
-    match looked.await {
-        Ok(seen) => Looked::Seen(Box::new(seen)),
+    let looked = looked.await;
+    let seen = std::mem::take(&mut *lock(&seen));
+    ended(looked, seen)
+}
+
+/// What was found until the look was over. One that was called off may have left something.
+fn ended(looked: Result<(), NodeError>, mut seen: Seen) -> Looked {
+    match looked {
+        Ok(()) => Looked::Seen(Box::new(seen)),
+        Err(error) if seen.state.is_some() || seen.logs > 0 || seen.broken.is_some() => {
+            let problem = format!("the rest: {}: {error}", error.reason.as_str());
+            seen.problems.push(problem);
+            Looked::Seen(Box::new(seen))
+        }
         Err(error) => Looked::Not(error),
     }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    // What was found before a panic was found.
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Visit<'a> {
@@ -141,15 +158,17 @@ struct Visit<'a> {
     root: &'a Path,
     folder: &'a str,
     until: Instant,
-    seen: Seen,
+    /// Told at once: a look that takes too long is left alone with what it has.
+    seen: &'a Mutex<Seen>,
 }
 
 impl Visit<'_> {
     fn all(&mut self, limits: Limits) -> Result<(), FolderError> {
         match state(self.session) {
             Ok(Some(state)) => {
-                self.write_state(&state)?;
-                self.seen.state = Some(state);
+                let written = self.write_state(&state);
+                self.seen().state = Some(state);
+                self.unless_of_name(written)?;
             }
             Ok(None) => {}
             Err(error) => self.note(error.to_string()),
@@ -184,8 +203,24 @@ impl Visit<'_> {
         Ok(())
     }
 
-    fn note(&mut self, problem: String) {
-        self.seen.problems.push(problem);
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        lock(self.seen)
+    }
+
+    fn note(&self, problem: String) {
+        self.seen().problems.push(problem);
+    }
+
+    /// What a node calls its files ends nothing but the writing of that file.
+    fn unless_of_name(&self, written: Result<(), FolderError>) -> Result<bool, FolderError> {
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_of_name() => {
+                self.note(error.to_string());
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write_state(&self, state: &NodeState) -> Result<(), FolderError> {
@@ -223,17 +258,14 @@ impl Visit<'_> {
     /// Takes the end of a log: how much was read.
     fn log(&mut self, log: &Log, most: u64) -> Result<u64, FolderError> {
         let from = format!("{}/{}", to_sftp(log.folder), log.file.name);
-        let to = format!(
-            "{}/{}/{}",
-            self.folder,
-            log.of,
-            folder::log_name(&log.file.name)
-        );
+        let name = folder::log_name(&log.file.name);
+        let to = format!("{}/{}/{name}", self.folder, log.of);
         let mut file: Option<BufWriter<std::fs::File>> = None;
         let mut beginning = Beginning::default();
         let mut made = Ok(());
         let (root, until) = (self.root, self.until);
         let mut is_late = false;
+        let seen = self.seen;
         let read = self.session.read_end(&from, most, &mut |left_out, piece| {
             is_late = Instant::now() >= until;
             if is_late {
@@ -242,7 +274,10 @@ impl Visit<'_> {
             let file = match &mut file {
                 Some(file) => file,
                 None => match folder::create(root, &to) {
-                    Ok(created) => file.insert(created),
+                    Ok(created) => {
+                        lock(seen).logs += 1;
+                        file.insert(created)
+                    }
                     Err(error) => {
                         made = Err(error);
                         return Err(std::io::ErrorKind::Other.into());
@@ -253,11 +288,16 @@ impl Visit<'_> {
             file.write_all(line.unwrap_or_default().as_bytes())?;
             file.write_all(kept)
         });
-        made?;
+        if !self.unless_of_name(made)? {
+            return Ok(0);
+        }
         if let Some(mut file) = file {
             let flushed = file.flush();
             flushed.map_err(folder::not_written(root, &to))?;
-            self.seen.logs += 1;
+            if name != log.file.name {
+                let line = format!("{} is written as {name}", log.file.name);
+                self.seen().renamed.push(line);
+            }
         }
         match read {
             Ok(part) => {
@@ -267,7 +307,7 @@ impl Visit<'_> {
                         "{shown} was shortened while it was read, so its end may be missing"
                     ));
                 }
-                self.seen.bytes += part.read;
+                self.seen().bytes += part.read;
                 Ok(part.read)
             }
             Err(ReadFailure::Node(error)) => {
@@ -298,6 +338,17 @@ fn line_of(name: &str, seen: Seen) -> NodeLine {
         is_reached: true,
         words: format!("{of_agent}; {} log(s), {}", seen.logs, bytes(seen.bytes)),
         problems: seen.problems,
+        renamed: seen.renamed,
+    }
+}
+
+fn unseen(name: &str, words: String) -> NodeLine {
+    NodeLine {
+        name: name.to_owned(),
+        is_reached: false,
+        words,
+        problems: Vec::new(),
+        renamed: Vec::new(),
     }
 }
 
@@ -317,4 +368,25 @@ fn told_by(state: &NodeState) -> String {
         "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",
         state.agent_version, state.agent_service
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_before_time_was_up_counts() {
+        let late = || Err(NodeError::new(Reason::TimedOut, "it took longer"));
+        let seen = Seen {
+            logs: 2,
+            ..Seen::default()
+        };
+        let Looked::Seen(seen) = ended(late(), seen) else {
+            panic!("two logs are there");
+        };
+        let line = line_of("win-1", *seen);
+        assert!(line.is_reached && line.words.contains("2 log(s)"));
+        assert!(line.problems[0].contains("it took longer"), "{line:?}");
+        assert!(matches!(ended(late(), Seen::default()), Looked::Not(_)));
+    }
 }

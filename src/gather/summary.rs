@@ -18,6 +18,8 @@ pub struct NodeLine {
     pub words: String,
     /// What could not be had.
     pub problems: Vec<String>,
+    /// What is called otherwise in the folder.
+    pub renamed: Vec<String>,
 }
 
 /// What was gathered.
@@ -100,6 +102,9 @@ impl Summary {
             for problem in &node.problems {
                 writeln!(text, "    could not be had: {}", visible(problem))?;
             }
+            for name in &node.renamed {
+                writeln!(text, "    {}", visible(name))?;
+            }
         }
         if problems.is_empty() {
             writeln!(text, "of the cluster all that was asked for could be read")?;
@@ -131,12 +136,14 @@ mod tests {
                     is_reached: true,
                     words: "agent 1".to_owned(),
                     problems: vec!["a.log: no\u{1b}[2J".to_owned()],
+                    renamed: vec!["a\nb is written as a_b.0".to_owned()],
                 },
                 NodeLine {
                     name: "win-2".to_owned(),
                     is_reached: false,
                     words: "Unreachable: dead".to_owned(),
                     problems: Vec::new(),
+                    renamed: Vec::new(),
                 },
             ],
             report: assess(&mut Cluster::default()),
@@ -149,6 +156,7 @@ mod tests {
         for line in [
             "  win-1: agent 1",
             "  win-2: Unreachable: dead",
+            "    a\\u{a}b is written as a_b.0",
             "Windows nodes: 1 of 2 looked at",
             "upgradeable: False (ReadinessUnknown)",
         ] {

@@ -67,6 +67,13 @@ fn fill(host: &SimulatedHost) {
         "trap.yaml",
         File::new(b"kind: [").modified(4_000),
     );
+    for (age, name) in ["trap.yaml.txt", "a b.log", "a_b.log", "\u{436}.log", "\u{434}.log"]
+        .iter()
+        .enumerate()
+    {
+        let log = File::new(name.as_bytes()).modified(4_000 + age as u64);
+        put_log(host, CSI_PROXY, name, log);
+    }
     put_log(
         host,
         AGENT,
@@ -118,6 +125,8 @@ fn every_node_is_told_of(dest: &Path) {
         "win-004: no agent",
         "locked.log: [SFTP(3)]",
         "older log(s)",
+        "a b.log is written as a_b.log.",
+        "trap.yaml is written as trap.yaml.",
         "DriversMissing",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -148,7 +157,14 @@ fn the_logs_are_within_bounds(node: &Path) {
         "{}",
         older.len()
     );
-    assert!(node.join("csi-proxy/trap.yaml.txt").exists());
+    let mut of_names: Vec<String> = contents(&node.join("csi-proxy"))
+        .into_iter()
+        .filter(|(_, content)| content.len() < LINE_OF_OURS)
+        .map(|(_, content)| String::from_utf8(content).unwrap())
+        .collect();
+    of_names.sort();
+    let all = ["a b.log", "a_b.log", "kind: [", "trap.yaml.txt", "\u{434}.log", "\u{436}.log"];
+    assert_eq!(of_names, all);
     assert!(!node.join("windows-storage-agent/locked.log").exists());
     let of_node: u64 = contents(node)
         .iter()
