@@ -10,6 +10,7 @@ mod logs;
 mod nodes;
 mod objects;
 mod operator;
+mod operator_logs;
 mod summary;
 
 use std::path::Path;
@@ -81,14 +82,14 @@ pub async fn gather(
     let mut read = |progress: check::Progress<'_>| tell(Progress::Objects(progress));
     let mut cluster = from_api_for(client, version.clone(), &mut read, &mut objects).await?;
     let mut problems = objects.problems();
-    let (namespace, why) = operator::namespace(&cluster, options.namespace.as_deref());
+    let (namespace, why) = operator::namespace(client, options.namespace.as_deref()).await;
     cluster.namespace.clone_from(&namespace);
 
     tell(Progress::Operator);
     operator::settings(client, &mut cluster, &mut objects, &mut problems).await;
     operator::others(client, &namespace, &mut objects, &mut problems).await;
     objects.check()?;
-    let operator_logs = operator::logs(client, &namespace, root, &mut problems).await?;
+    let operator_logs = operator_logs::logs(client, &namespace, root, &mut problems).await?;
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;

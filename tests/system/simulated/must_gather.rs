@@ -67,9 +67,15 @@ fn fill(host: &SimulatedHost) {
         "trap.yaml",
         File::new(b"kind: [").modified(4_000),
     );
-    for (age, name) in ["trap.yaml.txt", "a b.log", "a_b.log", "\u{436}.log", "\u{434}.log"]
-        .iter()
-        .enumerate()
+    for (age, name) in [
+        "trap.yaml.txt",
+        "a b.log",
+        "a_b.log",
+        "\u{436}.log",
+        "\u{434}.log",
+    ]
+    .iter()
+    .enumerate()
     {
         let log = File::new(name.as_bytes()).modified(4_000 + age as u64);
         put_log(host, CSI_PROXY, name, log);
@@ -163,7 +169,14 @@ fn the_logs_are_within_bounds(node: &Path) {
         .map(|(_, content)| String::from_utf8(content).unwrap())
         .collect();
     of_names.sort();
-    let all = ["a b.log", "a_b.log", "kind: [", "trap.yaml.txt", "\u{434}.log", "\u{436}.log"];
+    let all = [
+        "a b.log",
+        "a_b.log",
+        "kind: [",
+        "trap.yaml.txt",
+        "\u{434}.log",
+        "\u{436}.log",
+    ];
     assert_eq!(of_names, all);
     assert!(!node.join("windows-storage-agent/locked.log").exists());
     let of_node: u64 = contents(node)
