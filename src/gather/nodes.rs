@@ -227,7 +227,7 @@ impl Visit<'_> {
         let path = format!("{}/state.json", self.folder);
         // Plain data always serializes.
         let mut value = serde_json::to_value(state).unwrap_or_default();
-        clean::data(&mut value);
+        clean::state(&mut value);
         let text = visible_json(&value).unwrap_or_default() + "\n";
         folder::write(self.root, &path, text.as_bytes())
     }
