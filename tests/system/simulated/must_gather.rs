@@ -47,7 +47,7 @@ fn fill(host: &SimulatedHost) {
         "trap.yaml",
         File::new(b"kind: [").modified(4_000),
     );
-    for (age, name) in [
+    for (name, modified) in [
         "trap.yaml.txt",
         "a b.log",
         "a_b.log",
@@ -55,9 +55,9 @@ fn fill(host: &SimulatedHost) {
         "\u{434}.log",
     ]
     .iter()
-    .enumerate()
+    .zip(4_001..)
     {
-        let log = File::new(name.as_bytes()).modified(4_000 + age as u64);
+        let log = File::new(name.as_bytes()).modified(modified);
         put_log(host, CSI_PROXY, name, log);
     }
     put_log(
