@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt};
 use windows_storage_operator::api::{SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
@@ -19,6 +21,9 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs};
 use crate::command::{connect, tell};
+
+/// The operator's Deployment, and the label on it.
+const OPERATOR: &str = "windows-storage-operator";
 
 /// Shows the keys, asks, and pins.
 pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
@@ -55,6 +60,10 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
         yes,
     } = arguments;
     let (client, _) = connect(connection).await?;
+    let namespace = match namespace {
+        Some(namespace) => namespace,
+        None => &operators_namespace(&client).await?,
+    };
     let cluster = read(&client, namespace, node).await?;
     let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
     let offered = match shown_key(&way).await {
@@ -93,7 +102,7 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
         if !io::stdin().is_terminal() {
             return Ok(Outcome::NobodyToAsk);
         }
-        if !is_confirmed()? {
+        if !is_confirmed(pinned.is_some())? {
             bail!("not accepted; nothing was changed");
         }
     }
@@ -111,52 +120,95 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Pinned)
 }
 
+/// Where the operator is: the pin of another namespace would be of use to nobody.
+async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={OPERATOR}"));
+    let found = match deadline::call("list Deployments", deployments.list_metadata(&named)).await {
+        Ok(found) => found.items,
+        // Who may not look for it is told where the key was sought.
+        Err(error) if error.is_forbidden() => Vec::new(),
+        Err(error) => return Err(error).context("cannot look for the operator's Deployment"),
+    };
+    let labelled = |deployment: &PartialObjectMeta<Deployment>| {
+        deployment
+            .labels()
+            .get("app.kubernetes.io/name")
+            .is_some_and(|name| name == OPERATOR)
+    };
+    let mut namespaces = found
+        .iter()
+        .filter(|found| labelled(found))
+        .filter_map(ResourceExt::namespace);
+    match (namespaces.next(), namespaces.next()) {
+        (Some(_), Some(_)) => bail!(
+            "there are Deployments of the operator in more than one namespace; say which with --namespace"
+        ),
+        (found, _) => Ok(found.unwrap_or_else(|| OPERATOR.to_owned())),
+    }
+}
+
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
 async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
     let mut cluster = Cluster::default();
     one::<NodeObject>(client, None, node, &mut cluster).await?;
     one::<WindowsStorage>(client, None, SETTINGS_NAME, &mut cluster).await?;
-    for map in [INSTANCES_CONFIG_MAP, HOST_KEYS_CONFIG_MAP] {
-        one::<ConfigMap>(client, Some(namespace), map, &mut cluster).await?;
+    one::<ConfigMap>(client, Some(namespace), INSTANCES_CONFIG_MAP, &mut cluster).await?;
+    if !one::<ConfigMap>(client, Some(namespace), HOST_KEYS_CONFIG_MAP, &mut cluster).await? {
+        // The operator makes it at its first contact with a node, also where it trusts no key.
+        bail!(
+            "there is no ConfigMap {HOST_KEYS_CONFIG_MAP} in the namespace {}; is the operator in another one? Say which with \
+             --namespace",
+            visible(namespace)
+        );
     }
     Ok(cluster)
 }
 
+/// Takes one object in, and says whether it is there.
 async fn one<K: Object>(
     client: &Client,
     namespace: Option<&str>,
     name: &str,
     cluster: &mut Cluster,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let resource = Received::resource_of::<K>();
     let api: Api<Received> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
     let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-    match deadline::call("read object", api.list(&parameters)).await {
+    let is_there = match deadline::call("read object", api.list(&parameters)).await {
         Ok(list) => {
-            for object in list.items {
-                absorb::<K>(cluster, &object);
+            for object in &list.items {
+                absorb::<K>(cluster, object);
             }
+            !list.items.is_empty()
         }
         // Where the definition of the settings is not there, the defaults hold.
-        Err(error) if error.is_not_found() => {}
+        Err(error) if error.is_not_found() => false,
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {} {name}", K::kind(&())));
         }
-    }
+    };
     // The defaults would lead to another port, or past the keys that are known.
     if let Some(problem) = K::table(cluster).problem() {
         bail!("{}", visible(problem));
     }
-    Ok(())
+    Ok(is_there)
 }
 
-fn is_confirmed() -> anyhow::Result<bool> {
+fn is_confirmed(takes_the_place: bool) -> anyhow::Result<bool> {
     let mut stderr = io::stderr();
-    let ask = "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
-               on the node itself.\nAccept it in place of the pinned one? [y/N] ";
+    let place = if takes_the_place {
+        " in place of the pinned one"
+    } else {
+        ""
+    };
+    let ask = format!(
+        "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
+         on the node itself.\nAccept it{place}? [y/N] "
+    );
     stderr
         .write_all(ask.as_bytes())
         .and_then(|()| stderr.flush())

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, to_sftp};
+use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 use windows_storage_agent::protocol::NodeState;
 
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::logs::{Beginning, Limits, Log, Room, sort};
 use crate::gather::objects::visible_json;
-use crate::gather::summary::{NodeLine, bytes};
+use crate::gather::summary::{NodeLine, bytes, told_by};
 use crate::index::Cluster;
 use crate::node::{
     NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, look, state,
@@ -49,6 +50,8 @@ struct Seen {
     state: Option<NodeState>,
     logs: u64,
     bytes: u64,
+    /// Logs from before the time that was asked for.
+    older: usize,
     problems: Vec<String>,
     renamed: Vec<String>,
     /// What could not be written on this machine.
@@ -59,7 +62,7 @@ struct Seen {
 pub async fn gather(
     cluster: &Cluster,
     root: &Path,
-    limits: Limits,
+    wanted_logs: (Limits, Option<Timestamp>),
     done: &mut (dyn FnMut(&NodeLine) + Send),
 ) -> Result<Vec<NodeLine>, FolderError> {
     let wanted = cluster.wanted();
@@ -78,7 +81,7 @@ pub async fn gather(
                 NodePlan::Visit(target) => {
                     // Never closed; without a permit the looks only are not bounded.
                     let _place = places.acquire().await;
-                    look_at(&target, &namespace, root, limits).await
+                    look_at(&target, &namespace, root, wanted_logs).await
                 }
             };
             (name, looked)
@@ -97,8 +100,10 @@ pub async fn gather(
                 Some(error) => return Err(error),
                 None => line_of(&name, *seen),
             },
-            Looked::Not(error) => unseen(&name, format!("{}: {error}", error.reason.as_str())),
-            Looked::External => unseen(
+            Looked::Not(error) => {
+                NodeLine::unseen(&name, format!("{}: {error}", error.reason.as_str()))
+            }
+            Looked::External => NodeLine::unseen(
                 &name,
                 "looked after by somebody else, not connected to".to_owned(),
             ),
@@ -109,7 +114,12 @@ pub async fn gather(
     Ok(lines.into_values().collect())
 }
 
-async fn look_at(target: &Target, namespace: &str, root: PathBuf, limits: Limits) -> Looked {
+async fn look_at(
+    target: &Target,
+    namespace: &str,
+    root: PathBuf,
+    (limits, since): (Limits, Option<Timestamp>),
+) -> Looked {
     let name = folder::file_name(&target.node);
     let mut seen = Seen::default();
     if name != target.node {
@@ -126,7 +136,7 @@ async fn look_at(target: &Target, namespace: &str, root: PathBuf, limits: Limits
             until: Instant::now() + LOGS,
             seen: &of_visit,
         };
-        if let Err(error) = visit.all(limits) {
+        if let Err(error) = visit.all(limits, since) {
             visit.seen().broken = Some(error);
         }
     });
@@ -163,7 +173,7 @@ struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    fn all(&mut self, limits: Limits) -> Result<(), FolderError> {
+    fn all(&mut self, limits: Limits, since: Option<Timestamp>) -> Result<(), FolderError> {
         match state(self.session) {
             Ok(Some(state)) => {
                 let written = self.write_state(&state);
@@ -176,6 +186,11 @@ impl Visit<'_> {
         let mut logs = Vec::new();
         for (of, folder) in FOLDERS {
             logs.extend(self.logs_in(of, folder));
+        }
+        if let Some(since) = since {
+            let found = logs.len();
+            logs.retain(|log| log.is_since(since));
+            self.seen().older = found - logs.len();
         }
         sort(&mut logs);
         let mut room = Room::of(limits);
@@ -333,41 +348,18 @@ fn line_of(name: &str, seen: Seen) -> NodeLine {
         None if seen.problems.is_empty() => "no agent".to_owned(),
         None => "the agent says nothing".to_owned(),
     };
+    let older = match seen.older {
+        0 => String::new(),
+        older => format!(", {older} older one(s) not asked for"),
+    };
+    let (logs, size) = (seen.logs, bytes(seen.bytes));
     NodeLine {
         name: name.to_owned(),
         is_reached: true,
-        words: format!("{of_agent}; {} log(s), {}", seen.logs, bytes(seen.bytes)),
+        words: format!("{of_agent}; {logs} log(s), {size}{older}"),
         problems: seen.problems,
         renamed: seen.renamed,
     }
-}
-
-fn unseen(name: &str, words: String) -> NodeLine {
-    NodeLine {
-        name: name.to_owned(),
-        is_reached: false,
-        words,
-        problems: Vec::new(),
-        renamed: Vec::new(),
-    }
-}
-
-fn told_by(state: &NodeState) -> String {
-    let mut services = state.services.iter();
-    let csi_proxy = services.find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE));
-    let csi_proxy = csi_proxy.map_or_else(
-        || "not kept".to_owned(),
-        |service| format!("{:?}", service.state),
-    );
-    let open = state.pipes.iter().filter(|pipe| pipe.open).count();
-    let foreign = match state.foreign.len() {
-        0 => String::new(),
-        count => format!(", {count} csi-proxy of somebody else"),
-    };
-    visible(&format!(
-        "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",
-        state.agent_version, state.agent_service
-    ))
 }
 
 #[cfg(test)]

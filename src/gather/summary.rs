@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use indicatif::HumanBytes;
+use windows_storage_agent::paths::CSI_PROXY_SERVICE;
+use windows_storage_agent::protocol::NodeState;
 
 use crate::assess::report::ReadinessReport;
 use crate::visible::visible;
@@ -22,6 +24,40 @@ pub struct NodeLine {
     pub renamed: Vec<String>,
 }
 
+impl NodeLine {
+    /// Of a node that was not looked at, and why.
+    #[must_use]
+    pub fn unseen(name: &str, words: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_reached: false,
+            words,
+            problems: Vec::new(),
+            renamed: Vec::new(),
+        }
+    }
+}
+
+/// What the agent of a node says, in a few words.
+#[must_use]
+pub fn told_by(state: &NodeState) -> String {
+    let mut services = state.services.iter();
+    let csi_proxy = services.find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE));
+    let csi_proxy = csi_proxy.map_or_else(
+        || "not kept".to_owned(),
+        |service| format!("{:?}", service.state),
+    );
+    let open = state.pipes.iter().filter(|pipe| pipe.open).count();
+    let foreign = match state.foreign.len() {
+        0 => String::new(),
+        count => format!(", {count} csi-proxy of somebody else"),
+    };
+    visible(&format!(
+        "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",
+        state.agent_version, state.agent_service
+    ))
+}
+
 /// What was gathered.
 #[derive(Debug)]
 pub struct Summary {
@@ -31,6 +67,8 @@ pub struct Summary {
     pub kubernetes_version: String,
     /// The operator's namespace, and how it is known.
     pub namespace: String,
+    /// From when on logs were asked for, in UTC.
+    pub logs_since: Option<String>,
     /// Objects in all.
     pub objects: u64,
     /// What of the cluster could not be read.
@@ -71,6 +109,7 @@ impl Summary {
             time,
             kubernetes_version,
             namespace,
+            logs_since,
             objects,
             problems,
             operator_logs,
@@ -94,6 +133,9 @@ impl Summary {
             verdict.reason.as_str()
         )?;
         writeln!(text, "verdict: {}", visible(&verdict.message))?;
+        if let Some(since) = logs_since {
+            writeln!(text, "logs since: {since}")?;
+        }
         writeln!(text, "objects: {objects}")?;
         writeln!(text, "logs of the operator: {operator_logs}")?;
         writeln!(text, "Windows nodes: {reached} of {all} looked at")?;
@@ -127,6 +169,7 @@ mod tests {
             time: "2026-01-01T00:00:00Z".to_owned(),
             kubernetes_version: "v1.30.1".to_owned(),
             namespace: "ns".to_owned(),
+            logs_since: None,
             objects: 7,
             problems: vec!["Event: reading it is forbidden\n: no".to_owned()],
             operator_logs: 1,

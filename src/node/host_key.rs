@@ -163,7 +163,8 @@ impl HostKeyPolicy {
             // A further key of another type, which an administrator has listed.
             Some(pin) if listed && !same_kind(pin) => return Judgement::Known,
             Some(pin) => {
-                return Judgement::Refused(changed((namespace, node), &pin.summary(), &shown));
+                let accept = accept_command((namespace, node), presented);
+                return Judgement::Refused(changed(&pin.summary(), &shown, &accept));
             }
             None if listed => return Judgement::Known,
             // Whoever is in between chooses the type.
@@ -175,7 +176,7 @@ impl HostKeyPolicy {
                 "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} tell {}: somebody is in between, or \
                  the annotations are old; nothing was sent to it. If the key is right, pin it with: {}",
                 announced.summary(),
-                patch_command((namespace, node), &format!("\"{presented}\""))
+                accept_command((namespace, node), presented)
             ));
         }
         if *trust_on_first_use {
@@ -187,7 +188,7 @@ impl HostKeyPolicy {
                 "the SSH host key {shown} is not known and spec.ssh.hostKeys is Strict, so the node was not logged in to. \
                  Compare it with the output of \"ssh-keygen -lf\" for the files C:\\ProgramData\\ssh\\ssh_host_*_key.pub on the node, \
                  then accept it with: {}",
-                patch_command((namespace, node), &format!("\"{presented}\""))
+                accept_command((namespace, node), presented)
             ),
         ))
     }
@@ -207,20 +208,22 @@ pub enum Judgement {
     Refused(NodeError),
 }
 
-fn changed(place: (&str, &str), pinned: &str, shown: &str) -> NodeError {
+fn changed(pinned: &str, shown: &str, accept: &str) -> NodeError {
     NodeError::new(
         Reason::HostKeyChanged,
         format!(
             "the SSH host key is {shown} and no longer {pinned}: the host was reinstalled, or somebody is in between; \
-             nothing was sent to it. If the new key is right, accept it with: {}",
-            patch_command(place, "null")
+             nothing was sent to it. If ssh-keygen -l says the same fingerprint on the node's own console, accept it with: \
+             {accept}"
         ),
     )
 }
 
-fn patch_command((namespace, node): (&str, &str), value: &str) -> String {
+/// Pins just this key. To forget the old one instead would have whatever is shown next be trusted.
+fn accept_command((namespace, node): (&str, &str), presented: &HostKey) -> String {
+    let fingerprint = presented.fingerprint();
     format!(
-        "kubectl patch configmap {HOST_KEYS_CONFIG_MAP} -n {namespace} --type=merge -p '{{\"data\":{{\"{node}\":{value}}}}}'"
+        "kubectl windows-storage accept-host-key {node} -n {namespace} --fingerprint {fingerprint}"
     )
 }
 
@@ -305,19 +308,16 @@ mod tests {
         };
         let error = refusal(&pinned, &two);
         assert_eq!(error.reason, Reason::HostKeyChanged);
-        for part in [
-            &one.fingerprint(),
-            &two.fingerprint(),
-            "kubectl patch configmap windows-storage-host-keys -n ns --type=merge -p '{\"data\":{\"win-1\":null}}'",
-        ] {
+        let accept = format!(
+            "kubectl windows-storage accept-host-key win-1 -n ns --fingerprint {}",
+            two.fingerprint()
+        );
+        for part in [&one.fingerprint(), &two.fingerprint(), &accept] {
             assert!(error.message.contains(part), "{error}");
         }
         let strict = refusal(&HostKeyPolicy::default(), &two);
         assert_eq!(strict.reason, Reason::HostKeyUnknown);
-        assert!(
-            strict.message.contains(&format!("\"win-1\":\"{two}\"")),
-            "{strict}"
-        );
+        assert!(strict.message.ends_with(&accept), "{strict}");
     }
 
     #[test]

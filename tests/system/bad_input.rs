@@ -1,6 +1,6 @@
 //! Bad input: each fault a condition and an event in plain words, the other nodes go on, and the gate never opens.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use testbed::node_agent::csi_proxy_answers;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
@@ -174,12 +174,11 @@ fn a_changed_host_key_stops_work_until_it_is_accepted(harness: &Harness, good: &
         "Unknown",
         "HostKeyChanged",
     );
-    assert!(
-        message.contains(
-            "kubectl patch configmap windows-storage-host-keys -n windows-storage-operator"
-        ),
-        "{message}"
-    );
+    let (_, accept) = message
+        .split_once("accept it with: kubectl windows-storage ")
+        .unwrap();
+    let named = "accept-host-key good -n windows-storage-operator --fingerprint SHA256:";
+    assert!(accept.starts_with(named), "{message}");
     harness.expect_event("Node/good", "HostKeyChanged");
     let status = &harness.get("windowsnodestorage/good")["status"];
     assert_eq!(
@@ -195,17 +194,12 @@ fn a_changed_host_key_stops_work_until_it_is_accepted(harness: &Harness, good: &
         !after_connection.contains("Accepted"),
         "logged in to a host with another key: {after_connection}"
     );
-    let accept = r#"{"data":{"good":null}}"#;
-    harness.kubectl(&[
-        "patch",
-        "configmap",
-        "windows-storage-host-keys",
-        "-n",
-        NAMESPACE,
-        "--type=merge",
-        "-p",
-        accept,
-    ]);
+    let accepted = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(accept.split_whitespace())
+        .arg("--kubeconfig")
+        .arg(harness.sandbox.control_plane.kubeconfig())
+        .status();
+    assert!(accepted.unwrap().success());
     harness.expect(
         "windowsnodestorage/good",
         "CSIProxyReady",

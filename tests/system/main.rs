@@ -22,5 +22,6 @@ mod node_system;
 mod replacement;
 mod rights;
 mod simulated;
+mod traces;
 mod unread;
 mod without_olm;

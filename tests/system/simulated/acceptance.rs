@@ -19,6 +19,7 @@ fn command(simulation: &Simulation, arguments: &[&str]) -> Command {
         .arg(simulation.harness.command.kubeconfig())
         .args(arguments)
         .env_remove("KUBECONFIG")
+        .env_remove("POD_NAMESPACE")
         .stdin(Stdio::null());
     command
 }
@@ -175,6 +176,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
         assert!(!stderr.contains("panicked"), "{stderr}");
         stderr
     };
+    simulation.write_config_map("windows-storage-host-keys", &json!({}));
     let refusal = yes(&["win-9"]);
     assert!(refusal.contains("no node win-9"), "{refusal}");
     // Its line contradicts the key that is shown, so a pin would not help.
@@ -238,4 +240,49 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
         refusal.contains("cannot read Node win-000") && refusal.contains("forbidden"),
         "{refusal}"
     );
+}
+
+#[test]
+fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
+    let simulation = Simulation::new(1);
+    let harness = &simulation.harness;
+    let refusal = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+            .args(["accept-host-key", "win-000", "--yes", "--kubeconfig"])
+            .arg(harness.sandbox.control_plane.kubeconfig())
+            .args(arguments)
+            .env_remove("POD_NAMESPACE")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told =
+        |namespace: &str| format!("in the namespace {namespace}; is the operator in another one?");
+    for elsewhere in ["default", "absent"] {
+        let refusal = refusal(&["-n", elsewhere]);
+        assert!(refusal.contains(&told(elsewhere)), "{refusal}");
+    }
+    let usual = refusal(&[]);
+    assert!(usual.contains(&told("windows-storage-operator")), "{usual}");
+    let deployment = "deployment/windows-storage-operator";
+    let create = [
+        "create",
+        "deployment",
+        "windows-storage-operator",
+        "--image=x",
+        "-n",
+        "default",
+    ];
+    harness.kubectl(&create);
+    let label = "app.kubernetes.io/name=windows-storage-operator";
+    harness.kubectl(&["label", deployment, label, "-n", "default"]);
+    let found = refusal(&[]);
+    assert!(found.contains(&told("default")), "{found}");
+    harness.kubectl(&["create", "namespace", "second"]);
+    harness.kubectl(&[&create[..5], &["second"]].concat());
+    harness.kubectl(&["label", deployment, label, "-n", "second"]);
+    let refusal = refusal(&[]);
+    assert!(refusal.contains("more than one namespace"), "{refusal}");
+    assert!(harness.get(MAP).is_null(), "nothing was pinned");
 }
