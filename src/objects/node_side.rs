@@ -130,6 +130,7 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The same of a container that is not decoded yet; `None` also where it is none.
+#[must_use]
 pub fn registered_path(container: &Value) -> Option<String> {
     registration_path(&decode(container).ok()?)
 }

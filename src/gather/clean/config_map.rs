@@ -41,9 +41,8 @@ fn document(text: &str) -> String {
 /// `name` is that of the field that the value is in, directly or in a list.
 fn structure(value: &mut Value, name: &str) {
     match value {
-        Value::Null | Value::Bool(_) => {}
         Value::Number(_) if is_secret(name) => *value = REDACTED.into(),
-        Value::Number(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::String(text) => {
             if name == "path" {
                 *text = program(text);
@@ -78,7 +77,7 @@ fn is_plain(text: &str) -> bool {
                 .all(|char| char.is_ascii_alphanumeric() || "+/=".contains(char))
     };
     match words[..] {
-        ["true" | "false"] => true,
+        [] | ["true" | "false"] => true,
         [word] => word.strip_prefix("username=").is_some_and(|user| {
             let is_plain = |char: char| char.is_alphanumeric() || "._-\\@".contains(char);
             user.chars().all(is_plain)
@@ -89,7 +88,6 @@ fn is_plain(text: &str) -> bool {
                 .any(|begin| kind.starts_with(begin));
             is_kind && is_base64(key) && comment.iter().all(|word| COMMENTS.contains(word))
         }
-        [] => true,
     }
 }
 

@@ -93,7 +93,7 @@ pub fn variables(list: &mut Value) {
 mod tests {
     use super::*;
 
-    fn cleaned(container: Value) -> Value {
+    fn cleaned(container: &Value) -> Value {
         let mut list = json!([container]);
         all(&mut list);
         list[0].take()
@@ -113,7 +113,7 @@ mod tests {
                 let parts = path.split(['/', '\\']).map(str::to_owned);
                 parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
             };
-            let clean = cleaned(words.clone());
+            let clean = cleaned(&words);
             assert_eq!(parts(&clean), parts(&words), "{clean}");
             assert!(!clean.to_string().contains("hunter2"), "{clean}");
         }
@@ -127,7 +127,7 @@ mod tests {
             json!({"command": ["sh", "-c", "a --kubelet-registration-path='/a/b';P=hunter2"]}),
             json!({"command": ["sh", "-c", "a --kubelet-registration-path=/a/b"], "args": ["hunter2"]}),
         ] {
-            let clean = cleaned(words).to_string();
+            let clean = cleaned(&words).to_string();
             assert!(!clean.contains("hunter2"), "{clean}");
             assert!(clean.contains("--kubelet-registration-path=/a/"), "{clean}");
         }
