@@ -60,8 +60,9 @@ pub enum Command {
     /// agent, newest first. check -f on the folder judges as check does on the cluster. Changes nothing, in the cluster or
     /// on nodes.
     ///
-    /// Holds no Secrets, and no values of environment variables, of most annotations, and of what is called a password or
-    /// the like. Logs are as they were written: look through them before you give them away.
+    /// Holds no Secrets. Of containers it holds no values of environment variables, no commands, arguments, probes and
+    /// hooks, but for the path that a driver registers by; no values of most annotations and of what is called a password
+    /// or the like. Logs and events are as they were written: look through them before you give them away.
     ///
     /// What cannot be had, such as a node that is dead, is a line in summary.txt and no failure: the exit status is 0.
     /// It is 1 where nothing of the cluster can be read or the folder not be written, 2 where the command line is wrong,

@@ -1,9 +1,12 @@
 //! The folder that is gathered into: it has its name when it is whole, and is gone where it is not.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
 
 use crate::gather::left::{PARTIAL, in_words};
 use crate::visible::visible;
@@ -49,6 +52,21 @@ impl FolderError {
     fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = visible(&path.to_string_lossy());
         move |cause| Self::Io { what, path, cause }
+    }
+
+    /// Whether it is the fault of one name, and others can still be written.
+    #[must_use]
+    pub fn is_of_name(&self) -> bool {
+        let Self::Io { cause, .. } = self else {
+            return false;
+        };
+        matches!(
+            cause.kind(),
+            ErrorKind::AlreadyExists
+                | ErrorKind::InvalidFilename
+                | ErrorKind::IsADirectory
+                | ErrorKind::NotADirectory
+        )
     }
 }
 
@@ -132,14 +150,16 @@ impl Folder {
     /// Gives what was gathered its name.
     pub fn keep(self) -> Result<PathBuf, FolderError> {
         if self.is_there {
-            let entries =
-                fs::read_dir(&self.partial).map_err(FolderError::io("read", &self.partial))?;
+            // All names first: what is renamed while a folder is read may be passed over.
+            let entries: Vec<_> = fs::read_dir(&self.partial)
+                .and_then(Iterator::collect)
+                .map_err(FolderError::io("read", &self.partial))?;
             for entry in entries {
-                let entry = entry.map_err(FolderError::io("read", &self.partial))?;
                 let name = self.name.join(entry.file_name());
                 fs::rename(entry.path(), &name).map_err(FolderError::io("name", &name))?;
             }
-            // It is empty now, and goes with this.
+            // Refused where anything is left in it.
+            fs::remove_dir(&self.partial).map_err(FolderError::io("empty", &self.partial))?;
         } else {
             // Over a folder that is not empty by now, the system refuses to.
             fs::rename(&self.partial, &self.name).map_err(FolderError::io("name", &self.name))?;
@@ -203,7 +223,8 @@ pub fn not_written(root: &Path, path: &str) -> impl FnOnce(io::Error) -> FolderE
     FolderError::io("write", &root.join(path))
 }
 
-/// A name that a node or a cluster has given, as one of a file that no program takes for something else.
+/// A name that a node or a cluster has given, as one of a file that no program takes for something else. Where that is
+/// not the name itself, a hash of it keeps it apart from others.
 #[must_use]
 pub fn file_name(name: &str) -> String {
     const LONGEST: usize = 120;
@@ -216,18 +237,35 @@ pub fn file_name(name: &str) -> String {
     if safe.starts_with('.') || safe.is_empty() {
         safe.insert(0, '_');
     }
-    safe
+    if safe == name {
+        safe
+    } else {
+        format!("{safe}.{}", short_hash(name))
+    }
 }
 
 /// The same for a log, which `check -f` must not take for objects.
 #[must_use]
 pub fn log_name(name: &str) -> String {
-    let name = file_name(name);
-    let lower = name.to_ascii_lowercase();
+    let safe = file_name(name);
+    let lower = safe.to_ascii_lowercase();
     let is_read = [".yaml", ".yml", ".json"]
         .iter()
         .any(|end| lower.ends_with(end));
-    if is_read { name + ".txt" } else { name }
+    if is_read {
+        format!("{safe}.{}.txt", short_hash(name))
+    } else {
+        safe
+    }
+}
+
+fn short_hash(name: &str) -> String {
+    let sum = Sha256::digest(name.as_bytes());
+    sum.iter().take(6).fold(String::new(), |mut text, byte| {
+        // Writing to a String does not fail.
+        let _ = fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
+        text
+    })
 }
 
 #[cfg(test)]
@@ -337,15 +375,66 @@ mod tests {
 
     #[test]
     fn names_from_elsewhere_stay_within() {
-        assert_eq!(file_name("../../etc/passwd"), "_.._.._etc_passwd");
         assert_eq!(
             file_name("csi-proxy.exe.WIN-1.log.INFO.2026"),
             "csi-proxy.exe.WIN-1.log.INFO.2026"
         );
-        assert_eq!(file_name("a\u{1b}[2J b"), "a__2J_b");
-        assert_eq!(file_name(""), "_");
-        assert_eq!(file_name(&"x".repeat(500)).len(), 120);
-        assert_eq!(log_name("trap.YAML"), "trap.YAML.txt");
         assert_eq!(log_name("agent.log"), "agent.log");
+        for (name, safe) in [
+            ("../../etc/passwd", "_.._.._etc_passwd."),
+            ("a\u{1b}[2J b", "a__2J_b."),
+            ("", "_."),
+        ] {
+            let hash = file_name(name).strip_prefix(safe).map(str::len);
+            assert_eq!(hash, Some(12), "{name:?}");
+        }
+        assert_eq!(file_name(&"x".repeat(500)).len(), 133);
+        let trap = log_name("trap.YAML");
+        assert_eq!(trap.rsplit('.').next(), Some("txt"), "{trap}");
+    }
+
+    #[test]
+    fn two_names_never_become_one() {
+        let long = "x".repeat(120);
+        let (one, other) = (format!("{long}1"), format!("{long}2"));
+        for pair in [
+            ["a b.log", "a_b.log"],
+            ["trap.yaml", "trap.yaml.txt"],
+            ["\u{436}.log", "\u{434}.log"],
+            [&one, &other],
+            [".a", "_.a"],
+            ["a b.json", "a_b.json"],
+        ] {
+            let names = pair.map(log_name);
+            assert_ne!(names[0], names[1]);
+            assert_eq!(names, pair.map(log_name), "not the same twice");
+            for name in names {
+                let end = name.rsplit('.').next().unwrap();
+                assert!(!["yaml", "json"].contains(&end), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_no_fault_of_the_folder() {
+        let outer = tempfile::tempdir().unwrap();
+        write(outer.path(), "a/b", b"x").unwrap();
+        for path in ["a/b", "a/b/c", "a"] {
+            let error = write(outer.path(), path, b"x").unwrap_err();
+            assert!(error.is_of_name(), "{error}");
+        }
+        let error = write(&outer.path().join("gone"), "a", b"x").unwrap_err();
+        assert!(!error.is_of_name(), "{error}");
+    }
+
+    #[test]
+    fn what_is_put_in_its_place_is_all_of_it() {
+        let mounted = tempfile::tempdir().unwrap();
+        let folder = Folder::create(mounted.path()).unwrap();
+        for number in 0..2_000 {
+            write(folder.path(), &format!("{number}.txt"), b"x").unwrap();
+        }
+        folder.keep().unwrap();
+        assert_eq!(names(mounted.path()).len(), 2_000);
     }
 }

@@ -11,6 +11,7 @@ mod logs;
 mod nodes;
 mod objects;
 mod operator;
+mod operator_logs;
 mod summary;
 
 use std::path::Path;
@@ -33,7 +34,6 @@ pub use summary::{NodeLine, Summary};
 /// How long the API server is asked for objects, in all, and how long for logs. `oc adm must-gather` gives up after ten
 /// minutes, and the nodes are still to come.
 const OBJECTS: Duration = Duration::from_secs(240);
-const LOGS: Duration = Duration::from_secs(120);
 
 /// Why nothing could be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +109,7 @@ pub async fn gather(
         return Err(GatherError::NothingRead(visible(&problem)));
     }
     let mut problems = objects.problems();
-    let (namespace, why) = operator::namespace(&cluster, options.namespace.as_deref());
+    let (namespace, why) = operator::namespace(client, options.namespace.as_deref()).await;
     cluster.namespace.clone_from(&namespace);
 
     tell(Progress::Operator);
@@ -130,16 +130,8 @@ pub async fn gather(
     )
     .await;
     objects.check()?;
-    let logs = operator::logs(client, (&namespace, options.since), root, &mut problems);
-    let operator_logs = if let Ok(read) = tokio::time::timeout(LOGS, logs).await {
-        read?
-    } else {
-        problems.push(format!(
-            "logs of the operator: not all of them came within {} s, and those that did are not counted",
-            LOGS.as_secs()
-        ));
-        0
-    };
+    let operator_logs =
+        operator_logs::logs(client, (&namespace, options.since), root, &mut problems).await?;
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, to_sftp};
+use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 use windows_storage_agent::protocol::NodeState;
 
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::logs::{Beginning, Limits, Log, Room, sort};
 use crate::gather::objects::visible_json;
-use crate::gather::summary::{NodeLine, bytes};
+use crate::gather::summary::{NodeLine, bytes, told_by};
 use crate::index::Cluster;
 use crate::node::{
     NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, look, state,
@@ -53,6 +53,7 @@ struct Seen {
     /// Logs from before the time that was asked for.
     older: usize,
     problems: Vec<String>,
+    renamed: Vec<String>,
     /// What could not be written on this machine.
     broken: Option<FolderError>,
 }
@@ -99,18 +100,13 @@ pub async fn gather(
                 Some(error) => return Err(error),
                 None => line_of(&name, *seen),
             },
-            Looked::Not(error) => NodeLine {
-                name: name.clone(),
-                is_reached: false,
-                words: format!("{}: {error}", error.reason.as_str()),
-                problems: Vec::new(),
-            },
-            Looked::External => NodeLine {
-                name: name.clone(),
-                is_reached: false,
-                words: "looked after by somebody else, not connected to".to_owned(),
-                problems: Vec::new(),
-            },
+            Looked::Not(error) => {
+                NodeLine::unseen(&name, format!("{}: {error}", error.reason.as_str()))
+            }
+            Looked::External => NodeLine::unseen(
+                &name,
+                "looked after by somebody else, not connected to".to_owned(),
+            ),
         };
         done(&line);
         lines.insert(name, line);
@@ -124,24 +120,47 @@ async fn look_at(
     root: PathBuf,
     (limits, since): (Limits, Option<Timestamp>),
 ) -> Looked {
-    let folder = format!("nodes/{}", folder::file_name(&target.node));
+    let name = folder::file_name(&target.node);
+    let mut seen = Seen::default();
+    if name != target.node {
+        seen.renamed.push(format!("its folder is nodes/{name}"));
+    }
+    let seen = Arc::new(Mutex::new(seen));
+    let folder = format!("nodes/{name}");
+    let of_visit = Arc::clone(&seen);
     let looked = look(target, namespace, NODE, move |session| {
         let mut visit = Visit {
             session,
             root: &root,
             folder: &folder,
             until: Instant::now() + LOGS,
-            seen: Seen::default(),
+            seen: &of_visit,
         };
         if let Err(error) = visit.all(limits, since) {
-            visit.seen.broken = Some(error);
+            visit.seen().broken = Some(error);
         }
-        visit.seen
     });
-    match looked.await {
-        Ok(seen) => Looked::Seen(Box::new(seen)),
+    let looked = looked.await;
+    let seen = std::mem::take(&mut *lock(&seen));
+    ended(looked, seen)
+}
+
+/// What was found until the look was over. One that was called off may have left something.
+fn ended(looked: Result<(), NodeError>, mut seen: Seen) -> Looked {
+    match looked {
+        Ok(()) => Looked::Seen(Box::new(seen)),
+        Err(error) if seen.state.is_some() || seen.logs > 0 || seen.broken.is_some() => {
+            let problem = format!("the rest: {}: {error}", error.reason.as_str());
+            seen.problems.push(problem);
+            Looked::Seen(Box::new(seen))
+        }
         Err(error) => Looked::Not(error),
     }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    // What was found before a panic was found.
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Visit<'a> {
@@ -149,15 +168,17 @@ struct Visit<'a> {
     root: &'a Path,
     folder: &'a str,
     until: Instant,
-    seen: Seen,
+    /// Told at once: a look that takes too long is left alone with what it has.
+    seen: &'a Mutex<Seen>,
 }
 
 impl Visit<'_> {
     fn all(&mut self, limits: Limits, since: Option<Timestamp>) -> Result<(), FolderError> {
         match state(self.session) {
             Ok(Some(state)) => {
-                self.write_state(&state)?;
-                self.seen.state = Some(state);
+                let written = self.write_state(&state);
+                self.seen().state = Some(state);
+                self.unless_of_name(written)?;
             }
             Ok(None) => {}
             Err(error) => self.note(error.to_string()),
@@ -169,7 +190,7 @@ impl Visit<'_> {
         if let Some(since) = since {
             let found = logs.len();
             logs.retain(|log| log.is_since(since));
-            self.seen.older = found - logs.len();
+            self.seen().older = found - logs.len();
         }
         sort(&mut logs);
         let mut room = Room::of(limits);
@@ -197,15 +218,31 @@ impl Visit<'_> {
         Ok(())
     }
 
-    fn note(&mut self, problem: String) {
-        self.seen.problems.push(problem);
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        lock(self.seen)
+    }
+
+    fn note(&self, problem: String) {
+        self.seen().problems.push(problem);
+    }
+
+    /// What a node calls its files ends nothing but the writing of that file.
+    fn unless_of_name(&self, written: Result<(), FolderError>) -> Result<bool, FolderError> {
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_of_name() => {
+                self.note(error.to_string());
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write_state(&self, state: &NodeState) -> Result<(), FolderError> {
         let path = format!("{}/state.json", self.folder);
         // Plain data always serializes.
         let mut value = serde_json::to_value(state).unwrap_or_default();
-        clean::data(&mut value);
+        clean::state(&mut value);
         let text = visible_json(&value).unwrap_or_default() + "\n";
         folder::write(self.root, &path, text.as_bytes())
     }
@@ -236,17 +273,14 @@ impl Visit<'_> {
     /// Takes the end of a log: how much was read.
     fn log(&mut self, log: &Log, most: u64) -> Result<u64, FolderError> {
         let from = format!("{}/{}", to_sftp(log.folder), log.file.name);
-        let to = format!(
-            "{}/{}/{}",
-            self.folder,
-            log.of,
-            folder::log_name(&log.file.name)
-        );
+        let name = folder::log_name(&log.file.name);
+        let to = format!("{}/{}/{name}", self.folder, log.of);
         let mut file: Option<BufWriter<std::fs::File>> = None;
         let mut beginning = Beginning::default();
         let mut made = Ok(());
         let (root, until) = (self.root, self.until);
         let mut is_late = false;
+        let seen = self.seen;
         let read = self.session.read_end(&from, most, &mut |left_out, piece| {
             is_late = Instant::now() >= until;
             if is_late {
@@ -255,7 +289,10 @@ impl Visit<'_> {
             let file = match &mut file {
                 Some(file) => file,
                 None => match folder::create(root, &to) {
-                    Ok(created) => file.insert(created),
+                    Ok(created) => {
+                        lock(seen).logs += 1;
+                        file.insert(created)
+                    }
                     Err(error) => {
                         made = Err(error);
                         return Err(std::io::ErrorKind::Other.into());
@@ -266,11 +303,16 @@ impl Visit<'_> {
             file.write_all(line.unwrap_or_default().as_bytes())?;
             file.write_all(kept)
         });
-        made?;
+        if !self.unless_of_name(made)? {
+            return Ok(0);
+        }
         if let Some(mut file) = file {
             let flushed = file.flush();
             flushed.map_err(folder::not_written(root, &to))?;
-            self.seen.logs += 1;
+            if name != log.file.name {
+                let line = format!("{} is written as {name}", log.file.name);
+                self.seen().renamed.push(line);
+            }
         }
         match read {
             Ok(part) => {
@@ -280,7 +322,7 @@ impl Visit<'_> {
                         "{shown} was shortened while it was read, so its end may be missing"
                     ));
                 }
-                self.seen.bytes += part.read;
+                self.seen().bytes += part.read;
                 Ok(part.read)
             }
             Err(ReadFailure::Node(error)) => {
@@ -316,23 +358,27 @@ fn line_of(name: &str, seen: Seen) -> NodeLine {
         is_reached: true,
         words: format!("{of_agent}; {logs} log(s), {size}{older}"),
         problems: seen.problems,
+        renamed: seen.renamed,
     }
 }
 
-fn told_by(state: &NodeState) -> String {
-    let mut services = state.services.iter();
-    let csi_proxy = services.find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE));
-    let csi_proxy = csi_proxy.map_or_else(
-        || "not kept".to_owned(),
-        |service| format!("{:?}", service.state),
-    );
-    let open = state.pipes.iter().filter(|pipe| pipe.open).count();
-    let foreign = match state.foreign.len() {
-        0 => String::new(),
-        count => format!(", {count} csi-proxy of somebody else"),
-    };
-    visible(&format!(
-        "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",
-        state.agent_version, state.agent_service
-    ))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_before_time_was_up_counts() {
+        let late = || Err(NodeError::new(Reason::TimedOut, "it took longer"));
+        let seen = Seen {
+            logs: 2,
+            ..Seen::default()
+        };
+        let Looked::Seen(seen) = ended(late(), seen) else {
+            panic!("two logs are there");
+        };
+        let line = line_of("win-1", *seen);
+        assert!(line.is_reached && line.words.contains("2 log(s)"));
+        assert!(line.problems[0].contains("it took longer"), "{line:?}");
+        assert!(matches!(ended(late(), Seen::default()), Looked::Not(_)));
+    }
 }

@@ -198,13 +198,24 @@ fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
 /// `yes`, `012` and `1_000` are text in YAML 1.2, and something else in the YAML of kubectl.
 fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
     let mut value: Value = serde_json::from_str(object.text())?;
+    // What is in a ConfigMap is cleaned by a rule of its own.
+    let mut data = None;
+    if let Value::Object(fields) = &mut value
+        && resource.kind == "ConfigMap"
+    {
+        data = fields.remove("data");
+        fields.remove("binaryData");
+    }
     clean::object(&mut value);
     if let Value::Object(fields) = &mut value {
+        if let Some(Value::Object(data)) = &mut data {
+            clean::config_map(data);
+        }
+        if let Some(data) = data {
+            fields.insert("data".to_owned(), data);
+        }
         fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
         fields.insert("kind".to_owned(), resource.kind.clone().into());
-        if resource.kind == "ConfigMap" {
-            clean_data(fields.get_mut("data"));
-        }
     }
     let text = escaped_for_yaml(&serde_json::to_string_pretty(&value)?).replace('\n', "\n  ");
     Ok(format!("- {text}\n"))
@@ -213,15 +224,6 @@ fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
 /// JSON for people, in which nothing hides.
 pub fn visible_json(value: &impl Serialize) -> io::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value)?))
-}
-
-/// Values of ConfigMaps are documents of their own.
-fn clean_data(data: Option<&mut Value>) {
-    for (_, value) in data.and_then(Value::as_object_mut).into_iter().flatten() {
-        if let Value::String(text) = value {
-            *text = clean::document(text);
-        }
-    }
 }
 
 #[cfg(test)]

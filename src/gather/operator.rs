@@ -1,33 +1,26 @@
-//! What is the operator's own: its ConfigMaps, the key to connect with, its logs, events.
+//! What is the operator's own: its ConfigMaps, the key to connect with, events.
 
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use futures::{AsyncRead, AsyncReadExt};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::api::{ListParams, LogParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::ListParams;
 use kube::core::ApiResource;
 use kube::{Api, Client};
 
-use crate::deadline::{self, CallError, Patience};
-use crate::gather::folder::{self, FolderError};
+use crate::deadline::{self, Patience};
 use crate::gather::objects::Objects;
 use crate::index::Cluster;
+use crate::lease::LEASE;
 use crate::listing::{self, Step};
 use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
 use crate::objects::{Object, Received, absorb};
 use crate::services;
 
-/// The name of the operator's Deployment, and of the label on its pods.
+/// The name of the operator's Deployment, and of the label on it and its pods.
 pub const OPERATOR: &str = "windows-storage-operator";
-const SELECTOR: &str = "app.kubernetes.io/name=windows-storage-operator";
-/// The most of one container's log, in lines and in bytes.
-const LINES: i64 = 50_000;
-const BYTES: u64 = 10 * 1024 * 1024;
-/// How long one log may take.
-const LOG: Duration = Duration::from_secs(120);
+/// The label.
+pub const SELECTOR: &str = "app.kubernetes.io/name=windows-storage-operator";
 /// ConfigMaps that say how nodes are worked on. Others are nobody's business.
 const CONFIG_MAPS: [&str; 3] = [
     services::CONFIG_MAP,
@@ -112,6 +105,7 @@ pub async fn others(
         "VolumeAttachment",
         "volumeattachments",
     );
+    let leases = resource("coordination.k8s.io", "v1", "Lease", "leases");
     let events = resource("", "v1", "Event", "events");
     let mut reading = Others {
         client,
@@ -120,6 +114,7 @@ pub async fn others(
         problems,
     };
     reading.kind(&conditions, Some(namespace), all).await;
+    reading.kind(&leases, Some(namespace), is_of_election).await;
     reading.kind(&attachments, None, all).await;
     reading.kind(&events, Some(namespace), all).await;
     if namespace != EVENTS_OF_CLUSTER {
@@ -172,6 +167,11 @@ impl Others<'_, '_> {
     }
 }
 
+/// Whether a Lease says which of several operators acts.
+fn is_of_election(lease: &Received) -> bool {
+    kube::Resource::meta(lease).name.as_deref() == Some(LEASE)
+}
+
 /// Where Kubernetes keeps events about objects that are in no namespace.
 const EVENTS_OF_CLUSTER: &str = "default";
 
@@ -196,178 +196,65 @@ fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource
     ApiResource::from_gvk_with_plural(&gvk, plural)
 }
 
-/// The logs of the operator's pods, those of containers that ended before as well: how many there were.
-pub async fn logs(
-    client: &Client,
-    (namespace, since): (&str, Option<Timestamp>),
-    root: &Path,
-    problems: &mut Vec<String>,
-) -> Result<u64, FolderError> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let selected = ListParams::default().labels(SELECTOR);
-    let listed = match deadline::call("list the operator's pods", pods.list(&selected)).await {
-        Ok(listed) => listed,
-        Err(error) => {
-            problems.push(format!("logs of the operator: {}", error.answer()));
-            return Ok(0);
-        }
-    };
-    if listed.items.is_empty() {
-        problems.push(format!(
-            "logs of the operator: namespace {namespace} has no pods with the label {SELECTOR}; --namespace names another"
-        ));
-    }
-    let mut count = 0;
-    for pod in listed.items {
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        for (container, restarted) in containers(&pod) {
-            for previous in [false, true] {
-                if previous && !restarted {
-                    continue;
-                }
-                let parameters = LogParams {
-                    container: Some(container.clone()),
-                    previous,
-                    tail_lines: Some(LINES),
-                    // The kubelet knows when each line was written.
-                    since_time: since,
-                    timestamps: false,
-                    ..LogParams::default()
-                };
-                let read = match tokio::time::timeout(LOG, log(&pods, &name, &parameters)).await {
-                    Ok(read) => read,
-                    Err(_) => Err(format!("it took longer than {} s", LOG.as_secs())),
-                };
-                let end = if previous {
-                    "previous.log"
-                } else {
-                    "current.log"
-                };
-                let path = format!(
-                    "operator/{}/{}/{end}",
-                    folder::file_name(&name),
-                    folder::file_name(&container)
-                );
-                match read {
-                    Ok(content) => {
-                        let mut file = folder::create(root, &path)?;
-                        file.write_all(&content)
-                            .and_then(|()| file.flush())
-                            .map_err(folder::not_written(root, &path))?;
-                        count += 1;
-                    }
-                    Err(problem) => problems.push(format!(
-                        "{end} of pod {name}, container {container}: {problem}"
-                    )),
-                }
-            }
-        }
-    }
-    Ok(count)
-}
-
-/// The containers of a pod, and whether they were started again.
-fn containers(pod: &Pod) -> Vec<(String, bool)> {
-    let statuses = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_ref());
-    let restarted = |name: &str| {
-        let mut statuses = statuses.into_iter().flatten();
-        statuses.any(|status| status.name == name && status.restart_count > 0)
-    };
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers
-        .map(|container| (container.name.clone(), restarted(&container.name)))
-        .collect()
-}
-
-/// The end of a log.
-async fn log(pods: &Api<Pod>, name: &str, parameters: &LogParams) -> Result<Vec<u8>, String> {
-    let stream = deadline::call("read the log", pods.log_stream(name, parameters)).await;
-    let stream = stream.map_err(|error: CallError| error.answer())?;
-    tail(stream, BYTES).await.map_err(|error| error.to_string())
-}
-
-/// The last bytes of what comes, from the beginning of a line on.
-async fn tail(stream: impl AsyncRead, most: u64) -> std::io::Result<Vec<u8>> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut stream = std::pin::pin!(stream);
-    let mut kept = Vec::new();
-    let mut piece = vec![0; 64 * 1024];
-    let mut is_cut = false;
-    loop {
-        let read = stream.read(&mut piece).await?;
-        if read == 0 {
-            break;
-        }
-        kept.extend_from_slice(&piece[..read]);
-        // Twice as much, so that not each piece moves all of it.
-        if kept.len() > most.saturating_mul(2) {
-            kept.drain(..kept.len() - most);
-            is_cut = true;
-        }
-    }
-    if kept.len() > most {
-        kept.drain(..kept.len() - most);
-        is_cut = true;
-    }
-    if is_cut && let Some(end) = kept.iter().position(|byte| *byte == b'\n') {
-        kept.drain(..=end);
-    }
-    Ok(kept)
-}
-
 /// Where the operator is: where it was said to be, else where its Deployment is, else where it is by default.
-#[must_use]
-pub fn namespace(cluster: &Cluster, given: Option<&str>) -> (String, &'static str) {
+pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String) {
     if let Some(given) = given {
-        return (given.to_owned(), "as given");
+        return (given.to_owned(), "as given".to_owned());
     }
-    let mut found = (cluster.owners.deployments.iter()).filter(|(key, _)| &*key.name == OPERATOR);
-    match (found.next(), found.next()) {
-        (Some((key, _)), None) => (
-            key.namespace.to_string(),
-            "where the operator's Deployment is",
-        ),
-        (Some(_), Some(_)) => (
+    // Anybody may call a Deployment so. The label is what the operator's manifests and its bundle give theirs.
+    let selected = ListParams::default()
+        .labels(SELECTOR)
+        .fields(&format!("metadata.name={OPERATOR}"));
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    let listed = deployments.list_metadata(&selected);
+    let found = match deadline::call("find the operator's Deployment", listed).await {
+        Ok(listed) => listed.items,
+        Err(error) => {
+            let why = format!(
+                "by default, for Deployments could not be read: {}",
+                error.answer()
+            );
+            return (OPERATOR.to_owned(), why);
+        }
+    };
+    let found = found
+        .into_iter()
+        .filter_map(|found| found.metadata.namespace);
+    chosen(found.collect())
+}
+
+fn chosen(found: BTreeSet<String>) -> (String, String) {
+    match found.len() {
+        0 => (
             OPERATOR.to_owned(),
-            "by default, for there are Deployments of that name in more than one",
+            format!("by default, for no Deployment {OPERATOR} with the label {SELECTOR} was found"),
         ),
-        (None, _) => (
-            OPERATOR.to_owned(),
-            "by default, for no Deployment of the operator was found",
+        1 => (
+            found.into_iter().collect(),
+            format!("where the operator's Deployment with the label {SELECTOR} is"),
         ),
+        _ => {
+            let all: Vec<String> = found.into_iter().collect();
+            let why = format!(
+                "by default, for the operator's Deployment is in {}; --namespace names one",
+                all.join(", ")
+            );
+            (OPERATOR.to_owned(), why)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{ObjectKey, Owner};
-
-    #[tokio::test]
-    async fn only_the_end_of_a_log_is_kept_and_whole_lines_of_it() {
-        let text = "line 1\nline 2\nline 3\n";
-        let kept = |most| tail(text.as_bytes(), most);
-        assert_eq!(kept(100).await.unwrap(), text.as_bytes());
-        assert_eq!(kept(10).await.unwrap(), b"line 3\n");
-        let long = "x\n".repeat(1 << 20);
-        let kept = tail(long.as_bytes(), 1000).await.unwrap();
-        assert!(kept.len() <= 1000 && kept.len() > 990, "{}", kept.len());
-    }
 
     #[test]
     fn the_namespace_is_where_the_operator_is() {
-        let mut cluster = Cluster::default();
-        assert_eq!(namespace(&cluster, None).0, OPERATOR);
-        let mut add = |namespace: &str| {
-            let key = ObjectKey::new(namespace, OPERATOR);
-            cluster.owners.deployments.apply(key, Owner::default());
-            cluster.clone()
-        };
-        assert_eq!(namespace(&add("storage"), None).0, "storage");
-        assert_eq!(namespace(&add("storage"), Some("a")).0, "a");
-        assert_eq!(namespace(&add("other"), None).0, OPERATOR);
+        let chosen = |found: &[&str]| chosen(found.iter().map(ToString::to_string).collect());
+        assert_eq!(chosen(&[]).0, OPERATOR);
+        assert_eq!(chosen(&["storage"]).0, "storage");
+        let (namespace, why) = chosen(&["storage", "other"]);
+        assert_eq!(namespace, OPERATOR);
+        assert!(why.contains("other, storage"), "{why}");
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use indicatif::HumanBytes;
+use windows_storage_agent::paths::CSI_PROXY_SERVICE;
+use windows_storage_agent::protocol::NodeState;
 
 use crate::assess::report::ReadinessReport;
 use crate::visible::visible;
@@ -18,6 +20,42 @@ pub struct NodeLine {
     pub words: String,
     /// What could not be had.
     pub problems: Vec<String>,
+    /// What is called otherwise in the folder.
+    pub renamed: Vec<String>,
+}
+
+impl NodeLine {
+    /// Of a node that was not looked at, and why.
+    #[must_use]
+    pub fn unseen(name: &str, words: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_reached: false,
+            words,
+            problems: Vec::new(),
+            renamed: Vec::new(),
+        }
+    }
+}
+
+/// What the agent of a node says, in a few words.
+#[must_use]
+pub fn told_by(state: &NodeState) -> String {
+    let mut services = state.services.iter();
+    let csi_proxy = services.find(|service| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE));
+    let csi_proxy = csi_proxy.map_or_else(
+        || "not kept".to_owned(),
+        |service| format!("{:?}", service.state),
+    );
+    let open = state.pipes.iter().filter(|pipe| pipe.open).count();
+    let foreign = match state.foreign.len() {
+        0 => String::new(),
+        count => format!(", {count} csi-proxy of somebody else"),
+    };
+    visible(&format!(
+        "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",
+        state.agent_version, state.agent_service
+    ))
 }
 
 /// What was gathered.
@@ -106,6 +144,9 @@ impl Summary {
             for problem in &node.problems {
                 writeln!(text, "    could not be had: {}", visible(problem))?;
             }
+            for name in &node.renamed {
+                writeln!(text, "    {}", visible(name))?;
+            }
         }
         if problems.is_empty() {
             writeln!(text, "of the cluster all that was asked for could be read")?;
@@ -138,12 +179,14 @@ mod tests {
                     is_reached: true,
                     words: "agent 1".to_owned(),
                     problems: vec!["a.log: no\u{1b}[2J".to_owned()],
+                    renamed: vec!["a\nb is written as a_b.0".to_owned()],
                 },
                 NodeLine {
                     name: "win-2".to_owned(),
                     is_reached: false,
                     words: "Unreachable: dead".to_owned(),
                     problems: Vec::new(),
+                    renamed: Vec::new(),
                 },
             ],
             report: assess(&mut Cluster::default()),
@@ -156,6 +199,7 @@ mod tests {
         for line in [
             "  win-1: agent 1",
             "  win-2: Unreachable: dead",
+            "    a\\u{a}b is written as a_b.0",
             "Windows nodes: 1 of 2 looked at",
             "upgradeable: False (ReadinessUnknown)",
         ] {

@@ -27,6 +27,7 @@ use crate::visible::visible;
 pub use gathered::{Gathered, GatheredKind};
 pub use load::{Loader, is_used};
 pub use node::{CsiDriverObject, CsiNodeObject, NodeObject, RuntimeClassObject};
+pub use node_side::registered_path;
 pub use own::FeatureSwitchObject;
 pub use pod::PodObject;
 pub use received::Received;

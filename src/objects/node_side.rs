@@ -1,9 +1,11 @@
 //! What a pod's spec shows of a CSI driver's node side.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::assess::drivers;
 use crate::index::{Image, NodeSide, Toleration as NodeToleration};
+use crate::objects::decode;
 use crate::objects::pod::PodSpec;
 
 const REGISTRATION_FLAG: &str = "kubelet-registration-path";
@@ -125,6 +127,12 @@ fn csi_proxy_pipe(path: &str) -> Option<&str> {
 /// The parts of a path in either of the two notations, with separators doubled or not.
 fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split(['\\', '/']).filter(|part| !part.is_empty())
+}
+
+/// The same of a container that is not decoded yet; `None` also where it is none.
+#[must_use]
+pub fn registered_path(container: &Value) -> Option<String> {
+    registration_path(&decode(container).ok()?)
 }
 
 /// What the registrar tells the kubelet: the value of its flag, `--flag=value` or `--flag value`, as words of their own

@@ -7,6 +7,7 @@ mod life;
 mod middle;
 mod must_gather;
 mod rollout;
+mod secrets;
 mod services;
 mod trust;
 

@@ -177,7 +177,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether it has the form of a bearer token (RFC 6750, section 2.1): those of ServiceAccounts are JWTs, OpenShift's users
+/// Whether it has the form of a bearer token (RFC 6750, section 2.1): those of `ServiceAccounts` are JWTs, OpenShift's users
 /// have `sha256~…`. About nothing else the API server is asked.
 fn is_token_in_form(token: &str) -> bool {
     let is_of_a_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);

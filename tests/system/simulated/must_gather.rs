@@ -4,37 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde_json::json;
-use testbed::objects::{self, NAMESPACE};
+use testbed::objects;
 use testbed::simulated_host::{File, KeyKind, SimulatedHost};
 
 use super::Simulation;
+use super::secrets::{MARK, secrets};
 use crate::must_gather::{check, command, contents, gather};
 
-const MARK: &str = "hunter2-must-not-be-seen";
 const CSI_PROXY: &str = r"C:\var\log\csi-proxy";
 /// More than the line at the beginning of a log whose own beginning was left out.
 const LINE_OF_OURS: usize = 100;
 const AGENT: &str = r"C:\var\log\windows-storage-agent";
-
-/// Objects with something secret in each place where there may be one.
-fn secrets() -> String {
-    let metadata = |name: &str| {
-        json!({"name": name, "namespace": NAMESPACE, "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": MARK, "example.com/note": MARK}})
-    };
-    let template = json!({"metadata": {"labels": {"app": "a"}, "annotations": {"example.com/note": MARK}},
-        "spec": {"nodeSelector": {"kubernetes.io/os": "windows"}, "containers": [{"name": "c", "image": "example.com/a:1",
-            "args": [format!("--admin-password={MARK}"), "--token", MARK],
-            "env": [{"name": "PLAIN", "value": MARK}]}]}});
-    let items = [
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata("other"), "stringData": {"key": MARK}}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("other"), "data": {"key": MARK}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata("secretive"),
-            "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "a"}}, "template": template}}),
-    ];
-    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
-}
 
 fn ready(simulation: &Simulation, nodes: usize) {
     simulation
@@ -67,6 +47,19 @@ fn fill(host: &SimulatedHost) {
         "trap.yaml",
         File::new(b"kind: [").modified(4_000),
     );
+    for (name, modified) in [
+        "trap.yaml.txt",
+        "a b.log",
+        "a_b.log",
+        "\u{436}.log",
+        "\u{434}.log",
+    ]
+    .iter()
+    .zip(4_001..)
+    {
+        let log = File::new(name.as_bytes()).modified(modified);
+        put_log(host, CSI_PROXY, name, log);
+    }
     put_log(
         host,
         AGENT,
@@ -118,6 +111,8 @@ fn every_node_is_told_of(dest: &Path) {
         "win-004: no agent",
         "locked.log: [SFTP(3)]",
         "older log(s)",
+        "a b.log is written as a_b.log.",
+        "trap.yaml is written as trap.yaml.",
         "DriversMissing",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -148,7 +143,21 @@ fn the_logs_are_within_bounds(node: &Path) {
         "{}",
         older.len()
     );
-    assert!(node.join("csi-proxy/trap.yaml.txt").exists());
+    let mut of_names: Vec<String> = contents(&node.join("csi-proxy"))
+        .into_iter()
+        .filter(|(_, content)| content.len() < LINE_OF_OURS)
+        .map(|(_, content)| String::from_utf8(content).unwrap())
+        .collect();
+    of_names.sort();
+    let all = [
+        "a b.log",
+        "a_b.log",
+        "kind: [",
+        "trap.yaml.txt",
+        "\u{434}.log",
+        "\u{436}.log",
+    ];
+    assert_eq!(of_names, all);
     assert!(!node.join("windows-storage-agent/locked.log").exists());
     let of_node: u64 = contents(node)
         .iter()
@@ -196,7 +205,7 @@ fn a_fleet_is_gathered_without_a_change_and_judged_as_it_was() {
 
     every_node_is_told_of(&dest);
     the_logs_are_within_bounds(&dest.join("nodes/win-000"));
-    no_secret_is_in(&dest, &simulation.fleet.private_key().unwrap());
+    no_secret_is_in(&dest, simulation.key_traces());
     nothing_was_changed(&simulation, good, requests);
     assert_eq!(
         other.counters().logins,
@@ -221,9 +230,9 @@ fn a_fleet_is_gathered_without_a_change_and_judged_as_it_was() {
     );
 }
 
-fn no_secret_is_in(dest: &Path, key: &str) {
-    let inner = key.lines().nth(2).unwrap();
-    let base64 = openssl::base64::encode_block(MARK.as_bytes());
+fn no_secret_is_in(dest: &Path, mut secrets: Vec<String>) {
+    secrets.push(MARK.to_owned());
+    secrets.push(openssl::base64::encode_block(MARK.as_bytes()));
     let files = contents(dest);
     assert!(files.len() > 15, "only {} files", files.len());
     let has = |content: &[u8], what: &str| {
@@ -232,7 +241,7 @@ fn no_secret_is_in(dest: &Path, key: &str) {
             .any(|part| part == what.as_bytes())
     };
     for (path, content) in &files {
-        for secret in [MARK, inner, &base64, "PRIVATE KEY"] {
+        for secret in &secrets {
             assert!(!has(content, secret), "{secret} is in {}", path.display());
         }
     }

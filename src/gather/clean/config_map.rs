@@ -1,0 +1,132 @@
+//! The values of ConfigMaps: how they are built stays, and what is read of them.
+
+use serde_json::{Map, Value};
+
+use super::REDACTED;
+use super::words::{is_reference, is_secret, program};
+
+/// Texts in the services document that say nothing but which service, file or variable it is about.
+const KEPT: [&str; 6] = [
+    "name",
+    "checksum",
+    "dependencies",
+    "nodeObjectJsonPath",
+    "variableName",
+    "watchedEnvironmentVars",
+];
+
+/// Cleans `data` of a ConfigMap.
+pub fn values(data: &mut Map<String, Value>) {
+    for (name, value) in data {
+        let text = value.as_str().unwrap_or_default();
+        *value = if is_secret(name) && !is_reference(name) && !is_plain(text) {
+            REDACTED.into()
+        } else {
+            document(text).into()
+        };
+    }
+}
+
+fn document(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(mut value) if value.is_object() || value.is_array() => {
+            structure(&mut value, "");
+            serde_json::to_string_pretty(&value).unwrap_or_else(|_| REDACTED.to_owned())
+        }
+        _ if is_plain(text) => text.to_owned(),
+        _ => REDACTED.to_owned(),
+    }
+}
+
+/// `name` is that of the field that the value is in, directly or in a list.
+fn structure(value: &mut Value, name: &str) {
+    match value {
+        Value::Number(_) if is_secret(name) => *value = REDACTED.into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => {
+            if name == "path" {
+                *text = program(text);
+            } else if !KEPT.contains(&name) {
+                REDACTED.clone_into(text);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| structure(item, name)),
+        Value::Object(fields) => {
+            // Names of variables are the author's own.
+            let is_free = name == "environmentVars";
+            for (name, value) in fields {
+                if is_free || (is_secret(name) && !is_reference(name) && !value.is_boolean()) {
+                    *value = REDACTED.into();
+                } else {
+                    structure(value, name);
+                }
+            }
+        }
+    }
+}
+
+/// A switch of the vSphere driver, a user of an instance, a host key as the operator stores it.
+fn is_plain(text: &str) -> bool {
+    /// Comments that the operator writes.
+    const COMMENTS: [&str; 2] = ["stored-at-first-contact", "accepted"];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_base64 = |text: &str| {
+        text.starts_with("AAAA")
+            && text
+                .chars()
+                .all(|char| char.is_ascii_alphanumeric() || "+/=".contains(char))
+    };
+    match words[..] {
+        [] | ["true" | "false"] => true,
+        [word] => word.strip_prefix("username=").is_some_and(|user| {
+            let is_plain = |char: char| char.is_alphanumeric() || "._-\\@".contains(char);
+            user.chars().all(is_plain)
+        }),
+        [kind, key, ref comment @ ..] => {
+            let is_kind = ["ssh-", "ecdsa-", "sk-"]
+                .iter()
+                .any(|begin| kind.starts_with(begin));
+            is_kind && is_base64(key) && comment.iter().all(|word| COMMENTS.contains(word))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_read_stays_and_the_rest_goes() {
+        let services = json!({
+            "services": [{"name": "kubelet", "path": r"C:\k\kubelet.exe --token hunter2", "dependencies": ["containerd"],
+                "powershellPreScripts": [{"variableName": "IP", "path": "New-SmbGlobalMapping -Password hunter2"}], "priority": 2}],
+            "files": [{"path": r"C:\k\kubelet.exe", "checksum": "0123"}],
+            "environmentVars": {"HTTPS_PROXY": "http://u:hunter2@p", "path": "hunter2"},
+            "password": 1234, "tokens": ["hunter2"], "credentials": {"name": "hunter2"},
+        });
+        let key = "ssh-ed25519 AAAAC3Nz stored-at-first-contact";
+        let mut data = json!({"services": services.to_string(), "10.0.0.1": "username=Administrator", "node": key,
+            "csi-windows-support": "true", "note": "net use x hunter2 /user:a", "token": "hunter2", "yaml": "password: hunter2",
+            "10.0.0.2": "username=a password=hunter2", "key": "ssh-ed25519 AAAA hunter2"});
+        values(data.as_object_mut().unwrap());
+        let text = data.to_string();
+        assert!(
+            !text.contains("hunter2") && !text.contains("1234"),
+            "{text}"
+        );
+        assert_eq!(data["10.0.0.1"], "username=Administrator");
+        assert_eq!(data["node"], key);
+        assert_eq!(data["csi-windows-support"], "true");
+        let services: Value = serde_json::from_str(data["services"].as_str().unwrap()).unwrap();
+        assert_eq!(services["services"][0]["name"], "kubelet");
+        assert_eq!(services["services"][0]["dependencies"][0], "containerd");
+        assert_eq!(services["services"][0]["priority"], 2);
+        assert_eq!(
+            services["services"][0]["path"],
+            format!(r"C:\k\kubelet.exe {REDACTED}")
+        );
+        assert_eq!(services["files"][0]["path"], r"C:\k\kubelet.exe");
+    }
+}

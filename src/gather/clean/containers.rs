@@ -1,0 +1,135 @@
+//! Containers: what the judgement reads of them stays, and what says how they run; of the rest the names.
+//!
+//! Anything may be in the words that a container is started with, probed with and stopped with.
+
+use serde_json::{Map, Value, json};
+
+use super::REDACTED;
+use super::words::is_secret;
+use crate::objects::registered_path;
+
+/// Fields that stay, and hold no text of the container's author but names.
+const KEPT: [&str; 16] = [
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "name",
+    "ports",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "securityContext",
+    "stdin",
+    "targetContainerName",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+];
+
+/// Cleans a list of containers.
+pub fn all(list: &mut Value) {
+    for container in list.as_array_mut().into_iter().flatten() {
+        match container {
+            Value::Object(fields) => one(fields),
+            other => *other = REDACTED.into(),
+        }
+    }
+}
+
+fn one(fields: &mut Map<String, Value>) {
+    let path = path_for_kubelet(fields);
+    for (name, value) in fields.iter_mut() {
+        match name.as_str() {
+            "command" | "args" if value.as_array().is_some_and(|words| !words.is_empty()) => {
+                *value = json!([REDACTED]);
+            }
+            "env" => variables(value),
+            name if KEPT.contains(&name) => {}
+            _ if value.is_null() => {}
+            _ => *value = REDACTED.into(),
+        }
+    }
+    if let Some(path) = path {
+        let flag = format!("--kubelet-registration-path={path}");
+        fields.insert("args".to_owned(), json!([REDACTED, flag]));
+    }
+}
+
+/// What the registrar tells the kubelet, its variables replaced: its parts are names of drivers for the judgement. What
+/// cannot be one is left out, and so are variables that are secret by their names.
+fn path_for_kubelet(fields: &Map<String, Value>) -> Option<String> {
+    /// The longest name of a driver.
+    const LONGEST: usize = 63;
+    let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
+    let mut env = field("env");
+    if let Some(env) = env.as_array_mut() {
+        env.retain(|variable| !variable["name"].as_str().is_some_and(is_secret));
+    }
+    let container = json!({"command": field("command"), "args": field("args"), "env": env});
+    let path = registered_path(&container)?;
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-:".contains(char);
+    let parts = path.split(['\\', '/']).map(|part| {
+        if part.len() <= LONGEST && part.chars().all(is_plain) {
+            part
+        } else {
+            REDACTED
+        }
+    });
+    Some(parts.collect::<Vec<_>>().join("/"))
+}
+
+/// Takes the values of named variables out.
+pub fn variables(list: &mut Value) {
+    for variable in list.as_array_mut().into_iter().flatten() {
+        if let Some(value) = variable.get_mut("value") {
+            *value = REDACTED.into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(container: &Value) -> Value {
+        let mut list = json!([container]);
+        all(&mut list);
+        list[0].take()
+    }
+
+    #[test]
+    fn the_path_for_the_kubelet_is_read_as_before() {
+        let env = json!([{"name": "BASE", "value": "C:\\var"}, {"name": "SOCK", "value": "$(BASE)\\a.b\\csi.sock"}]);
+        for words in [
+            json!({"args": ["--v=5", "--kubelet-registration-path=$(SOCK)"], "env": env}),
+            json!({"args": ["--kubelet-registration-path", "$(SOCK)", "--x"], "env": env}),
+            json!({"command": ["a.exe", "--kubelet-registration-path=C:\\var\\a.b\\csi.sock"]}),
+            json!({"command": ["sh", "-c", "a --kubelet-registration-path='/var/a.b/csi.sock' --x=hunter2"]}),
+        ] {
+            let parts = |container: &Value| {
+                let path = registered_path(container).unwrap();
+                let parts = path.split(['/', '\\']).map(str::to_owned);
+                parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
+            };
+            let clean = cleaned(&words);
+            assert_eq!(parts(&clean), parts(&words), "{clean}");
+            assert!(!clean.to_string().contains("hunter2"), "{clean}");
+        }
+    }
+
+    #[test]
+    fn no_variable_and_no_word_beside_the_path_stays() {
+        for words in [
+            json!({"args": ["--kubelet-registration-path=/a/$(PASSWORD)/b"], "env": [{"name": "PASSWORD", "value": "hunter2"}]}),
+            json!({"command": ["sh", "-c", "a --kubelet-registration-path=/a/b --x=$(A)"], "env": [{"name": "A", "value": "hunter2"}]}),
+            json!({"command": ["sh", "-c", "a --kubelet-registration-path='/a/b';P=hunter2"]}),
+            json!({"command": ["sh", "-c", "a --kubelet-registration-path=/a/b"], "args": ["hunter2"]}),
+        ] {
+            let clean = cleaned(&words).to_string();
+            assert!(!clean.contains("hunter2"), "{clean}");
+            assert!(clean.contains("--kubelet-registration-path=/a/"), "{clean}");
+        }
+    }
+}

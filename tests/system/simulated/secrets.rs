@@ -1,0 +1,64 @@
+//! What must be seen nowhere, and where it is put.
+
+use serde_json::json;
+use testbed::objects::NAMESPACE;
+
+use super::Simulation;
+
+/// In every place where something secret may be.
+pub const MARK: &str = "hunter2-must-not-be-seen";
+
+/// Objects with something secret in each place where there may be one. One is called as the operator's and is not.
+pub fn secrets() -> String {
+    let metadata = |name: &str| {
+        json!({"name": name, "namespace": NAMESPACE, "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": MARK, "example.com/note": MARK}})
+    };
+    let template = json!({"metadata": {"labels": {"app": "a", "example.com/token-tier": "b"}, "annotations": {"example.com/note": MARK}},
+        "spec": {"nodeSelector": {"kubernetes.io/os": "windows", "example.com/token-tier": "b"}, "containers": [{
+            "name": "c", "image": "example.com/a:1",
+            "command": ["sh", "-c", format!("app --password {MARK} --kubelet-registration-path=/plugins/a.b/c.sock {MARK}$(PLAIN)")],
+            "args": [format!("--admin-password={MARK}"), "--token", MARK, "-P", MARK, format!("--config={{\"password\":\"{MARK}\"}}")],
+            "lifecycle": {"postStart": {"exec": {"command": ["app", MARK]}}},
+            "livenessProbe": {"exec": {"command": ["app", MARK]}},
+            "env": [{"name": "PLAIN", "value": MARK}]}]}});
+    let deployment = |metadata: serde_json::Value| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "a"}}, "template": template}})
+    };
+    let services =
+        json!({"services": [{"name": "a-service", "path": format!("a.exe --password {MARK}")}]})
+            .to_string();
+    let items = [
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata("other"), "stringData": {"key": MARK}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("other"), "data": {"key": MARK}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("windows-instances"),
+            "data": {"192.0.2.1": format!("username=a password={MARK}"), "192.0.2.2": services}}),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "secretive"},
+            "provisioner": "example.com/a", "parameters": {"sshkey": MARK, "url": format!("https://a.example/b?sig={MARK}")}}),
+        deployment(metadata("secretive")),
+        deployment(json!({"name": "windows-storage-operator", "namespace": "default"})),
+    ];
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+impl Simulation {
+    /// Parts of the SSH key as files have it and as the API server tells it, either of which would give it away.
+    pub fn key_traces(&self) -> Vec<String> {
+        const LONG: usize = 40;
+        let key = self.fleet.private_key().unwrap();
+        let of_api = openssl::base64::encode_block(key.as_bytes());
+        let middle = of_api.len() / 2;
+        let mut traces: Vec<String> = [0, 100, middle, of_api.len() - LONG]
+            .map(|begin| of_api[begin..begin + LONG].to_owned())
+            .into();
+        // What is searched for must be what would be found.
+        let arguments = ["get", "secrets", "-A", "-o", "json"];
+        let control_plane = &self.harness.sandbox.control_plane;
+        let secrets = control_plane.kubectl(&arguments).unwrap();
+        assert!(traces.iter().all(|trace| secrets.contains(trace)));
+        traces.push("PRIVATE KEY".to_owned());
+        traces.extend(key.lines().skip(1).take(2).map(str::to_owned));
+        traces
+    }
+}
