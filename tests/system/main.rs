@@ -23,4 +23,5 @@ mod replacement;
 mod rights;
 mod simulated;
 mod unread;
+mod viewer;
 mod without_olm;
