@@ -6,7 +6,7 @@ use crate::assess::report::{DriverReadiness, NodeReadiness, ReadinessReport, Vol
 
 use super::color::Tone;
 use super::sentences::{as_sentence, count, names, nodes_left_out};
-use super::view::{First, Group, Nodes, Note, View};
+use super::view::{First, Group, Limits, Nodes, Note, View};
 
 const STYLE: &str = include_str!("style.css");
 /// Should anything of the cluster's ever get past the escaping, it does nothing.
@@ -14,7 +14,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Writes the report, in which nothing may be hidden.
 pub(super) fn render(report: &ReadinessReport) -> String {
-    let view = View::of(report);
+    let view = View::of(report, Limits::PAGE);
     let headline = &view.headline;
     let page = html! {
         (DOCTYPE)
