@@ -3,6 +3,7 @@
 mod ask;
 mod called_as;
 mod election;
+mod since;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ pub use ask::{AcceptHostKeyArgs, CompletionArgs, ManArgs, NodesArgs, WhyArgs};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
+pub use since::{Since, SinceTime};
 use windows_storage_operator::report::{ColorChoice, Format};
 
 /// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
@@ -30,7 +32,10 @@ pub enum Command {
     /// Run the controller
     ///
     /// Needs a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account) on which the custom
-    /// resource definitions are installed (kubectl apply -f crds/), and the programs for Windows nodes (make payload).
+    /// resource definitions are installed (kubectl apply -k crds), and the programs for Windows nodes (make payload).
+    ///
+    /// Sends traces by OTLP over HTTP where the environment names a collector, by the variables that OpenTelemetry has for
+    /// that.
     ///
     /// With --once the exit status is 0 if upgrades may go on, 3 if they are held, 1 if the cluster could not be read.
     Run(RunArgs),
@@ -61,8 +66,11 @@ pub enum Command {
     /// the like. Logs are as they were written: look through them before you give them away.
     ///
     /// What cannot be had, such as a node that is dead, is a line in summary.txt and no failure: the exit status is 0.
-    /// It is 1 where the cluster cannot be read or the folder not be written, and where this is interrupted; then nothing
-    /// is left behind.
+    /// It is 1 where the cluster cannot be read or the folder not be written, 2 where the command line is wrong, and where
+    /// this is interrupted 128 and the signal's number: 130 after Ctrl-C, 143 after TERM. Then nothing is left behind.
+    ///
+    /// With --since or --since-time the logs of the operator begin with the first line of that time, and logs of nodes
+    /// that were last written to before it are left out. Objects and events are there as without.
     #[command(after_help = MUST_GATHER_EXAMPLES)]
     MustGather(MustGatherArgs),
     /// List the Windows nodes: what is ready, what is missing
@@ -101,6 +109,7 @@ pub enum Command {
 const MUST_GATHER_EXAMPLES: &str = "Examples:
   windows-storage-operator must-gather
   windows-storage-operator must-gather --dest /tmp/gathered
+  windows-storage-operator must-gather --since 3h
   cat /tmp/gathered/summary.txt
   windows-storage-operator check -f /tmp/gathered
   tar -czf gathered.tar.gz -C /tmp gathered";
@@ -201,6 +210,21 @@ pub struct MustGatherArgs {
     /// The most that is taken of the logs of one node, in MiB, and half of that of one file
     #[arg(long, value_name = "MIB", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_240))]
     pub node_log_limit: u64,
+    /// Logs of the last time alone.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        conflicts_with = "since_time",
+        help = "Logs of the last 5s, 2m or 3h alone; by default what $MUST_GATHER_SINCE says, which oc sets"
+    )]
+    pub since: Option<Since>,
+    /// Logs from a time on alone.
+    #[arg(
+        long,
+        value_name = "RFC3339",
+        help = "Logs from then on alone, such as 2026-01-31T03:00:00Z; by default what $MUST_GATHER_SINCE_TIME says"
+    )]
+    pub since_time: Option<SinceTime>,
 }
 
 /// Arguments of `run`.

@@ -22,6 +22,7 @@ use tower::{BoxError, Layer, Service};
 
 use crate::lease::Fence;
 use crate::serve::Metrics;
+pub(crate) use transport::store;
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),

@@ -116,7 +116,7 @@ pub fn plain(error: &kube::Error) -> String {
 }
 
 /// A fault and what it comes from, each said once.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -26,5 +26,6 @@ pub mod run;
 pub mod serve;
 pub mod services;
 pub mod status;
+pub mod traces;
 pub mod visible;
 pub mod watch;

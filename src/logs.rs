@@ -8,6 +8,7 @@ use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::{Registry, reload};
 
 use crate::api::LogLevel;
+use crate::traces;
 
 /// This program's own lines.
 const OWN: &str = "windows_storage_operator";
@@ -25,9 +26,15 @@ pub struct Levels {
 pub type Filter = reload::Layer<Targets, Registry>;
 
 impl Levels {
-    /// What the command line says: a level such as `info`, or a list such as `info,hyper=debug`.
-    pub fn parse(text: &str) -> Result<(Self, Filter), ParseError> {
-        let base = filter(text)?;
+    /// What the command line says: a level such as `info`, or a list such as `info,hyper=debug`. Spans that are for
+    /// traces alone are made only where there are traces.
+    pub fn parse(text: &str, are_traced: bool) -> Result<(Self, Filter), ParseError> {
+        let only_traced = if are_traced {
+            LevelFilter::ERROR
+        } else {
+            LevelFilter::OFF
+        };
+        let base = filter(text)?.with_target(traces::ONLY_TRACED, only_traced);
         let (layer, filter) = reload::Layer::new(base.clone());
         let levels = Self {
             filter,
@@ -57,12 +64,8 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     let parts = text.split(',').map(str::trim);
     let mut parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     let names = |target: &str| {
-        let named = |part: &&str| {
-            part.split('=')
-                .next()
-                .is_some_and(|name| name.trim() == target)
-        };
-        parts.iter().any(|part| named(part))
+        let mut named = parts.iter().filter_map(|part| part.split('=').next());
+        named.any(|name| name.trim() == target)
     };
     // The client's own warnings repeat ours, and show an answer that does not parse as it is, a Secret's too.
     let silent: Vec<String> = ["kube_client", "kube_runtime"]
@@ -82,9 +85,11 @@ fn with(base: &Targets, level: LogLevel) -> Targets {
         LogLevel::Trace => Level::TRACE,
         LogLevel::TraceAll => {
             let client = ["kube_client", "kube_runtime"];
+            let are_traced = base.would_enable(traces::ONLY_TRACED, &Level::ERROR);
             return Targets::new()
                 .with_default(Level::TRACE)
-                .with_targets(client.map(|target| (target, LevelFilter::ERROR)));
+                .with_targets(client.map(|target| (target, LevelFilter::ERROR)))
+                .with_targets((!are_traced).then_some((traces::ONLY_TRACED, LevelFilter::OFF)));
         }
     };
     if base.would_enable(OWN, &own) {
@@ -134,6 +139,20 @@ mod tests {
         assert!(enabled("trace", LogLevel::Debug, OWN, Level::TRACE));
         for level in [LogLevel::Debug, LogLevel::Trace, LogLevel::TraceAll] {
             assert!(!enabled("info", level, "kube_client::client", Level::WARN));
+        }
+    }
+
+    #[test]
+    fn spans_for_traces_alone_are_made_at_every_level_and_only_where_there_are_traces() {
+        for text in ["info", "off", "trace", "windows_storage_operator=debug"] {
+            for are_traced in [false, true] {
+                let (levels, _filter) = Levels::parse(text, are_traced).unwrap();
+                for level in [LogLevel::Normal, LogLevel::Debug, LogLevel::TraceAll] {
+                    let targets = with(&levels.base, level);
+                    let is_made = targets.would_enable(traces::ONLY_TRACED, &Level::ERROR);
+                    assert_eq!(is_made, are_traced, "{text} {level:?}");
+                }
+            }
         }
     }
 }

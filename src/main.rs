@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use cli::{CalledAs, Cli, Command};
+use command::Interrupted;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::memory;
 
@@ -27,7 +28,10 @@ fn main() -> ExitCode {
         Ok(Some(Upgradeable::True) | None) => ExitCode::SUCCESS,
         Err(error) => {
             command::tell(&format!("error: {error:#}"));
-            ExitCode::FAILURE
+            match error.downcast_ref::<Interrupted>() {
+                Some(interrupted) => ExitCode::from(interrupted.status()),
+                None => ExitCode::FAILURE,
+            }
         }
     }
 }

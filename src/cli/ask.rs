@@ -98,6 +98,8 @@ impl FromStr for Fingerprint {
         /// Base64 of 32 bytes, without its padding.
         const LENGTH: usize = 43;
         let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+        // The end of a sentence, copied together with it.
+        let text = text.strip_suffix('.').unwrap_or(text);
         let hash = text.strip_prefix("SHA256:").unwrap_or_default();
         if hash.len() == LENGTH && hash.chars().all(is_base64) {
             Ok(Self(text.to_owned()))
@@ -118,6 +120,8 @@ mod tests {
     fn a_fingerprint_is_one_that_ssh_keygen_shows() {
         let right = "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE";
         assert_eq!(right.parse::<Fingerprint>().unwrap().as_str(), right);
+        let copied = format!("{right}.");
+        assert_eq!(copied.parse::<Fingerprint>().unwrap().as_str(), right);
         for wrong in [
             "",
             "SHA256:",

@@ -11,6 +11,7 @@ use super::Cli;
 
 /// Whether only one of several acts, and when another takes over.
 #[derive(Args)]
+#[allow(clippy::struct_field_names, reason = "the options are called so")]
 pub struct ElectionArgs {
     /// Act only while holding the Lease windows-storage-operator in the operator's namespace, so that several can run
     #[arg(

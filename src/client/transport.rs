@@ -34,7 +34,10 @@ pub(super) fn client(
     let tls_error = |cause| kube::Error::OpensslTls(OpensslTlsError::CreateHttpsConnector(cause));
     let mut tls = config.openssl_ssl_connector_builder()?;
     // In the place of the system's, which the library has read by now.
-    tls.set_cert_store(store(authorities).map_err(tls_error)?);
+    let authorities = authorities.iter().map(|der| X509::from_der(der));
+    let authorities: Result<Vec<X509>, ErrorStack> = authorities.collect();
+    let trusted = authorities.and_then(store).map_err(tls_error)?;
+    tls.set_cert_store(trusted);
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     let https = HttpsConnector::with_connector(http, tls).map_err(tls_error)?;
@@ -55,10 +58,11 @@ pub(super) fn client(
     Ok(Some(builder.with_layer(manners).build()))
 }
 
-fn store(authorities: &[Vec<u8>]) -> Result<X509Store, ErrorStack> {
+/// Trusts these authorities, and no others.
+pub(crate) fn store(authorities: Vec<X509>) -> Result<X509Store, ErrorStack> {
     let mut store = X509StoreBuilder::new()?;
     for authority in authorities {
-        store.add_cert(X509::from_der(authority)?)?;
+        store.add_cert(authority)?;
     }
     // What is named is trusted, as in Go: also an authority whose own issuer is not named.
     store.set_flags(X509VerifyFlags::PARTIAL_CHAIN)?;

@@ -102,7 +102,7 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
         if !io::stdin().is_terminal() {
             return Ok(Outcome::NobodyToAsk);
         }
-        if !is_confirmed()? {
+        if !is_confirmed(pinned.is_some())? {
             bail!("not accepted; nothing was changed");
         }
     }
@@ -198,10 +198,17 @@ async fn one<K: Object>(
     Ok(is_there)
 }
 
-fn is_confirmed() -> anyhow::Result<bool> {
+fn is_confirmed(takes_the_place: bool) -> anyhow::Result<bool> {
     let mut stderr = io::stderr();
-    let ask = "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
-               on the node itself.\nAccept it in place of the pinned one? [y/N] ";
+    let place = if takes_the_place {
+        " in place of the pinned one"
+    } else {
+        ""
+    };
+    let ask = format!(
+        "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
+         on the node itself.\nAccept it{place}? [y/N] "
+    );
     stderr
         .write_all(ask.as_bytes())
         .and_then(|()| stderr.flush())

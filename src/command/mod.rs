@@ -7,6 +7,7 @@ mod connect;
 mod input;
 mod manual;
 mod must_gather;
+mod node_names;
 mod progress;
 mod run;
 mod shell;
@@ -21,7 +22,7 @@ pub use accept_host_key::accept_host_key;
 pub use ask::{nodes, why};
 pub use check::check;
 use connect::{connect, connect_operator};
-pub use must_gather::must_gather;
+pub use must_gather::{Interrupted, must_gather};
 pub use run::run;
 pub use shell::{answer_shell, complete, completion, man};
 

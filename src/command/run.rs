@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 
 use anyhow::Context;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::assess::report::Upgradeable;
@@ -10,6 +12,7 @@ use windows_storage_operator::lease::Fence;
 use windows_storage_operator::logs::Levels;
 use windows_storage_operator::run as controller;
 use windows_storage_operator::serve::Metrics;
+use windows_storage_operator::traces::{Traces, is_logged};
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect_operator;
@@ -17,17 +20,18 @@ use crate::command::connect_operator;
 /// Runs the controller. The verdict decides on the exit status of a single pass only.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
     let candidacy = arguments.election.candidacy();
-    let levels = log(arguments)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let traces = Traces::from_environment(runtime.handle())?;
+    let levels = log(arguments, traces.as_ref())?;
     // A panic in any task must end the process: a watch or a worker that died would go unseen.
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         default_hook(panic);
         std::process::exit(101);
     }));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let metrics = Metrics::default();
         let fence = match candidacy {
@@ -57,14 +61,17 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
         let controller = Box::pin(controller::run(client, options, stopped()));
         Ok::<_, anyhow::Error>(controller.await?)
     });
+    if let Some(traces) = traces {
+        traces.flush();
+    }
     // Connections to nodes are cut; the agents finish what they are at by themselves.
     runtime.shutdown_background();
     Ok(outcome?.filter(|_| arguments.once))
 }
 
-fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {
+fn log(arguments: &RunArgs, traces: Option<&Traces>) -> anyhow::Result<Levels> {
     let level = &arguments.log_level;
-    let (levels, filter) = Levels::parse(level).with_context(|| {
+    let (levels, filter) = Levels::parse(level, traces.is_some()).with_context(|| {
         format!(
             "--log-level {level:?} is not a level such as info, or a list such as info,hyper=debug"
         )
@@ -73,18 +80,22 @@ fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
-    match arguments.log_format {
-        LogFormat::Text => {
-            let lines = lines.with_ansi(std::io::stderr().is_terminal());
-            filtered.with(lines).init();
+    let lines = match arguments.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    match traces {
+        Some(traces) => {
+            let lines = lines.with_filter(filter_fn(is_logged));
+            filtered.with(lines).with(traces.layer()).init();
         }
-        LogFormat::Json => filtered.with(lines.json()).init(),
+        None => filtered.with(lines).init(),
     }
     Ok(levels)
 }
 
 /// Waits until somebody asks the process to end.
-pub async fn stopped() {
+async fn stopped() {
     let terminated = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(mut signal) => drop(signal.recv().await),

@@ -9,6 +9,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use super::manual;
 use crate::cli::{CalledAs, CompletionArgs, ManArgs};
+use crate::command::node_names;
 
 /// What kubectl is told to do with completions, as cobra numbers it.
 const NO_SPACE: u8 = 2;
@@ -19,7 +20,7 @@ const ASKED_BY_SHELL: &str = "WINDOWS_STORAGE_COMPLETE";
 
 /// Answers a shell that asks for completions, and ends the process; otherwise does nothing.
 pub fn answer_shell(called_as: CalledAs) {
-    CompleteEnv::with_factory(|| called_as.command())
+    CompleteEnv::with_factory(|| node_names::add(called_as.command()))
         .var(ASKED_BY_SHELL)
         .bin(called_as.file_name())
         .complete();
@@ -48,7 +49,7 @@ pub fn complete(called_as: CalledAs) -> anyhow::Result<()> {
     if let Some(program) = words.first_mut() {
         *program = called_as.file_name().into();
     }
-    let mut command = called_as.command();
+    let mut command = node_names::add(called_as.command());
     let folder = std::env::current_dir().ok();
     let candidates = engine::complete(&mut command, words, last, folder.as_deref())
         .context("cannot complete these words")?;

@@ -1,5 +1,7 @@
 //! Which logs of a node are taken, and how much of each.
 
+use jiff::Timestamp;
+
 use crate::node::Found;
 
 /// How much may be taken, in bytes.
@@ -31,6 +33,16 @@ pub struct Log {
     pub folder: &'static str,
     /// The file.
     pub file: Found,
+}
+
+impl Log {
+    /// Whether it was written to at or after that time, by the node's clock. Within a file nothing is left out: csi-proxy's
+    /// lines say neither the year nor the time zone.
+    #[must_use]
+    pub fn is_since(&self, since: Timestamp) -> bool {
+        // Servers tell whole seconds.
+        i64::try_from(self.file.modified).is_ok_and(|modified| modified >= since.as_second())
+    }
 }
 
 /// The newest first. Of two of one second the order must not depend on the server.
@@ -131,6 +143,15 @@ mod tests {
         sort(&mut logs);
         let names: Vec<&str> = logs.iter().map(|log| &*log.file.name).collect();
         assert_eq!(names, ["a", "b", "old"]);
+    }
+
+    #[test]
+    fn a_log_counts_by_when_it_was_last_written_to() {
+        let since = |text: &str| log("a", 1, 1_000).is_since(text.parse().unwrap());
+        assert!(since("1970-01-01T00:16:40Z"));
+        assert!(since("1970-01-01T00:16:40.9Z"));
+        assert!(since("1960-01-01T00:00:00Z"));
+        assert!(!since("1970-01-01T00:16:41Z"));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Options {
     pub namespace: Option<String>,
     /// How much of the logs of nodes is taken.
     pub limits: Limits,
+    /// Logs from then on; `None` for all.
+    pub since: Option<Timestamp>,
 }
 
 /// How far it is.
@@ -88,7 +90,8 @@ pub async fn gather(
     operator::settings(client, &mut cluster, &mut objects, &mut problems).await;
     operator::others(client, &namespace, &mut objects, &mut problems).await;
     objects.check()?;
-    let operator_logs = operator::logs(client, &namespace, root, &mut problems).await?;
+    let operator_logs =
+        operator::logs(client, (&namespace, options.since), root, &mut problems).await?;
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;
@@ -105,7 +108,13 @@ pub async fn gather(
             last: Some(line),
         });
     };
-    let nodes = nodes::gather(&cluster, root, options.limits, &mut one_more).await?;
+    let nodes = nodes::gather(
+        &cluster,
+        root,
+        (options.limits, options.since),
+        &mut one_more,
+    )
+    .await?;
 
     let record = objects.record(version.clone());
     let record = visible_json(&record).map_err(GatherError::Report)? + "\n";
@@ -116,6 +125,7 @@ pub async fn gather(
             .to_string(),
         kubernetes_version: version,
         namespace: format!("{namespace} ({why})"),
+        logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count(),
         problems: problems.iter().map(|problem| visible(problem)).collect(),
         operator_logs,

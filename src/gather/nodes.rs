@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, to_sftp};
@@ -49,6 +50,8 @@ struct Seen {
     state: Option<NodeState>,
     logs: u64,
     bytes: u64,
+    /// Logs from before the time that was asked for.
+    older: usize,
     problems: Vec<String>,
     /// What could not be written on this machine.
     broken: Option<FolderError>,
@@ -58,7 +61,7 @@ struct Seen {
 pub async fn gather(
     cluster: &Cluster,
     root: &Path,
-    limits: Limits,
+    wanted_logs: (Limits, Option<Timestamp>),
     done: &mut (dyn FnMut(&NodeLine) + Send),
 ) -> Result<Vec<NodeLine>, FolderError> {
     let wanted = cluster.wanted();
@@ -77,7 +80,7 @@ pub async fn gather(
                 NodePlan::Visit(target) => {
                     // Never closed; without a permit the looks only are not bounded.
                     let _place = places.acquire().await;
-                    look_at(&target, &namespace, root, limits).await
+                    look_at(&target, &namespace, root, wanted_logs).await
                 }
             };
             (name, looked)
@@ -115,7 +118,12 @@ pub async fn gather(
     Ok(lines.into_values().collect())
 }
 
-async fn look_at(target: &Target, namespace: &str, root: PathBuf, limits: Limits) -> Looked {
+async fn look_at(
+    target: &Target,
+    namespace: &str,
+    root: PathBuf,
+    (limits, since): (Limits, Option<Timestamp>),
+) -> Looked {
     let folder = format!("nodes/{}", folder::file_name(&target.node));
     let looked = look(target, namespace, NODE, move |session| {
         let mut visit = Visit {
@@ -125,7 +133,7 @@ async fn look_at(target: &Target, namespace: &str, root: PathBuf, limits: Limits
             until: Instant::now() + LOGS,
             seen: Seen::default(),
         };
-        if let Err(error) = visit.all(limits) {
+        if let Err(error) = visit.all(limits, since) {
             visit.seen.broken = Some(error);
         }
         visit.seen
@@ -145,7 +153,7 @@ struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    fn all(&mut self, limits: Limits) -> Result<(), FolderError> {
+    fn all(&mut self, limits: Limits, since: Option<Timestamp>) -> Result<(), FolderError> {
         match state(self.session) {
             Ok(Some(state)) => {
                 self.write_state(&state)?;
@@ -157,6 +165,11 @@ impl Visit<'_> {
         let mut logs = Vec::new();
         for (of, folder) in FOLDERS {
             logs.extend(self.logs_in(of, folder));
+        }
+        if let Some(since) = since {
+            let found = logs.len();
+            logs.retain(|log| log.is_since(since));
+            self.seen.older = found - logs.len();
         }
         sort(&mut logs);
         let mut room = Room::of(limits);
@@ -293,10 +306,15 @@ fn line_of(name: &str, seen: Seen) -> NodeLine {
         None if seen.problems.is_empty() => "no agent".to_owned(),
         None => "the agent says nothing".to_owned(),
     };
+    let older = match seen.older {
+        0 => String::new(),
+        older => format!(", {older} older one(s) not asked for"),
+    };
+    let (logs, size) = (seen.logs, bytes(seen.bytes));
     NodeLine {
         name: name.to_owned(),
         is_reached: true,
-        words: format!("{of_agent}; {} log(s), {}", seen.logs, bytes(seen.bytes)),
+        words: format!("{of_agent}; {logs} log(s), {size}{older}"),
         problems: seen.problems,
     }
 }

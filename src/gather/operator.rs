@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::{AsyncRead, AsyncReadExt};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{ListParams, LogParams};
 use kube::core::ApiResource;
@@ -188,7 +189,7 @@ fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource
 /// The logs of the operator's pods, those of containers that ended before as well: how many there were.
 pub async fn logs(
     client: &Client,
-    namespace: &str,
+    (namespace, since): (&str, Option<Timestamp>),
     root: &Path,
     problems: &mut Vec<String>,
 ) -> Result<u64, FolderError> {
@@ -218,6 +219,8 @@ pub async fn logs(
                     container: Some(container.clone()),
                     previous,
                     tail_lines: Some(LINES),
+                    // The kubelet knows when each line was written.
+                    since_time: since,
                     timestamps: false,
                     ..LogParams::default()
                 };

@@ -29,6 +29,8 @@ pub struct Summary {
     pub kubernetes_version: String,
     /// The operator's namespace, and how it is known.
     pub namespace: String,
+    /// From when on logs were asked for, in UTC.
+    pub logs_since: Option<String>,
     /// Objects in all.
     pub objects: u64,
     /// What of the cluster could not be read.
@@ -69,6 +71,7 @@ impl Summary {
             time,
             kubernetes_version,
             namespace,
+            logs_since,
             objects,
             problems,
             operator_logs,
@@ -92,6 +95,9 @@ impl Summary {
             verdict.reason.as_str()
         )?;
         writeln!(text, "verdict: {}", visible(&verdict.message))?;
+        if let Some(since) = logs_since {
+            writeln!(text, "logs since: {since}")?;
+        }
         writeln!(text, "objects: {objects}")?;
         writeln!(text, "logs of the operator: {operator_logs}")?;
         writeln!(text, "Windows nodes: {reached} of {all} looked at")?;
@@ -122,6 +128,7 @@ mod tests {
             time: "2026-01-01T00:00:00Z".to_owned(),
             kubernetes_version: "v1.30.1".to_owned(),
             namespace: "ns".to_owned(),
+            logs_since: None,
             objects: 7,
             problems: vec!["Event: reading it is forbidden\n: no".to_owned()],
             operator_logs: 1,

@@ -180,7 +180,7 @@ mod tests {
             waits_until(&next(&mut record, Some(&spec), START)),
             START + SECOND * 20
         );
-        let almost = START + SECOND * 20 - Duration::from_nanos(1);
+        let almost = START + Duration::new(19, 999_999_999);
         assert_eq!(
             waits_until(&next(&mut record, Some(&spec), almost)),
             START + SECOND * 20

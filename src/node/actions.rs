@@ -14,7 +14,7 @@ use self::command::ApplyCommand;
 use crate::node::answer::{answer, brief};
 use crate::node::plan::Observed;
 use crate::node::session::{Running, Session};
-use crate::node::{NodeError, Phases, Reason};
+use crate::node::{NodeError, Phases, Reason, spans};
 use crate::payload::{Payload, Program};
 
 const COMMAND: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ impl Actions {
     /// round: SFTP is needed anyway where there is none.
     pub fn observe(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
-        let _phase = Phases::span("status").entered();
+        let _phase = spans::phase("status").entered();
         let observed = self.look();
         self.phases.ended("status", begin);
         observed.map_err(|error| error.in_phase("status"))
@@ -88,7 +88,7 @@ impl Actions {
     /// the command that takes the request.
     pub fn bring_agent(&mut self, request: Option<&Request>) -> Result<Observed, NodeError> {
         let begin = Instant::now();
-        let phase = Phases::span("agent upload").entered();
+        let phase = spans::phase("agent upload").entered();
         let (agent, content) = read(&self.payload.agent)?;
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         tracing::info!(
@@ -109,7 +109,7 @@ impl Actions {
         self.agent_seen = true;
         drop(phase);
         let begin = Instant::now();
-        let phase = Phases::span("agent install").entered();
+        let phase = spans::phase("agent install").entered();
         let install = format!("{program} install --sha256 {}", agent.sha256);
         let running = self.session.start_in(channel, &install)?;
         if let Some(request) = request {
@@ -148,7 +148,7 @@ impl Actions {
     /// Has the agent that is there put itself in place again, and start as a service.
     pub fn install_again(&mut self) -> Result<Observed, NodeError> {
         let begin = Instant::now();
-        let phase = Phases::span("agent install").entered();
+        let phase = spans::phase("agent install").entered();
         let running = self.session.start(&format!("{AGENT_EXE} install"))?;
         let installed = self.finish_install(running);
         self.phases.ended("agent install", begin);
@@ -192,7 +192,7 @@ impl Actions {
         } else {
             "request"
         };
-        let phase = Phases::span(bringing).entered();
+        let phase = spans::phase(bringing).entered();
         let mut command =
             (self.waiting.take()).unwrap_or_else(|| ApplyCommand::new(AGENT_EXE, request));
         let waits_already = command.is_started();
@@ -209,7 +209,7 @@ impl Actions {
         self.phases.ended(bringing, begin);
         drop(phase);
         let begin = Instant::now();
-        let _phase = Phases::span("apply").entered();
+        let _phase = spans::phase("apply").entered();
         let output = running.finish(&self.session, command.limit);
         let output = output.map_err(|error| error.in_phase("apply"))?;
         let took = begin.elapsed();

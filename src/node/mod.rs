@@ -18,6 +18,7 @@ mod plan;
 mod private_key;
 mod rollout;
 mod session;
+mod spans;
 mod transfer;
 mod turns;
 mod variables;

@@ -8,13 +8,6 @@ use std::time::{Duration, Instant};
 pub struct Phases(Vec<(&'static str, Duration)>);
 
 impl Phases {
-    /// The span of a part: its name stands with all that is logged meanwhile.
-    #[must_use]
-    pub fn span(phase: &'static str) -> tracing::Span {
-        // Whatever is logged, where it comes from is told.
-        tracing::error_span!("phase", phase)
-    }
-
     /// Adds to a part.
     pub fn add(&mut self, name: &'static str, took: Duration) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {

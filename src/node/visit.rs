@@ -19,7 +19,7 @@ use crate::node::rollout::Standing;
 use crate::node::session::{Cutter, Line, Session, place, unreachable};
 use crate::node::turns::Turns;
 use crate::node::variables::{fill_in, needs_node};
-use crate::node::{Desired, HostKey, NodeError, Phases, Pins, Reason, Sent, Target};
+use crate::node::{Desired, HostKey, NodeError, Phases, Pins, Reason, Sent, Target, spans};
 use crate::payload::Payload;
 use crate::serve::VisitGauges;
 
@@ -131,7 +131,7 @@ pub async fn visit(target: &Target, tools: &Tools) -> Result<Visited, NodeError>
     let work = move || {
         let _entered = span.entered();
         let begin = Instant::now();
-        let phase = Phases::span("login").entered();
+        let phase = spans::phase("login").entered();
         let login = session.login(&target.user, &target.key);
         login.map_err(|error| error.in_phase("login"))?;
         phases.ended("login", begin);
@@ -166,7 +166,7 @@ async fn reach(target: &Target, tools: &Tools) -> Result<Reached, NodeError> {
     session.go_past(tools.fence.clone());
     let begin = Instant::now();
     let trusted = trust(target, tools, &key);
-    let trusted = trusted.instrument(Phases::span("host key")).await;
+    let trusted = trusted.instrument(spans::phase("host key")).await;
     trusted.map_err(|error| error.in_phase("host key"))?;
     phases.ended("host key", begin);
     Ok(Reached {
@@ -246,7 +246,7 @@ pub(super) async fn connect_to(
     let begin = Instant::now();
     let host = address.to_owned();
     let opened = blocking(limit, move || Line::open(&host, port));
-    let opened = opened.instrument(Phases::span("connect")).await;
+    let opened = opened.instrument(spans::phase("connect")).await;
     let opened = opened.unwrap_or_else(|| Err(in_vain("no connection")));
     let (line, cutter) = opened.map_err(|error| error.in_phase("connect"))?;
     phases.ended("connect", begin);
@@ -255,7 +255,7 @@ pub(super) async fn connect_to(
         let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
         Session::shake_hands(line, &kinds)
     });
-    let shaken = shaken.instrument(Phases::span("handshake")).await;
+    let shaken = shaken.instrument(spans::phase("handshake")).await;
     let shaken = shaken.unwrap_or_else(|| Err(in_vain("no SSH greeting")));
     let (session, key) = shaken.map_err(|error| error.in_phase("handshake"))?;
     phases.ended("handshake", begin);

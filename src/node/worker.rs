@@ -12,7 +12,9 @@ use tracing::Instrument;
 
 use crate::backoff;
 use crate::node::visit::{Tools, Visited, visit};
-use crate::node::{NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since};
+use crate::node::{
+    NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
+};
 use crate::serve::Metrics;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -162,10 +164,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         remind(&mut assignment.target, undone.as_ref());
         let target = assignment.target.as_ref();
         let begin = Instant::now();
-        // Not within the task's span, which lasts for as long as the node is there.
-        let span = tracing::error_span!(parent: None, "visit", node = %target.node);
+        let span = spans::visit(&target.node);
         let outcome = tokio::select! {
-            outcome = visit(target, &shared.tools).instrument(span) => outcome,
+            outcome = visit(target, &shared.tools).instrument(span.clone()) => outcome,
             () = revoked(&mut assignments, target) => continue,
         };
         if assignments.has_changed().is_err() {
@@ -187,6 +188,11 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             Ok(visited) => visited.problem,
             Err(error) => Some(error),
         };
+        if let Some(error) = &problem {
+            spans::failed(&span, error);
+        }
+        // It ends with the visit, not with the pause after it.
+        drop(span);
         failures = match &problem {
             Some(_) => failures + 1,
             // It has tried in vain and waits for its next turn.

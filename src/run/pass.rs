@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tracing::Instrument;
 
 use crate::assess::report::Verdict;
 use crate::deadline::{self, CallError};
@@ -13,6 +14,7 @@ use crate::run::Controller;
 use crate::run::decide::{News, NodeDecision, Todo};
 use crate::serve::TARGETS;
 use crate::status::{NodeStatus, Written};
+use crate::traces::ONLY_TRACED;
 
 /// How long one pass waits for statuses of nodes that are being written, before the next one looks at the gate again:
 /// the gate must not wait for thousands of them.
@@ -30,6 +32,11 @@ const SETTINGS_TARGET: &str = "WindowsStorage/cluster";
 impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
+        let span = tracing::error_span!(target: ONLY_TRACED, "pass");
+        self.judge_and_act().instrument(span).await;
+    }
+
+    async fn judge_and_act(&mut self) {
         let known = self.decisions.told().cloned();
         self.unfinished = false;
         // Before anything is decided, so that it rests on what was written.
@@ -61,14 +68,16 @@ impl Controller {
             is_fresh: todo.fresh,
             departures: todo.departures,
         };
-        self.set_gate(&judged).await;
+        let gate = tracing::error_span!(target: ONLY_TRACED, "gate");
+        self.set_gate(&judged).instrument(gate).await;
         if self.is_gate_about_to_open() {
             // Whatever else there is to do comes after it, decided anew.
             self.decisions.is_put_off();
             return;
         }
         if todo.knows_configuration {
-            self.write_services().await;
+            let services = tracing::error_span!(target: ONLY_TRACED, "services");
+            self.write_services().instrument(services).await;
         }
         if todo.assign {
             let plans = self.decisions.plans();
@@ -76,7 +85,9 @@ impl Controller {
             self.workers.assign(plans, turns, self.decisions.interval());
             self.decisions.are_assigned();
         }
-        self.write_nodes(todo.nodes).await;
+        let statuses = todo.nodes.len();
+        let nodes = tracing::error_span!(target: ONLY_TRACED, "node statuses", statuses);
+        self.write_nodes(todo.nodes).instrument(nodes).await;
         let started = Instant::now();
         for stray in &todo.strays {
             if started.elapsed() > REMOVALS {
@@ -142,6 +153,7 @@ impl Controller {
     }
 
     fn judge(&mut self) -> Todo {
+        let _span = tracing::error_span!(target: ONLY_TRACED, "judge").entered();
         let started = Instant::now();
         let mut cluster = self.shared.read();
         let stale = !cluster.stale().is_empty();

@@ -85,7 +85,7 @@ async fn see_gate(gate: Option<Gate>, shown: &Shown) {
         }
         shown.readiness.sees_gate(None);
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A single pass waits no longer than it takes until a leader that has died is no longer waited for.

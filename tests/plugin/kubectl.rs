@@ -1,6 +1,7 @@
 //! kubectl finds the plugin by its name, hands it what was typed, and asks it for completions.
 
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
@@ -117,6 +118,42 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
         1,
         &["no context nowhere"],
     );
+}
+
+#[test]
+fn names_of_nodes_are_completed_from_the_cluster_of_the_line() {
+    let kubectl = Kubectl {
+        folder: linked(),
+        control_plane: ControlPlane::start().unwrap(),
+    };
+    let nodes = ["win-1", "win-2", "other"].map(objects::windows_node);
+    kubectl.control_plane.apply(&nodes.join("---\n")).unwrap();
+    let linux = "apiVersion: v1\nkind: Node\nmetadata: {name: win-linux, labels: {kubernetes.io/os: linux}}\n";
+    kubectl.control_plane.apply(linux).unwrap();
+    let offered = |words: &[&str]| -> Vec<String> {
+        let output = kubectl.run(&[&["__complete", "windows-storage"], words].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!errors.contains("panicked"), "{errors}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().any(|line| line.starts_with(':')), "{text}");
+        let lines = text.lines().filter(|line| !line.starts_with(':'));
+        lines.map(str::to_owned).collect()
+    };
+    for command in ["why", "accept-host-key", "nodes"] {
+        assert_eq!(offered(&[command, "w"]), ["win-1", "win-2"], "{command}");
+        assert_eq!(offered(&[command, "other"]), ["other"], "{command}");
+    }
+    assert_eq!(offered(&["why", "node/o"]), ["node/other"]);
+    // Never those of another cluster than the line's.
+    let none: [&str; 0] = [];
+    assert_eq!(offered(&["why", "--context", "nowhere", "w"]), none);
+    assert_eq!(offered(&["why", "--kubeconfig=/none", "w"]), none);
+    assert_eq!(offered(&["why", "-f", "gathered", "w"]), none);
+    // Without an answer there is nothing, and soon.
+    kubectl.control_plane.stop_api_server().unwrap();
+    let begin = Instant::now();
+    assert_eq!(offered(&["why", "w"]), none);
+    assert!(begin.elapsed() < Duration::from_secs(10));
 }
 
 #[test]

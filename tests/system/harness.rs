@@ -79,6 +79,20 @@ impl Harness {
             .unwrap()
     }
 
+    /// Starts it with another payload, that environment, and further arguments.
+    pub fn start_in(
+        &self,
+        variables: &[(&str, &str)],
+        payload: &Path,
+        arguments: &[&str],
+    ) -> Operator {
+        self.command
+            .with_payload(payload)
+            .with_variables(variables)
+            .start(Some(&self.log), arguments, true)
+            .unwrap()
+    }
+
     /// Starts it without OLM, with further arguments.
     pub fn start_without_olm(&self, arguments: &[&str]) -> Operator {
         self.command

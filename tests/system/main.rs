@@ -22,6 +22,7 @@ mod node_system;
 mod replacement;
 mod rights;
 mod simulated;
+mod traces;
 mod unread;
 mod viewer;
 mod without_olm;

@@ -107,12 +107,6 @@ pub fn of_node(
             trouble.reason,
             as_sentence(&trouble.message)
         ));
-        if ["HostKeyChanged", "HostKeyUnknown"].contains(&trouble.reason.as_str()) {
-            facts.push(
-                "If the key is right: kubectl windows-storage accept-host-key, with the node's name."
-                    .to_owned(),
-            );
-        }
     }
     facts
 }

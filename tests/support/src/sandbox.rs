@@ -167,6 +167,7 @@ pub struct OperatorCommand {
     binary: PathBuf,
     payload: PathBuf,
     kubeconfig: PathBuf,
+    variables: Vec<(String, String)>,
 }
 
 impl OperatorCommand {
@@ -178,6 +179,7 @@ impl OperatorCommand {
             binary: binary.to_owned(),
             payload: payload.to_owned(),
             kubeconfig,
+            variables: Vec::new(),
         })
     }
 
@@ -192,6 +194,17 @@ impl OperatorCommand {
     pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
         Self {
             kubeconfig: kubeconfig.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// These in its environment as well.
+    #[must_use]
+    pub fn with_variables(&self, variables: &[(&str, &str)]) -> Self {
+        let added = variables.iter();
+        let added = added.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self {
+            variables: self.variables.iter().cloned().chain(added).collect(),
             ..self.clone()
         }
     }
@@ -223,6 +236,7 @@ impl OperatorCommand {
             .env_remove("KUBECONFIG")
             .env_remove("POD_NAMESPACE")
             .env_remove("OPERATOR_CONDITION_NAME")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         if !arguments
             .iter()
