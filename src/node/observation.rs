@@ -57,10 +57,14 @@ pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
     };
     // At the first look it is not known when they were.
     match (before.and_then(count), count(now)) {
-        (Some(before), Some(now)) => now.checked_sub(before).unwrap_or(now),
+        (Some(before), Some(now)) => now.checked_sub(before).unwrap_or(now).min(MOST_RESTARTS),
         _ => 0,
     }
 }
+
+/// More than a program that ends at once is started again between two looks. The number comes from the node, and is added
+/// to that of all others.
+const MOST_RESTARTS: u64 = 100;
 
 /// The observations of all nodes, and a wake-up when one changes.
 #[derive(Clone)]
@@ -213,6 +217,7 @@ mod tests {
             (Some(state(&[7])), state(&[7]), 0),
             (Some(state(&[7])), state(&[9]), 2),
             (Some(state(&[7])), state(&[1]), 1),
+            (Some(state(&[0])), state(&[u32::MAX]), MOST_RESTARTS),
             (Some(state(&[])), state(&[3]), 0),
             (Some(state(&[3])), state(&[]), 0),
         ] {

@@ -201,6 +201,7 @@ impl Controller {
                 let told = self.decisions.rewords_at().is_none();
                 if clean && seen && decided && told && !self.unfinished && self.is_settled() {
                     let verdict = self.decisions.verdict();
+                    self.status.told().await;
                     return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }
                 self.give_up_after(started.elapsed())?;

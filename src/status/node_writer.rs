@@ -203,8 +203,8 @@ impl NodeApi {
         let before = &previous.as_ref().unwrap_or(&empty).conditions;
         for condition in worth_telling(before, &status.conditions) {
             log(&object, condition);
-            self.events.tell(&node_object, condition).await;
-            self.events.tell(&object, condition).await;
+            self.events.tell(&node_object, condition);
+            self.events.tell(&object, condition);
         }
         Ok(())
     }
@@ -289,7 +289,7 @@ mod tests {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let config = kube::Config::new(address.parse().unwrap());
         let client = Client::try_from(config).unwrap();
-        let events = EventSink::new(client.clone(), None);
+        let events = EventSink::new(&client, None);
         let mut writer = NodeWriter::new(&client, events, SharedCluster::default());
         let decided = |node: usize, csi_node: bool| NodeStatus {
             name: format!("win-{node}"),

@@ -29,7 +29,7 @@ impl StatusWriter {
     /// write it again before the watch brings it.
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>, shared: SharedCluster) -> Self {
-        let events = EventSink::new(client.clone(), instance.clone());
+        let events = EventSink::new(client, instance.clone());
         Self {
             blocked: BlockedEvents::new(client.clone(), instance),
             nodes: NodeWriter::new(client, events.clone(), shared.clone()),
@@ -87,9 +87,14 @@ impl StatusWriter {
             .unwrap_or_default();
         for condition in worth_telling(&before.conditions, &status.conditions) {
             log(&object, condition);
-            self.events.tell(&object, condition).await;
+            self.events.tell(&object, condition);
         }
         Ok(())
+    }
+
+    /// Waits for the events that were told to be written, for a process that is about to end.
+    pub async fn told(&self) {
+        self.events.written().await;
     }
 }
 

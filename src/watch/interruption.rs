@@ -3,6 +3,7 @@
 use kube::runtime::watcher;
 
 use crate::deadline;
+use crate::visible::visible;
 use crate::watch::feed::PAGE;
 
 pub(super) enum Interruption {
@@ -54,12 +55,35 @@ impl Interruption {
                 | watcher::Error::WatchFailed(cause),
             ) => match self.status() {
                 Some(status) if status.code == 403 => {
-                    format!("reading it is forbidden: {}", status.message)
+                    format!("reading it is forbidden: {}", visible(&status.message))
                 }
                 _ => deadline::plain(cause),
             },
-            Self::Watcher(watcher::Error::WatchError(status)) => status.message.clone(),
+            Self::Watcher(watcher::Error::WatchError(status)) => visible(&status.message),
             Self::Watcher(other @ watcher::Error::NoResourceVersion) => other.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_says_moves_no_terminal() {
+        let status = |code| {
+            let mut status = kube::core::Status::failure("\u{1b}[2J no", "No");
+            status.code = code;
+            Box::new(status)
+        };
+        let forbidden = watcher::Error::InitialListFailed(kube::Error::Api(status(403)));
+        let other = watcher::Error::WatchError(status(500));
+        for error in [forbidden, other] {
+            let told = Interruption::Watcher(error).explain();
+            assert!(
+                told.ends_with(" no") && !told.contains('\u{1b}'),
+                "{told:?}"
+            );
         }
     }
 }
