@@ -64,7 +64,8 @@ fn the_help_names_every_kind_that_is_judged_and_its_example_collects_it() {
 /// As the collecting commands leave them where the cluster has neither the vSphere driver nor the operator.
 #[test]
 fn files_with_nothing_in_them_are_no_failure() {
-    let nodes = "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {kubernetes.io/os: linux}}\n";
+    let nodes =
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {kubernetes.io/os: linux}}\n";
     let ended = check_files(&[
         ("cluster.yaml", nodes.as_bytes()),
         (
