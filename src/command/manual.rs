@@ -141,7 +141,8 @@ fn tidy(page: &[u8]) -> Vec<u8> {
         .collect();
     let mut tidy = preamble.join("\n") + "\n";
     for line in text.lines().map(str::trim_end) {
-        if !line.is_empty() && !is_preamble(line) && !(line == ".br" && tidy.ends_with("\n.br\n")) {
+        let is_second_break = line == ".br" && tidy.ends_with("\n.br\n");
+        if !(line.is_empty() || is_preamble(line) || is_second_break) {
             tidy.push_str(line);
             tidy.push('\n');
         }
