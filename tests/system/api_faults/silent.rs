@@ -77,7 +77,7 @@ fn events_that_are_never_answered_hold_up_neither_the_gate_nor_statuses() {
     rig.expect_open();
     let events = rig.proxy.order(On::to(Verb::Create, "events"), Fault::Hang);
     // Conditions that are told, before the one that counts.
-    let wrong = "{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME, namespace: windows-storage-operator}, data: DATA}";
+    let wrong = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: windows-storage-operator}\ndata: DATA\n";
     let wrong = [
         ("windows-services", "{services: '['}"),
         ("windows-instances", "{10.0.0.1: 'username'}"),
@@ -85,7 +85,7 @@ fn events_that_are_never_answered_hold_up_neither_the_gate_nor_statuses() {
     ]
     .map(|(name, data)| wrong.replace("NAME", name).replace("DATA", data));
     let control_plane = &rig.harness.sandbox.control_plane;
-    control_plane.apply(&wrong.join("\n---\n")).unwrap();
+    control_plane.apply(&wrong.join("---\n")).unwrap();
     rig.harness
         .eventually("an event is on its way", || events.hits() > 0);
     rig.register("win-2", false);
