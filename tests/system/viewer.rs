@@ -1,4 +1,4 @@
-//! The ClusterRole `windows-storage-operator-viewer` is enough for those who only look, and no more than that.
+//! The role `windows-storage-operator-viewer` is enough for those who only look, and no more than that.
 
 use std::fs;
 use std::path::Path;
