@@ -66,8 +66,9 @@ pub enum Command {
     /// the like. Logs are as they were written: look through them before you give them away.
     ///
     /// What cannot be had, such as a node that is dead, is a line in summary.txt and no failure: the exit status is 0.
-    /// It is 1 where the cluster cannot be read or the folder not be written, 2 where the command line is wrong, and where
-    /// this is interrupted 128 and the signal's number: 130 after Ctrl-C, 143 after TERM. Then nothing is left behind.
+    /// It is 1 where nothing of the cluster can be read or the folder not be written, 2 where the command line is wrong,
+    /// and where this is interrupted 128 and the signal's number: 130 after Ctrl-C, 143 after TERM. Then nothing is left
+    /// behind.
     ///
     /// With --since or --since-time the logs of the operator begin with the first line of that time, and logs of nodes
     /// that were last written to before it are left out. Objects and events are there as without.

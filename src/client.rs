@@ -6,6 +6,7 @@
 //! long ago passes for the present. All who ask have pauses of their own, and tell what goes wrong.
 
 mod fenced;
+mod purpose;
 mod transport;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use tower::{BoxError, Layer, Service};
 
 use crate::lease::Fence;
 use crate::serve::Metrics;
+use purpose::Purpose;
 pub(crate) use transport::store;
 
 const LIMITS: Limits = Limits {
@@ -45,7 +47,7 @@ struct Limits {
 /// No answer has begun in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {} s", .0.as_secs())]
-struct NoAnswer(Duration);
+pub(crate) struct NoAnswer(Duration);
 
 /// A client for that configuration.
 pub fn client(config: kube::Config) -> kube::Result<kube::Client> {
@@ -78,10 +80,28 @@ struct Manners {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The server has asked not to be asked before.
-    held_until: Option<Instant>,
+    holds: Holds,
     /// When each watch may begin again, by its path.
     watches: HashMap<String, Instant>,
+}
+
+/// Before when the server has asked not to be asked, by what for. It refuses one kind of request and takes others, by its
+/// flow control; anybody can have it asked about tokens, and a leader must not lose its lease by what else is refused.
+#[derive(Debug, Default)]
+struct Holds {
+    lease: Option<Instant>,
+    reviews: Option<Instant>,
+    work: Option<Instant>,
+}
+
+impl Holds {
+    fn of(&mut self, purpose: Purpose) -> &mut Option<Instant> {
+        match purpose {
+            Purpose::Lease => &mut self.lease,
+            Purpose::Review => &mut self.reviews,
+            Purpose::Work => &mut self.work,
+        }
+    }
 }
 
 impl Manners {
@@ -99,7 +119,7 @@ impl Manners {
     }
 
     /// Waits until the request may be sent.
-    async fn wait(&self, watch: Option<String>) {
+    async fn wait(&self, purpose: Purpose, watch: Option<String>) {
         if let Some(path) = watch {
             let now = Instant::now();
             let due = {
@@ -113,7 +133,7 @@ impl Manners {
         }
         // It may be asked for more time while this waits.
         loop {
-            let until = self.state().held_until;
+            let until = *self.state().holds.of(purpose);
             match until.filter(|until| *until > Instant::now()) {
                 Some(until) => sleep_until(until).await,
                 None => return,
@@ -121,13 +141,14 @@ impl Manners {
         }
     }
 
-    fn heed<B>(&self, answer: &Response<B>) {
+    fn heed<B>(&self, purpose: Purpose, answer: &Response<B>) {
         let Some(asked) = retry_after(answer) else {
             return;
         };
         let until = Instant::now() + asked.min(self.limits.longest_hold);
         let mut state = self.state();
-        state.held_until = Some(state.held_until.map_or(until, |held| held.max(until)));
+        let held = state.holds.of(purpose);
+        *held = Some(held.map_or(until, |held| held.max(until)));
     }
 }
 
@@ -197,6 +218,7 @@ where
         let watch = watched_path(&request);
         let verb = verb(request.method(), watch.is_some());
         let manners = self.manners.clone();
+        let purpose = Purpose::of(&request);
         let is_fenced = fenced::changes_something(&request);
         if is_fenced {
             fenced::fence_in(&mut request, &manners.fence);
@@ -204,7 +226,7 @@ where
         // Nothing is sent before this is polled.
         let asking = self.inner.call(request);
         Box::pin(async move {
-            manners.wait(watch).await;
+            manners.wait(purpose, watch).await;
             if is_fenced {
                 manners.fence.pass()?;
             }
@@ -216,7 +238,7 @@ where
             };
             manners.metrics.count_request(verb, code);
             let answer = answer.map_err(|_| NoAnswer(limit))??;
-            manners.heed(&answer);
+            manners.heed(purpose, &answer);
             Ok(answer)
         })
     }

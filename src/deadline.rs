@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::client::NoAnswer;
 use crate::visible::visible;
 
 /// How long a call other than a watch may take.
@@ -27,6 +30,14 @@ pub enum CallError {
         /// The answer.
         cause: Box<kube::Error>,
     },
+    /// It was not made any more.
+    #[error(
+        "not asked for, because the API server has left {SILENCES} requests in a row without an answer"
+    )]
+    GivenUp,
+    /// It was called off, or not made any more.
+    #[error("the {} s are over that the API server is given in all", .0.as_secs())]
+    Over(Duration),
 }
 
 impl CallError {
@@ -38,7 +49,7 @@ impl CallError {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
-            Self::TimedOut { .. } => None,
+            Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => None,
         }
     }
 
@@ -47,7 +58,7 @@ impl CallError {
     pub fn answer(&self) -> String {
         match self {
             Self::Refused { cause, .. } => plain(cause),
-            Self::TimedOut { .. } => self.to_string(),
+            Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => self.to_string(),
         }
     }
 
@@ -86,7 +97,18 @@ impl CallError {
                     .is_some_and(|details| !details.name.is_empty()),
                 _ => false,
             },
-            Self::TimedOut { .. } => false,
+            Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => false,
+        }
+    }
+
+    /// Whether the server has said nothing at all.
+    fn is_silence(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } => true,
+            Self::Refused { cause, .. } => {
+                matches!(&**cause, kube::Error::Service(cause) if cause.is::<NoAnswer>())
+            }
+            Self::GivenUp | Self::Over(_) => false,
         }
     }
 
@@ -151,5 +173,108 @@ pub async fn call_within<T>(
             cause: Box::new(cause),
         }),
         Err(_) => Err(CallError::TimedOut { what, limit }),
+    }
+}
+
+/// After so many requests in a row without an answer the server is not asked for more.
+const SILENCES: u32 = 2;
+
+/// How long a server is asked for one thing after the other.
+#[derive(Debug)]
+pub struct Patience {
+    until: Option<(Instant, Duration)>,
+    silences: u32,
+}
+
+impl Patience {
+    /// As long as the server answers.
+    #[must_use]
+    pub fn endless() -> Self {
+        Self {
+            until: None,
+            silences: 0,
+        }
+    }
+
+    /// The same, and so long from now on in all.
+    #[must_use]
+    pub fn of(limit: Duration) -> Self {
+        Self {
+            until: Some((Instant::now() + limit, limit)),
+            silences: 0,
+        }
+    }
+
+    /// Makes a call, unless it is over.
+    pub async fn ask<T>(
+        &mut self,
+        call: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        if self.silences >= SILENCES {
+            return Err(CallError::GivenUp);
+        }
+        let answer = match self.until {
+            Some((until, limit)) => tokio::time::timeout_at(until, call)
+                .await
+                .unwrap_or(Err(CallError::Over(limit))),
+            None => call.await,
+        };
+        match &answer {
+            Err(error) if error.is_silence() => self.silences += 1,
+            _ => self.silences = 0,
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed_out() -> CallError {
+        let limit = Duration::from_secs(1);
+        CallError::TimedOut { what: "x", limit }
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_is_given_up_and_one_that_answers_is_not() {
+        let mut patience = Patience::endless();
+        let refused = || CallError::Refused {
+            what: "x",
+            cause: Box::new(kube::Error::LinesCodecMaxLineLengthExceeded),
+        };
+        // Whatever it says, it is there.
+        for _ in 0..3 {
+            let silent = patience.ask::<()>(async { Err(timed_out()) }).await;
+            assert!(
+                matches!(silent, Err(CallError::TimedOut { .. })),
+                "{silent:?}"
+            );
+            let refused = patience.ask::<()>(async { Err(refused()) }).await;
+            assert!(
+                matches!(refused, Err(CallError::Refused { .. })),
+                "{refused:?}"
+            );
+        }
+        for _ in 0..2 {
+            let silent = patience.ask::<()>(async { Err(timed_out()) }).await;
+            assert!(
+                matches!(silent, Err(CallError::TimedOut { .. })),
+                "{silent:?}"
+            );
+        }
+        let not_made = patience.ask(async { Ok(()) }).await.unwrap_err();
+        assert!(matches!(not_made, CallError::GivenUp), "{not_made}");
+    }
+
+    #[tokio::test]
+    async fn all_calls_together_have_a_bound() {
+        let mut patience = Patience::of(Duration::from_millis(20));
+        patience.ask(async { Ok(()) }).await.unwrap();
+        for _ in 0..3 {
+            let over = patience.ask::<()>(std::future::pending()).await;
+            let over = over.unwrap_err();
+            assert!(matches!(over, CallError::Over(_)), "{over}");
+        }
     }
 }

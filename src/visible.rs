@@ -10,13 +10,20 @@ pub fn is_hidden(char: char) -> bool {
         || matches!(
             char,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
                 | '\u{180e}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
+                | '\u{ffa0}'
                 | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -46,5 +53,27 @@ mod tests {
             visible("\u{1b}[31m\n\u{202e}x"),
             "\\u{1b}[31m\\u{a}\\u{202e}x"
         );
+    }
+
+    #[test]
+    fn what_is_there_without_being_seen_is_written_out() {
+        for hidden in [
+            '\u{34f}',
+            '\u{115f}',
+            '\u{1160}',
+            '\u{2800}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{ffa0}',
+            '\u{e0001}',
+            '\u{e0100}',
+        ] {
+            let shown = format!("a\\u{{{:x}}}b", u32::from(hidden));
+            assert_eq!(visible(&format!("a{hidden}b")), shown);
+        }
+        for seen in ['\u{1161}', '\u{2801}', '\u{fe10}', '\u{ffa1}'] {
+            assert!(!is_hidden(seen), "{:x}", u32::from(seen));
+        }
     }
 }

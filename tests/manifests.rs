@@ -25,12 +25,31 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         "clusterrole.",
         "role.",
         "deployment.apps/",
+        "networkpolicy.",
     ] {
         assert!(
             installed.contains(object),
             "{object} is not in\n{installed}"
         );
     }
+    let get = |object: &str, what: &str| {
+        let output = format!("jsonpath={what}");
+        let name = format!("{object}/windows-storage-operator");
+        let namespace = "--namespace=windows-storage-operator";
+        control_plane
+            .kubectl(&["get", &name, namespace, "-o", &output])
+            .unwrap()
+    };
+    let container = "{.spec.template.spec.containers[0]";
+    let limit = format!("{container}.resources.limits.memory}}");
+    assert_eq!(get("deployment", &limit), "512Mi");
+    // What may reach the pods is what they serve.
+    let ports = format!("{container}.ports[*].name}}");
+    let mut served = words(&get("deployment", &ports));
+    let mut reached = words(&get("networkpolicy", "{.spec.ingress[*].ports[*].port}"));
+    served.sort();
+    reached.sort();
+    assert_eq!(served, reached);
     let again = apply("manifests");
     assert!(
         again.lines().all(|line| line.ends_with("unchanged")),
@@ -83,4 +102,8 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         explained.contains("Further flags for csi-proxy"),
         "{explained}"
     );
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }

@@ -5,7 +5,7 @@ use kube::{Api, Client};
 
 use crate::api::GROUP;
 use crate::check::Progress;
-use crate::deadline::CallError;
+use crate::deadline::{CallError, Patience};
 use crate::index::Cluster;
 use crate::listing::{self, Step};
 use crate::objects::{Object, Received, absorb, for_each_kind};
@@ -51,15 +51,16 @@ pub async fn from_api(
     version: String,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Cluster, ApiError> {
-    from_api_for(client, version, progress, &mut ()).await
+    from_api_for(client, version, progress, &mut (), &mut Patience::endless()).await
 }
 
-/// The same, for somebody who keeps the objects.
+/// The same, for somebody who keeps the objects and waits no longer than that.
 pub async fn from_api_for<S: Keeper>(
     client: &Client,
     version: String,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
     keeper: &mut S,
+    patience: &mut Patience,
 ) -> Result<Cluster, ApiError> {
     let mut of = 0;
     macro_rules! count {
@@ -82,7 +83,7 @@ pub async fn from_api_for<S: Keeper>(
     };
     macro_rules! read {
         ($kind:ty) => {
-            reading.kind::<$kind>().await?;
+            reading.kind::<$kind>(patience).await?;
         };
     }
     for_each_kind!(read);
@@ -100,14 +101,17 @@ struct Reading<'a, S> {
 }
 
 impl<S: Keeper> Reading<'_, S> {
-    async fn kind<K: Object>(&mut self) -> Result<(), ApiError> {
+    async fn kind<K: Object>(&mut self, patience: &mut Patience) -> Result<(), ApiError> {
         let resource = Received::resource_of::<K>();
         let api: Api<Received> = Api::all_with(self.client.clone(), &resource);
         let selected = ListParams {
             field_selector: K::field_selector(),
             ..ListParams::default()
         };
-        let ended = listing::list(&api, &selected, &mut |step| self.take::<K>(step)).await;
+        let mut take = |step| self.take::<K>(step);
+        let ended = patience
+            .ask(listing::list(&api, &selected, &mut take))
+            .await;
         let table = K::table(&mut self.cluster);
         match ended {
             Ok(()) => {

@@ -32,8 +32,8 @@ pub struct WhyArgs {
     /// The cluster, or files.
     #[command(flatten)]
     pub input: InputArgs,
-    /// node/NAME, pod/NAME, pvc/NAME or another workload such as deployment/NAME. A NAME alone is looked for among
-    /// nodes, then pods, claims and other workloads
+    /// node/NAME, pod/NAME, pvc/NAME, pv/NAME or another workload such as deployment/NAME. A NAME alone is looked for
+    /// among nodes, then pods, claims, other workloads and volumes
     #[arg(value_name = "NODE|POD|PVC", num_args = 1..=2, required = true)]
     pub subject: Vec<String>,
     /// The namespace of the pod, claim or workload; by default the context's, or "default"

@@ -8,20 +8,13 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use kube::client::Body;
 use tower::BoxError;
 
+use super::purpose::Purpose;
 use crate::lease::Fence;
-
-/// What any process may post: the lease, which decides who leads, and questions of who may see metrics.
-const FOR_ALL: [&str; 3] = [
-    "/apis/coordination.k8s.io/v1/",
-    "/apis/authentication.k8s.io/v1/tokenreviews",
-    "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-];
 
 /// Whether a request changes what only the leader may change.
 pub fn changes_something<B>(request: &Request<B>) -> bool {
     let reads = [Method::GET, Method::HEAD, Method::OPTIONS];
-    let path = request.uri().path();
-    !reads.contains(request.method()) && !FOR_ALL.iter().any(|start| path.starts_with(start))
+    !reads.contains(request.method()) && Purpose::of(request) == Purpose::Work
 }
 
 /// Has the request go on only while the fence is open.

@@ -75,7 +75,7 @@ impl<F: FnMut() -> Option<Response<()>>> Rig<F> {
     }
 
     fn held_until(&self) -> Option<Instant> {
-        self.client.manners.state().held_until
+        *self.client.manners.state().holds.of(Purpose::Work)
     }
 }
 
@@ -143,6 +143,33 @@ async fn nothing_is_asked_before_retry_after_has_passed() {
     let asked: Vec<Instant> = rig.asked.try_iter().collect();
     assert!(asked[1] >= asked[0] + SHORT.longest_hold);
     assert!(asked[2] >= held);
+}
+
+#[tokio::test]
+async fn a_refusal_holds_only_what_is_for_the_same_purpose() {
+    let paths = [
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+        "/apis/operators.coreos.com/v2/namespaces/a/operatorconditions/b",
+    ];
+    let purposes = [Purpose::Review, Purpose::Lease, Purpose::Work];
+    for (refused, own) in paths.into_iter().zip(purposes) {
+        let mut answers = [answer(429, "100000")].into_iter();
+        let mut rig = Rig::new(|| Some(answers.next().unwrap_or_else(|| answer(200, ""))));
+        rig.ask(refused).await.unwrap();
+        for purpose in purposes {
+            let hold = *rig.client.manners.state().holds.of(purpose);
+            assert_eq!(hold.is_some(), purpose == own, "{purpose:?} by {refused}");
+        }
+        for path in paths {
+            rig.ask(path).await.unwrap();
+        }
+        let asked: Vec<Instant> = rig.asked.try_iter().collect();
+        for (path, at) in paths.iter().zip(&asked[1..]) {
+            let waited = *at >= asked[0] + SHORT.longest_hold;
+            assert!(waited || *path != refused, "{path} was asked for too early");
+        }
+    }
 }
 
 #[tokio::test]

@@ -37,8 +37,8 @@ pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> an
     match outcome? {
         Outcome::Pinned => Ok(()),
         Outcome::NobodyToAsk => called_as
-            .command()
-            .error(
+            .usage_error(
+                "accept-host-key",
                 ErrorKind::MissingRequiredArgument,
                 "there is no terminal to ask on; give --fingerprint, or --yes to accept whatever key the host shows",
             )

@@ -44,8 +44,9 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
 /// Explains one object.
 pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
     let question = Question::parse(&arguments.subject).unwrap_or_else(|error| {
-        let mut command = called_as.command();
-        command.error(Usage::InvalidValue, error).exit()
+        called_as
+            .usage_error("why", Usage::InvalidValue, error)
+            .exit()
     });
     let input::Input {
         mut cluster,
@@ -94,7 +95,7 @@ fn look_up(
         for kind in kinds {
             if is_there(&client, kind, namespace, &question.name).await? {
                 let place = match kind {
-                    Kind::Node => question.name.clone(),
+                    Kind::Node | Kind::Volume => question.name.clone(),
                     Kind::Claim | Kind::Workload(_) => format!("{namespace}/{}", question.name),
                 };
                 return Ok(Some(Explanation::of_no_interest(kind, &place, report)));
@@ -132,7 +133,7 @@ async fn is_there(
                 .is_some()
         }
         // All of these are kept.
-        Kind::Workload(_) => false,
+        Kind::Volume | Kind::Workload(_) => false,
     })
 }
 
@@ -140,7 +141,9 @@ fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf])
     let name = visible(&question.name);
     let namespace = visible(namespace);
     let what = match question.kind {
-        Some(Kind::Node) => format!("no node {name}"),
+        Some(kind @ (Kind::Node | Kind::Volume)) => {
+            format!("no {} {name}", kind.as_str().to_lowercase())
+        }
         Some(kind) => format!(
             "no {} {name} in namespace {namespace}",
             kind.as_str().to_lowercase()

@@ -24,6 +24,7 @@ pub use check::check;
 use connect::{connect, connect_operator};
 pub use must_gather::{Interrupted, must_gather};
 pub use run::run;
+use shell::print;
 pub use shell::{answer_shell, complete, completion, man};
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
@@ -34,17 +35,16 @@ pub fn tell(line: &str) {
 
 /// Prints or writes the custom resource definitions.
 pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
-    for (name, text) in api::custom_resource_definitions() {
-        match &arguments.dest_dir {
-            Some(folder) => {
-                let path = folder.join(name);
-                std::fs::write(&path, text)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            None => {
-                write!(io::stdout(), "---\n{text}").context("cannot write to standard output")?;
-            }
-        }
+    let definitions = api::custom_resource_definitions();
+    let Some(folder) = &arguments.dest_dir else {
+        let texts = definitions
+            .into_iter()
+            .map(|(_, text)| format!("---\n{text}"));
+        return print(texts.collect::<String>().as_bytes());
+    };
+    for (name, text) in definitions {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

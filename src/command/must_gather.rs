@@ -58,10 +58,14 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     tell_of(&summary);
     let place = visible(&name.to_string_lossy());
     match writeln!(io::stdout(), "{place}") {
-        // Nobody wants to know.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+        // It is kept, whoever reads that. Of a pipe that is closed nobody wants to know.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            tell(&format!("cannot write to standard output: {error}"));
+            tell(&format!("gathered into {place}"));
+        }
+        _ => {}
     }
+    Ok(())
 }
 
 /// From when on logs are wanted. `oc adm must-gather` tells the image what it was told itself by the environment.

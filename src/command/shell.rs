@@ -87,7 +87,7 @@ pub fn man(arguments: &ManArgs, called_as: CalledAs) -> anyhow::Result<()> {
 }
 
 /// Who reads only the first lines has not failed.
-fn print(text: &[u8]) -> anyhow::Result<()> {
+pub(super) fn print(text: &[u8]) -> anyhow::Result<()> {
     match io::stdout().write_all(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::gather::left::{PARTIAL, in_words};
 use crate::visible::visible;
 
 /// Logs and objects are nobody else's business.
@@ -17,8 +18,18 @@ const REMOVALS: u32 = 10;
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// There is something in it.
-    #[error("{0} is there and not empty; name another folder with --dest, or empty it")]
-    NotEmpty(String),
+    #[error(
+        "{place} is there and not empty: it has {found}; name another folder with --dest, or empty it"
+    )]
+    NotEmpty {
+        /// The folder.
+        place: String,
+        /// What is in it.
+        found: String,
+    },
+    /// It is a link to something that is not there.
+    #[error("{0} is a link that leads nowhere; name another folder with --dest, or remove it")]
+    LeadsNowhere(String),
     /// It is no folder.
     #[error("{0} is there and no folder; name another one with --dest")]
     NoFolder(String),
@@ -50,6 +61,8 @@ pub struct Folder {
     name: PathBuf,
     /// That was there before, and stays: a volume is mounted there.
     is_there: bool,
+    /// What was made for it to be in, the innermost first.
+    made: Vec<PathBuf>,
 }
 
 impl Folder {
@@ -57,35 +70,57 @@ impl Folder {
     pub fn create(name: &Path) -> Result<Self, FolderError> {
         let shown = || visible(&name.to_string_lossy());
         let is_there = match fs::read_dir(name) {
-            Ok(mut entries) => {
-                if entries.next().is_some() {
-                    return Err(FolderError::NotEmpty(shown()));
+            Ok(entries) => {
+                let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+                let names = names.collect::<io::Result<Vec<_>>>();
+                let names = names.map_err(FolderError::io("read", name))?;
+                if !names.is_empty() {
+                    let place = shown();
+                    let found = in_words(names);
+                    return Err(FolderError::NotEmpty { place, found });
                 }
                 true
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // Without a slash at its end, which would follow the link.
+                let link = name.with_file_name(name.file_name().unwrap_or_default());
+                if fs::symlink_metadata(link).is_ok() {
+                    return Err(FolderError::LeadsNowhere(shown()));
+                }
+                false
+            }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
                 return Err(FolderError::NoFolder(shown()));
             }
             Err(error) => return Err(FolderError::io("read", name)(error)),
         };
-        let own = format!(".{:016x}.partial", rand::random::<u64>());
+        let own = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
         let partial = if is_there {
             name.join(own)
         } else {
-            if let Some(parent) = name.parent() {
-                fs::create_dir_all(parent).map_err(FolderError::io("make", parent))?;
-            }
             let mut beside = name.file_name().unwrap_or_default().to_os_string();
             beside.push(own);
             name.with_file_name(beside)
         };
-        make(&partial).map_err(FolderError::io("make", &partial))?;
-        Ok(Self {
+        let outer = name.ancestors().skip(1);
+        let outer = outer.take_while(|outer| !outer.as_os_str().is_empty() && !outer.exists());
+        // From here on what is made is removed again.
+        let folder = Self {
             partial,
             name: name.to_owned(),
             is_there,
-        })
+            made: outer.map(Path::to_owned).collect(),
+        };
+        for outer in folder.made.iter().rev() {
+            match fs::create_dir(outer) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(FolderError::io("make", outer)(error));
+                }
+                _ => {}
+            }
+        }
+        make(&folder.partial).map_err(FolderError::io("make", &folder.partial))?;
+        Ok(folder)
     }
 
     /// Where to write for now.
@@ -122,6 +157,10 @@ impl Drop for Folder {
                 }
                 _ => break,
             }
+        }
+        for outer in &self.made {
+            // One that has something in it stays: what was gathered, or what somebody else has put there.
+            let _ = fs::remove_dir(outer);
         }
     }
 }
@@ -242,10 +281,43 @@ mod tests {
         there.sort();
         assert_eq!(there, ["a", "c.txt"]);
         let error = Folder::create(mounted.path()).unwrap_err();
-        assert!(matches!(error, FolderError::NotEmpty(_)), "{error}");
+        assert!(matches!(error, FolderError::NotEmpty { .. }), "{error}");
         let error = Folder::create(&mounted.path().join("c.txt")).unwrap_err();
         assert!(matches!(error, FolderError::NoFolder(_)), "{error}");
         assert_eq!(names(mounted.path()).len(), 2);
+    }
+
+    #[test]
+    fn folders_that_were_made_for_it_go_with_it() {
+        let outer = tempfile::tempdir().unwrap();
+        let name = outer.path().join("a/b/c");
+        drop(Folder::create(&name).unwrap());
+        assert!(names(outer.path()).is_empty());
+        // But not what somebody else has put there meanwhile.
+        let folder = Folder::create(&name).unwrap();
+        fs::write(outer.path().join("a/x"), b"x").unwrap();
+        drop(folder);
+        assert_eq!(names(&outer.path().join("a")), ["x"]);
+        // Nor what it cannot be made in.
+        let error =
+            Folder::create(&outer.path().join(format!("new/{}/c", "x".repeat(300)))).unwrap_err();
+        assert!(matches!(error, FolderError::Io { .. }), "{error}");
+        assert_eq!(names(outer.path()), ["a"]);
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_refused_before_anything_is_gathered() {
+        let outer = tempfile::tempdir().unwrap();
+        let link = outer.path().join("link");
+        std::os::unix::fs::symlink("nothing", &link).unwrap();
+        for name in [link.clone(), link.join("")] {
+            let error = Folder::create(&name).unwrap_err();
+            assert!(matches!(error, FolderError::LeadsNowhere(_)), "{error}");
+        }
+        assert_eq!(names(outer.path()), ["link"]);
+        // One to a folder is as good as the folder.
+        fs::create_dir(outer.path().join("nothing")).unwrap();
+        Folder::create(&link).unwrap().keep().unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod clean;
 mod folder;
+mod left;
 mod logs;
 mod nodes;
 mod objects;
@@ -13,6 +14,7 @@ mod operator;
 mod summary;
 
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
@@ -20,12 +22,18 @@ use kube::Client;
 use crate::assess::assess;
 use crate::assess::report::ReadinessReport;
 use crate::check::{self, ApiError, from_api_for};
+use crate::deadline::Patience;
 use crate::report::{Format, render};
 use crate::visible::visible;
 pub use folder::{Folder, FolderError};
 pub use logs::Limits;
 use objects::{Objects, visible_json};
 pub use summary::{NodeLine, Summary};
+
+/// How long the API server is asked for objects, in all, and how long for logs. `oc adm must-gather` gives up after ten
+/// minutes, and the nodes are still to come.
+const OBJECTS: Duration = Duration::from_secs(240);
+const LOGS: Duration = Duration::from_secs(120);
 
 /// Why nothing could be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +44,12 @@ pub enum GatherError {
     /// The cluster could not be read.
     #[error(transparent)]
     Cluster(#[from] ApiError),
+    /// The API server gives nothing that is judged.
+    #[error(
+        "nothing of the cluster can be read, so nothing was kept; see that kubectl get nodes works with the same kubeconfig. The \
+         first is {0}"
+    )]
+    NothingRead(String),
     /// The report could not be made.
     #[error("cannot write the report: {0}")]
     Report(std::io::Error),
@@ -80,18 +94,52 @@ pub async fn gather(
 ) -> Result<Summary, GatherError> {
     let begin = Timestamp::now();
     let mut objects = Objects::new(root);
+    let mut patience = Patience::of(OBJECTS);
     let mut read = |progress: check::Progress<'_>| tell(Progress::Objects(progress));
-    let mut cluster = from_api_for(client, version.clone(), &mut read, &mut objects).await?;
+    let mut cluster = from_api_for(
+        client,
+        version.clone(),
+        &mut read,
+        &mut objects,
+        &mut patience,
+    )
+    .await?;
+    objects.check()?;
+    if let Some(problem) = objects.nothing_read() {
+        return Err(GatherError::NothingRead(visible(&problem)));
+    }
     let mut problems = objects.problems();
     let (namespace, why) = operator::namespace(&cluster, options.namespace.as_deref());
     cluster.namespace.clone_from(&namespace);
 
     tell(Progress::Operator);
-    operator::settings(client, &mut cluster, &mut objects, &mut problems).await;
-    operator::others(client, &namespace, &mut objects, &mut problems).await;
+    operator::settings(
+        client,
+        &mut cluster,
+        &mut objects,
+        &mut patience,
+        &mut problems,
+    )
+    .await;
+    operator::others(
+        client,
+        &namespace,
+        &mut objects,
+        &mut patience,
+        &mut problems,
+    )
+    .await;
     objects.check()?;
-    let operator_logs =
-        operator::logs(client, (&namespace, options.since), root, &mut problems).await?;
+    let logs = operator::logs(client, (&namespace, options.since), root, &mut problems);
+    let operator_logs = if let Ok(read) = tokio::time::timeout(LOGS, logs).await {
+        read?
+    } else {
+        problems.push(format!(
+            "logs of the operator: not all of them came within {} s, and those that did are not counted",
+            LOGS.as_secs()
+        ));
+        0
+    };
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;

@@ -9,11 +9,12 @@ use kube::core::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::GROUP;
 use crate::check::Keeper;
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
 use crate::objects::{Gathered, GatheredKind, Object, Received};
-use crate::report::escaped;
+use crate::report::{escaped, escaped_for_yaml};
 
 /// The files of objects: one for each kind, and for each namespace where the kind has some.
 pub struct Objects<'a> {
@@ -64,6 +65,22 @@ impl<'a> Objects<'a> {
     pub fn problems(&self) -> Vec<String> {
         let told = |kind: &GatheredKind| Some(format!("{}: {}", kind.kind, kind.problem.as_ref()?));
         self.kinds.iter().filter_map(told).collect()
+    }
+
+    /// Where nothing could be read of any kind that every cluster has, why not the first.
+    #[must_use]
+    pub fn nothing_read(&self) -> Option<String> {
+        let mut kinds = self.kinds.iter().filter(|kind| {
+            // Where our definitions are not there, they count as read.
+            !kind.api_version.starts_with(GROUP)
+        });
+        let is_read = |kind: &GatheredKind| kind.complete || kind.objects > 0;
+        if kinds.clone().any(is_read) {
+            return None;
+        }
+        let first = kinds.next()?;
+        let problem = first.problem.as_deref().unwrap_or("not read");
+        Some(format!("{}: {problem}", first.kind))
     }
 
     /// A list of a kind begins, or begins again.
@@ -189,7 +206,7 @@ fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
             clean_data(fields.get_mut("data"));
         }
     }
-    let text = visible_json(&value)?.replace('\n', "\n  ");
+    let text = escaped_for_yaml(&serde_json::to_string_pretty(&value)?).replace('\n', "\n  ");
     Ok(format!("- {text}\n"))
 }
 
@@ -257,7 +274,7 @@ mod tests {
             "a\r\nb",
             "\u{1b}[2J",
             "\u{202e}x",
-            "\u{feff}",
+            "\u{feff}\u{e0041}",
             "\t",
             "'",
             "\"",

@@ -11,7 +11,7 @@ use kube::api::{ListParams, LogParams};
 use kube::core::ApiResource;
 use kube::{Api, Client};
 
-use crate::deadline::{self, CallError};
+use crate::deadline::{self, CallError, Patience};
 use crate::gather::folder::{self, FolderError};
 use crate::gather::objects::Objects;
 use crate::index::Cluster;
@@ -40,6 +40,7 @@ pub async fn settings(
     client: &Client,
     cluster: &mut Cluster,
     objects: &mut Objects<'_>,
+    patience: &mut Patience,
     problems: &mut Vec<String>,
 ) {
     let namespace = cluster.namespace.clone();
@@ -50,7 +51,8 @@ pub async fn settings(
     let mut is_complete = true;
     // One by one: the right to list them would be that to read all others too.
     for name in CONFIG_MAPS {
-        match deadline::call("read ConfigMap", api.get_opt(name)).await {
+        let reading = deadline::call("read ConfigMap", api.get_opt(name));
+        match patience.ask(reading).await {
             Ok(Some(map)) => {
                 absorb::<ConfigMap>(cluster, &map);
                 objects.put(&resource, &map);
@@ -70,7 +72,8 @@ pub async fn settings(
         cluster.config_maps.finish();
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
-    match deadline::call("read Secret", secrets.get_opt(SSH_SECRET)).await {
+    let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
+    match patience.ask(reading).await {
         Ok(Some(secret)) => {
             if let Some(row) = secret.row() {
                 cluster.secrets.apply(SSH_SECRET.to_owned(), row);
@@ -90,6 +93,7 @@ pub async fn others(
     client: &Client,
     namespace: &str,
     objects: &mut Objects<'_>,
+    patience: &mut Patience,
     problems: &mut Vec<String>,
 ) {
     let all: fn(&Received) -> bool = |_| true;
@@ -109,6 +113,7 @@ pub async fn others(
     let mut reading = Others {
         client,
         objects,
+        patience,
         problems,
     };
     reading.kind(&conditions, Some(namespace), all).await;
@@ -124,6 +129,7 @@ pub async fn others(
 struct Others<'a, 'b> {
     client: &'a Client,
     objects: &'a mut Objects<'b>,
+    patience: &'a mut Patience,
     problems: &'a mut Vec<String>,
 }
 
@@ -148,7 +154,8 @@ impl Others<'_, '_> {
                 wanted.for_each(|object| objects.put(resource, object));
             }
         };
-        let listed = listing::list(&api, &all, &mut take).await;
+        let listed = listing::list(&api, &all, &mut take);
+        let listed = self.patience.ask(listed).await;
         self.objects.end();
         match listed {
             Err(error) if !error.is_not_found() => {

@@ -21,7 +21,7 @@ use crate::assess::report::ReadinessReport;
 pub use color::{ColorChoice, use_color};
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};
-pub(crate) use visible::json as escaped;
+pub(crate) use visible::{json as escaped, json_as_yaml as escaped_for_yaml};
 pub use why::{Answer, Explanation, explain};
 
 /// What a report is written as.
@@ -62,13 +62,18 @@ fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(visible::json(&text) + "\n")
 }
 
+fn json_as_yaml(value: &impl Serialize) -> io::Result<String> {
+    let text = serde_json::to_string_pretty(value)?;
+    Ok(visible::json_as_yaml(&text) + "\n")
+}
+
 fn yaml(value: &impl Serialize) -> io::Result<String> {
     let text = serde_yaml::to_string(value).map_err(io::Error::other)?;
     // YAML's plain and single-quoted strings know no escapes. JSON is YAML too and can say everything.
     if visible::is_visible_text(&text) {
         Ok(text)
     } else {
-        json(value)
+        json_as_yaml(value)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What somebody asks about: a node, a claim or a workload, as kubectl names them.
+//! What somebody asks about: a node, a claim, a volume or a workload, as kubectl names them.
 
 use crate::index::WorkloadKind;
 
@@ -9,12 +9,14 @@ pub enum Kind {
     Node,
     /// A `PersistentVolumeClaim`.
     Claim,
+    /// A `PersistentVolume`.
+    Volume,
     /// A pod, or what makes pods.
     Workload(WorkloadKind),
 }
 
 /// The kinds with their names, in the order in which a name alone is looked for.
-const KINDS: [(Kind, &[&str]); 10] = [
+const KINDS: [(Kind, &[&str]); 11] = [
     (Kind::Node, &["node", "nodes", "no"]),
     (Kind::Workload(WorkloadKind::Pod), &["pod", "pods", "po"]),
     (
@@ -46,6 +48,10 @@ const KINDS: [(Kind, &[&str]); 10] = [
         Kind::Workload(WorkloadKind::CronJob),
         &["cronjob", "cronjobs", "cj"],
     ),
+    (
+        Kind::Volume,
+        &["pv", "persistentvolume", "persistentvolumes"],
+    ),
 ];
 
 impl Kind {
@@ -55,8 +61,18 @@ impl Kind {
         match self {
             Self::Node => "Node",
             Self::Claim => "PersistentVolumeClaim",
+            Self::Volume => "PersistentVolume",
             Self::Workload(kind) => kind.as_str(),
         }
+    }
+
+    /// As it is asked about.
+    pub(super) fn word(self) -> &'static str {
+        let mut kinds = KINDS.iter();
+        let found = kinds.find(|(kind, _)| *kind == self);
+        found
+            .and_then(|(_, names)| names.first().copied())
+            .unwrap_or_else(|| self.as_str())
     }
 }
 

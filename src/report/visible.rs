@@ -16,13 +16,34 @@ pub(super) fn is_visible_text(text: &str) -> bool {
 /// A JSON text that means the same and has nothing hidden.
 ///
 /// `serde_json` escapes only what JSON demands, and that is less than what terminals obey. Hidden characters are in
-/// strings alone, never after a lone backslash, and all of them fit into four digits.
+/// strings alone, never after a lone backslash. JSON writes those that do not fit into four digits as two halves.
 pub(crate) fn json(text: &str) -> String {
+    written_out(text, |char, shown| {
+        for half in char.encode_utf16(&mut [0; 2]) {
+            // Writing to a String does not fail.
+            let _ = write!(shown, "\\u{half:04x}");
+        }
+    })
+}
+
+/// The same for readers of YAML, most of which know no halves.
+pub(crate) fn json_as_yaml(text: &str) -> String {
+    written_out(text, |char, shown| {
+        let number = u32::from(char);
+        // Writing to a String does not fail.
+        let _ = if number > 0xffff {
+            write!(shown, "\\U{number:08x}")
+        } else {
+            write!(shown, "\\u{number:04x}")
+        };
+    })
+}
+
+fn written_out(text: &str, write: impl Fn(char, &mut String)) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         if char != '\n' && is_hidden(char) {
-            // Writing to a String does not fail.
-            let _ = write!(shown, "\\u{:04x}", u32::from(char));
+            write(char, &mut shown);
         } else {
             shown.push(char);
         }

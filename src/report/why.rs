@@ -1,5 +1,6 @@
-//! What one node, claim or workload lacks for its storage: the report, narrowed to it, and what it is.
+//! What one node, claim, volume or workload lacks for its storage: the report, narrowed to it, and what it is.
 
+mod claim;
 mod facts;
 
 use std::io;
@@ -65,8 +66,8 @@ pub struct Explanation {
     lists_volumes: bool,
 }
 
-/// Explains what was asked about: the first kind, in the order of nodes, pods, claims and other workloads, that has an
-/// object of that name. `None` where there is none, or none that matters for storage.
+/// Explains what was asked about: the first kind, in the order of nodes, pods, claims, other workloads and volumes, that has
+/// an object of that name, and names the others. `None` where there is none, or none that matters for storage.
 #[must_use]
 pub fn explain(
     question: &Question,
@@ -80,13 +81,27 @@ pub fn explain(
         report,
         cluster,
     };
-    let mut kinds = question.kinds().into_iter();
-    kinds.find_map(|kind| match kind {
-        Kind::Node => subject.node(),
-        Kind::Claim => subject.claim(),
-        Kind::Workload(WorkloadKind::Pod) => subject.pod(),
-        Kind::Workload(kind) => subject.owner(kind),
-    })
+    let explained = question.kinds().into_iter().filter_map(|kind| {
+        let explanation = match kind {
+            Kind::Node => subject.node(),
+            Kind::Claim => subject.claim(),
+            Kind::Volume => subject.volume(),
+            Kind::Workload(WorkloadKind::Pod) => subject.pod(),
+            Kind::Workload(kind) => subject.owner(kind),
+        };
+        Some((kind, explanation?))
+    });
+    let mut explained = explained.collect::<Vec<_>>().into_iter();
+    let (_, mut first) = explained.next()?;
+    let others = explained.map(|(kind, _)| format!("{}/{}", kind.word(), question.name));
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        first
+            .facts
+            .push(format!("Also there, with -n {namespace}: {others}."));
+    }
+    Some(first)
 }
 
 /// An object of that kind and name, with everything that it is explained from.
@@ -197,32 +212,6 @@ impl Subject<'_> {
             report,
             lists_volumes: false,
         }
-    }
-
-    fn claim(&self) -> Option<Explanation> {
-        let rows: Vec<&VolumeUse> = self
-            .report
-            .volumes
-            .iter()
-            .filter(|row| {
-                row.persistent_volume_claim.as_deref() == Some(self.name)
-                    && *row.workload.namespace == *self.key.namespace
-            })
-            .collect();
-        let claims = Claims::one(&self.key);
-        let report = self.narrowed(&rows, &[], &claims);
-        let claim = self.cluster.claims.get(&self.key);
-        // One that is missing is asked about for a good reason.
-        if claim.is_none() && rows.is_empty() && report.findings.is_empty() {
-            return None;
-        }
-        Some(Explanation {
-            subject: format!("persistentvolumeclaim {}", self.key),
-            standing: self.standing(&report),
-            facts: facts::of_claim(claim, &rows),
-            report,
-            lists_volumes: true,
-        })
     }
 
     fn rows_of(&self, kind: WorkloadKind) -> Vec<&VolumeUse> {

@@ -1,20 +1,36 @@
 //! Health and metrics over HTTP.
 
+mod connections;
 mod metrics;
+mod places;
 mod process;
 mod readiness;
 mod secure;
 
+use std::time::Duration;
+
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tower::Service;
 
 pub use metrics::{Format, Metrics};
 pub(crate) use metrics::{TARGETS, VisitGauges};
+use places::{Bounds, Places};
 pub use readiness::{Health, Readiness};
 pub use secure::Secure;
+
+const PLACES: Bounds = Bounds {
+    all: 64,
+    of_one_peer: 16,
+};
+/// How long a connection may take in all: a kubelet waits for a second.
+const CONNECTION: Duration = Duration::from_secs(10);
 
 /// What the endpoints show.
 #[derive(Clone, Default)]
@@ -39,15 +55,36 @@ pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
         .route("/readyz", get(ready))
         .route("/metrics", metrics)
         .with_state(shown);
-    axum::serve(listener, router).await
+    let places = Places::new(PLACES);
+    loop {
+        let (connection, peer) = connections::accept(&listener).await;
+        let (place, router) = (places.take(peer), router.clone());
+        tokio::spawn(async move {
+            let respond = |head: Parts| {
+                let mut router = router.clone();
+                async move {
+                    let request = Request::from_parts(head, Body::empty());
+                    let Ok(response) = router.call(request).await;
+                    response
+                }
+            };
+            let answered = connections::answer(TokioIo::new(connection), respond);
+            // What a client does wrong is its own affair.
+            match place.hold(CONNECTION, answered).await {
+                Ok(Ok(())) => {}
+                Ok(Err(problem)) => tracing::debug!("a connection for health ended: {problem}"),
+                Err(problem) => tracing::debug!("a connection for health was ended: {problem}"),
+            }
+        });
+    }
 }
 
-/// `?verbose` shows each check also where all is well, as it does of Kubernetes' own servers.
+/// Why it is not ready is told with `?verbose` alone, which also shows each check where all is well.
 async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl IntoResponse {
-    let (ready, text) = shown.readiness.answer();
-    let verbose =
+    let is_verbose =
         query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
-    match (ready, verbose) {
+    let (ready, text) = shown.readiness.answer(is_verbose);
+    match (ready, is_verbose) {
         (true, false) => (StatusCode::OK, "ok".to_owned()),
         (true, true) => (StatusCode::OK, text),
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, text),
@@ -72,10 +109,11 @@ async fn metrics_are_elsewhere() -> impl IntoResponse {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use std::net::{IpAddr, SocketAddr};
+    use std::time::Instant;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpSocket, TcpStream};
 
     use super::*;
 
@@ -102,6 +140,41 @@ mod tests {
         answer
     }
 
+    /// Whether the other side has not ended it.
+    fn is_open(stream: &TcpStream) -> bool {
+        let read = stream.try_read(&mut [0; 1]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
+    #[tokio::test]
+    async fn half_requests_hold_few_connections_and_not_for_long_and_keep_nobody_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, Shown::default()));
+        let mut halves = Vec::new();
+        for number in 0..200_u8 {
+            let socket = TcpSocket::new_v4().unwrap();
+            let peer = IpAddr::from([127, 0, 0, 2 + number % 8]);
+            socket.bind(SocketAddr::new(peer, 0)).unwrap();
+            let mut half = socket.connect(address).await.unwrap();
+            // One that has made way already is no matter.
+            let _ = half.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").await;
+            halves.push(half);
+        }
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        let begin = Instant::now();
+        let open = async |at_most: usize| {
+            while halves.iter().filter(|half| is_open(half)).count() > at_most {
+                assert!(begin.elapsed() < Duration::from_secs(30), "{at_most}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        open(PLACES.all).await;
+        assert!(begin.elapsed() < Duration::from_secs(4), "for want of time");
+        open(0).await;
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+    }
+
     #[tokio::test]
     async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_start() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -114,6 +187,9 @@ mod tests {
         assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]leader-election failed"));
         shown.readiness.leads();
         assert!(get("/readyz").await.contains("[-]cluster-read failed"));
+        let reason = "nothing has been read yet";
+        assert!(!get("/readyz").await.contains(reason));
+        assert!(get("/readyz?verbose").await.contains(reason));
         shown.readiness.tell(Health {
             unread: None,
             stale: None,

@@ -81,66 +81,85 @@ impl Readiness {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the operator is ready, and each check with what is wrong.
+    /// Whether the operator is ready, and each check; what is wrong, which has names of objects, only where it is asked for.
     #[must_use]
-    pub fn answer(&self) -> (bool, String) {
+    pub fn answer(&self, is_verbose: bool) -> (bool, String) {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::new();
+        let mut answer = Answer {
+            is_verbose,
+            text: String::new(),
+        };
         let ready = match &state.role {
             Role::Leader => {
-                check(&mut text, "leader-election", None);
-                leader(&mut text, &state.health)
+                answer.check("leader-election", None);
+                leader(&mut answer, &state.health)
             }
             Role::Standby(Standby::Behind { holder }) => {
-                check(&mut text, "leader-election", None);
-                // Writing to a String does not fail.
-                let _ = writeln!(text, "[!]leader-election: stands by, {holder} leads");
+                answer.check("leader-election", None);
+                answer.note("leader-election", &format!("stands by, {holder} leads"));
                 let problem = state.unwritten_gate.as_deref();
-                problem.is_none() || check(&mut text, "operatorcondition", problem)
+                problem.is_none() || answer.check("operatorcondition", problem)
             }
             Role::Standby(Standby::Unable { problem }) => {
-                check(&mut text, "leader-election", Some(problem))
+                answer.check("leader-election", Some(problem))
             }
-            Role::Unknown => check(
-                &mut text,
-                "leader-election",
-                Some("the lease has not been read yet"),
-            ),
+            Role::Unknown => {
+                answer.check("leader-election", Some("the lease has not been read yet"))
+            }
         };
         let end = if ready { "passed" } else { "failed" };
-        let _ = writeln!(text, "readyz check {end}");
-        (ready, text)
+        // Writing to a String does not fail.
+        let _ = writeln!(answer.text, "readyz check {end}");
+        (ready, answer.text)
     }
 }
 
 /// The checks of what a leader does. Says whether all is well.
-fn leader(text: &mut String, health: &Health) -> bool {
-    let mut ready = check(text, "cluster-read", health.unread.as_deref());
+fn leader(answer: &mut Answer, health: &Health) -> bool {
+    let mut ready = answer.check("cluster-read", health.unread.as_deref());
     if let Some(stale) = &health.stale {
-        // Writing to a String does not fail.
-        let _ = writeln!(text, "[!]cluster-read: cannot be read at present: {stale}");
+        let words = format!("cannot be read at present: {stale}");
+        answer.note("cluster-read", &words);
     }
     if let Some((report, is_set)) = &health.gate {
         let problem = (!is_set).then_some(report.message.as_str());
-        ready &= check(text, "operatorcondition", problem);
+        ready &= answer.check("operatorcondition", problem);
         if *is_set && report.reason != "Confirmed" {
-            let _ = writeln!(text, "[!]operatorcondition: {}", report.message);
+            answer.note("operatorcondition", &report.message);
         }
     }
     if let Some(problem) = &health.unwritten {
-        let _ = writeln!(text, "[!]writes: {problem}");
+        answer.note("writes", problem);
     }
     ready
 }
 
-/// One line of the answer. Says whether all is well.
-fn check(text: &mut String, name: &str, problem: Option<&str>) -> bool {
-    // Writing to a String does not fail.
-    let _ = match problem {
-        None => writeln!(text, "[+]{name} ok"),
-        Some(problem) => writeln!(text, "[-]{name} failed: {problem}"),
-    };
-    problem.is_none()
+/// An answer that is being written.
+struct Answer {
+    is_verbose: bool,
+    text: String,
+}
+
+impl Answer {
+    /// One check. Says whether all is well.
+    fn check(&mut self, name: &str, problem: Option<&str>) -> bool {
+        // Writing to a String does not fail.
+        let _ = match problem {
+            None => writeln!(self.text, "[+]{name} ok"),
+            Some(problem) if self.is_verbose => writeln!(self.text, "[-]{name} failed: {problem}"),
+            // The words of Kubernetes' own servers.
+            Some(_) => writeln!(self.text, "[-]{name} failed: reason withheld"),
+        };
+        problem.is_none()
+    }
+
+    /// What is worth knowing and does no harm to readiness.
+    fn note(&mut self, name: &str, words: &str) {
+        if self.is_verbose {
+            // Writing to a String does not fail.
+            let _ = writeln!(self.text, "[!]{name}: {words}");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -159,7 +178,7 @@ mod tests {
     fn a_process_is_ready_when_it_has_read_and_written_and_says_what_else_is_wrong() {
         let readiness = Readiness::default();
         assert_eq!(
-            readiness.answer(),
+            readiness.answer(true),
             (
                 false,
                 "[-]leader-election failed: the lease has not been read yet\nreadyz check failed\n"
@@ -168,7 +187,7 @@ mod tests {
         );
         readiness.leads();
         assert_eq!(
-            readiness.answer(),
+            readiness.answer(true),
             (
                 false,
                 "[+]leader-election ok\n[-]cluster-read failed: nothing has been read yet\n\
@@ -184,7 +203,7 @@ mod tests {
         };
         readiness.tell(healthy.clone());
         assert_eq!(
-            readiness.answer(),
+            readiness.answer(true),
             (
                 true,
                 "[+]leader-election ok\n[+]cluster-read ok\n[+]operatorcondition ok\n\
@@ -196,8 +215,11 @@ mod tests {
             gate: Some((report("NotFound", "there is none"), false)),
             ..healthy.clone()
         });
-        let (ready, text) = readiness.answer();
+        let (ready, text) = readiness.answer(true);
         assert!(!ready && text.contains("[-]operatorcondition failed: there is none\n"));
+        let withheld = "[+]leader-election ok\n[+]cluster-read ok\n\
+                        [-]operatorcondition failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(readiness.answer(false), (false, withheld.to_owned()));
         readiness.tell(Health {
             gate: Some((report("Overridden", "OLM does not care"), true)),
             unwritten: Some("no".to_owned()),
@@ -205,7 +227,7 @@ mod tests {
             ..healthy
         });
         assert_eq!(
-            readiness.answer(),
+            readiness.answer(true),
             (
                 true,
                 "[+]leader-election ok\n[+]cluster-read ok\n[!]cluster-read: cannot be read at present: Pod (forbidden)\n\
@@ -221,7 +243,7 @@ mod tests {
             unwritten: None,
         });
         assert!(
-            readiness.answer().0,
+            readiness.answer(true).0,
             "without OLM there is nothing to write"
         );
     }
@@ -232,20 +254,22 @@ mod tests {
         readiness.stands_by(Standby::Unable {
             problem: "no right to it".to_owned(),
         });
-        let (ready, text) = readiness.answer();
+        let (ready, text) = readiness.answer(true);
         assert!(!ready && text.contains("[-]leader-election failed: no right to it\n"));
         readiness.stands_by(Standby::Behind {
             holder: "pod-1".to_owned(),
         });
         let told = "[+]leader-election ok\n[!]leader-election: stands by, pod-1 leads\n\
                     readyz check passed\n";
-        assert_eq!(readiness.answer(), (true, told.to_owned()));
+        assert_eq!(readiness.answer(true), (true, told.to_owned()));
         readiness.sees_gate(Some("not written yet".to_owned()));
-        let (ready, text) = readiness.answer();
+        let (ready, text) = readiness.answer(true);
         assert!(!ready && text.contains("[-]operatorcondition failed: not written yet\n"));
+        let (_, text) = readiness.answer(false);
+        assert!(!text.contains("pod-1") && !text.contains("not written yet"));
         readiness.sees_gate(None);
-        assert!(readiness.answer().0);
+        assert!(readiness.answer(true).0);
         readiness.leads();
-        assert!(!readiness.answer().0, "it has read nothing yet");
+        assert!(!readiness.answer(true).0, "it has read nothing yet");
     }
 }

@@ -183,12 +183,71 @@ fn a_name_alone_is_a_node_before_it_is_a_pod() {
     };
     assert_eq!(first(&["win-1"]), "node win-1: NOT READY");
     assert_eq!(first(&["pod", "win-1"]), "pod shop/win-1: HOLDS UPGRADES");
+    // The one that was not asked for is named.
+    let says = |arguments: &[&str]| ask(files.path(), &[&["why", "-f", "."], arguments].concat());
+    let named = says(&["win-1", "-n", "shop"]).stdout;
+    let line = "\nAlso there, with -n shop: pod/win-1.\n";
+    assert!(named.contains(line), "{named}");
+    for arguments in [&["node/win-1", "-n", "shop"][..], &["win-1", "-n", "bank"]] {
+        let alone = says(arguments).stdout;
+        assert!(!alone.contains("Also there"), "{alone}");
+    }
+}
+
+#[test]
+fn a_volume_is_explained_by_its_use() {
+    let claimed = BLOCKING_POD.replace(
+        "azureDisk: {diskName: d, diskURI: d}",
+        "persistentVolumeClaim: {claimName: data}",
+    );
+    let objects = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: shop}\nspec: {volumeName: \
+                   pv-1}\n---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv-1}\nspec:\n  azureDisk: {diskName: d, \
+                   diskURI: d}\n  claimRef: {namespace: shop, name: data}\nstatus: {phase: Bound}\n---\napiVersion: v1\nkind: \
+                   PersistentVolume\nmetadata: {name: pv-2}\nspec: {azureDisk: {diskName: e, diskURI: e}}\n";
+    let files = folder(&[("all.yaml", &format!("{WINDOWS_NODE}{claimed}{objects}"))]);
+    let held = ask(files.path(), &["why", "pv/pv-1", "-f", "."]);
+    assert_eq!(held.status, Some(3), "{}{}", held.stdout, held.stderr);
+    for words in [
+        "persistentvolume pv-1: HOLDS UPGRADES\n",
+        "The claim shop/data is bound to it.\n",
+        "it needs disk.csi.azure.com, missing on win-1.\n",
+        "pod/web",
+    ] {
+        assert!(held.stdout.contains(words), "{words:?}: {}", held.stdout);
+    }
+    let free = ask(files.path(), &["why", "pv-2", "-f", "."]);
+    assert_eq!(free.status, Some(0), "{}{}", free.stdout, free.stderr);
+    assert!(
+        free.stdout.contains("No claim is bound to it.") && !free.stdout.contains("web"),
+        "{}",
+        free.stdout
+    );
+}
+
+/// Of our own and of the parser's.
+#[test]
+fn an_error_shows_the_usage_of_its_command() {
+    for arguments in [
+        &["why", "volume/x"][..],
+        &["why", "pod/"],
+        &["why", "--nonsense"],
+    ] {
+        let ended = ask(&input(), arguments);
+        assert_eq!(ended.status, Some(2), "{arguments:?}: {}", ended.stderr);
+        let usage = "Usage: windows-storage-operator why [OPTIONS] <NODE|POD|PVC>";
+        assert!(
+            ended.stderr.contains(usage) || arguments[1].starts_with('-'),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+    }
 }
 
 #[test]
 fn what_is_not_there_is_1_and_nonsense_is_2() {
     for (status, arguments, says) in [
         (1, &["why", "node/win-9"][..], "no node win-9"),
+        (1, &["why", "pv/nothing"], "no persistentvolume nothing"),
         (1, &["why", "pod/ledger-0"], "in namespace default"),
         (
             1,

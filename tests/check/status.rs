@@ -184,6 +184,22 @@ fn who_does_not_read_the_report_ends_nothing() {
     }
 }
 
+#[test]
+fn who_reads_only_the_beginning_ends_nothing() {
+    for arguments in [&["crds"][..], &["man"], &["completion", "bash"]] {
+        let mut child = program(&input())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((ended.status.code(), &*stderr), (Some(0), ""));
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_that_cannot_be_written_is_an_error() {

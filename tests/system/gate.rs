@@ -24,9 +24,9 @@ impl Harness {
         self.expect("windowsstorage/cluster", WRITTEN, status, reason)
     }
 
-    /// The answer to `/readyz` of the operator that was started last.
+    /// The answer to `/readyz`, with reasons, of the operator that was started last.
     fn readyz(&self) -> String {
-        self.get_http("readyz")
+        self.get_http("readyz?verbose")
     }
 
     fn get_http(&self, path: &str) -> String {
@@ -91,6 +91,12 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     harness.expect_readyz(
         "503",
         "[-]operatorcondition failed: there is no OperatorCondition",
+    );
+    let brief = harness.get_http("readyz");
+    assert!(
+        brief.contains("[-]operatorcondition failed: reason withheld\n")
+            && !brief.contains(OPERATOR_CONDITION),
+        "{brief}"
     );
     let metrics = harness.get_http("metrics");
     assert!(

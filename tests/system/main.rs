@@ -11,6 +11,7 @@ mod election;
 mod events;
 mod external;
 mod gate;
+mod gather_faults;
 mod harness;
 mod host_keys;
 mod interruption;

@@ -6,10 +6,35 @@ use super::samples::{self, HOSTILE};
 use super::{Format, rendered, text, visible};
 
 /// Spelled out here again: the characters that no terminal may see.
-const FORBIDDEN: [char; 23] = [
-    '\u{0}', '\u{7}', '\u{8}', '\t', '\r', '\u{1b}', '\u{7f}', '\u{80}', '\u{9b}', '\u{9d}',
-    '\u{200b}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{202a}', '\u{202b}', '\u{202d}',
-    '\u{202e}', '\u{2066}', '\u{2068}', '\u{2069}', '\u{feff}',
+const FORBIDDEN: [char; 28] = [
+    '\u{0}',
+    '\u{7}',
+    '\u{8}',
+    '\t',
+    '\r',
+    '\u{1b}',
+    '\u{7f}',
+    '\u{80}',
+    '\u{9b}',
+    '\u{9d}',
+    '\u{200b}',
+    '\u{200e}',
+    '\u{200f}',
+    '\u{2028}',
+    '\u{2029}',
+    '\u{202a}',
+    '\u{202b}',
+    '\u{202d}',
+    '\u{202e}',
+    '\u{2066}',
+    '\u{2068}',
+    '\u{2069}',
+    '\u{feff}',
+    '\u{34f}',
+    '\u{2800}',
+    '\u{3164}',
+    '\u{fe0f}',
+    '\u{e0041}',
 ];
 
 #[test]
@@ -28,6 +53,19 @@ fn no_format_writes_hidden_characters() {
             assert_eq!(found, [], "{format:?}");
         }
     }
+}
+
+#[test]
+fn what_has_two_halves_in_json_is_read_as_it_was() {
+    let mut report = samples::held();
+    report.verdict.message = "\u{e0041}".to_owned();
+    let json: Value = serde_json::from_str(&text(&report, Format::Json)).unwrap();
+    assert_eq!(json["verdict"]["message"], "\u{e0041}");
+    let yaml = text(&report, Format::Yaml);
+    // Readers of YAML in C and Go refuse halves.
+    assert!(yaml.contains("\\U000e0041"), "{yaml}");
+    let yaml: Value = serde_yaml::from_str(&yaml).unwrap();
+    assert_eq!(yaml, json);
 }
 
 #[test]

@@ -144,14 +144,28 @@ pub fn of_claim(claim: Option<&Claim>, rows: &[&VolumeUse]) -> Vec<String> {
         }) if !class.is_empty() => format!("It is not bound yet; its StorageClass is {class}."),
         Some(_) => "It is not bound yet, and names no StorageClass.".to_owned(),
     }];
-    if let Some(row) = rows.first() {
-        facts.push(format!("{}.", served_by(row)));
-    } else if claim.is_some() {
-        facts.push(
-            "No Windows workload uses it, or it needs no CSI driver: it holds nothing.".to_owned(),
-        );
+    if claim.is_some() || !rows.is_empty() {
+        facts.push(use_of(rows));
     }
     facts
+}
+
+/// Which claim a volume is bound to, and who uses it.
+pub fn of_volume(claim: Option<&ObjectKey>, rows: &[&VolumeUse]) -> Vec<String> {
+    let bound = match claim {
+        Some(claim) => format!("The claim {claim} is bound to it."),
+        None => "No claim is bound to it.".to_owned(),
+    };
+    vec![bound, use_of(rows)]
+}
+
+fn use_of(rows: &[&VolumeUse]) -> String {
+    match rows.first() {
+        Some(row) => format!("{}.", served_by(row)),
+        None => {
+            "No Windows workload uses it, or it needs no CSI driver: it holds nothing.".to_owned()
+        }
+    }
 }
 
 /// What a workload's volumes are.

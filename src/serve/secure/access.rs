@@ -2,6 +2,7 @@
 //! whose token it is, a `SubjectAccessReview` whether that user may `get` the path `/metrics`.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
+use super::pace::Pace;
+use super::told::Told;
 use crate::deadline::{self, CallError};
 
 const PATH: &str = "/metrics";
@@ -36,11 +39,24 @@ pub enum Decision {
     Forbidden(String),
 }
 
+/// Why nothing was said of a token.
+#[derive(Debug, thiserror::Error)]
+pub enum Undecided {
+    /// The API server is not asked about so many.
+    #[error("too many unknown tokens are shown")]
+    TooMany,
+    /// It has not said.
+    #[error(transparent)]
+    Unanswered(#[from] CallError),
+}
+
 /// Asks the API server about tokens, and remembers a few answers.
 pub struct Access {
     client: Client,
     known: Mutex<Known>,
+    pace: Mutex<Pace>,
     places: Semaphore,
+    told: Mutex<Told>,
 }
 
 impl Access {
@@ -49,30 +65,53 @@ impl Access {
         Self {
             client,
             known: Mutex::default(),
+            pace: Mutex::default(),
             places: Semaphore::new(REVIEWS),
+            told: Mutex::default(),
         }
     }
 
-    /// Whether the bearer of a token may read the metrics.
-    pub async fn decide(&self, token: &str) -> Result<Decision, CallError> {
+    /// Whether the bearer of a token, who asks from that address, may read the metrics.
+    pub async fn decide(&self, token: &str, peer: IpAddr) -> Result<Decision, Undecided> {
+        if !is_jwt_in_form(token) {
+            return Ok(Decision::Unknown);
+        }
         // The token itself is not kept.
         let key: Key = Sha256::digest(token).into();
-        if let Some(decision) = self.known().get(&key, Instant::now()) {
+        let now = Instant::now();
+        if let Some(decision) = lock(&self.known).get(&key, now) {
             return Ok(decision);
+        }
+        // Who was allowed before is not kept out by what others make up.
+        if !lock(&self.known).was_allowed(&key) && !lock(&self.pace).allows(peer, now) {
+            return Err(Undecided::TooMany);
         }
         // Never closed; without a place the review only is one more at a time.
         let _place = self.places.acquire().await.ok();
-        if let Some(decision) = self.known().get(&key, Instant::now()) {
+        if let Some(decision) = lock(&self.known).get(&key, Instant::now()) {
             return Ok(decision);
         }
         let asked = Instant::now();
-        let decision = self.review(token).await?;
-        self.known().put(key, decision.clone(), asked);
+        let reviewed = self.review(token).await;
+        self.tell(&reviewed);
+        let decision = reviewed?;
+        lock(&self.known).put(key, decision.clone(), asked);
         Ok(decision)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whoever asks is not told why nothing can be said; the operator's log is.
+    fn tell(&self, reviewed: &Result<Decision, CallError>) {
+        let mut told = lock(&self.told);
+        match reviewed {
+            Ok(_) if told.is_over() => tracing::info!("who asks for metrics is checked again"),
+            Ok(_) => {}
+            Err(error) => {
+                let fault = error.to_string();
+                if told.is_news(&fault) {
+                    tracing::warn!("who asks for metrics cannot be checked: {fault}");
+                }
+            }
+        }
     }
 
     async fn review(&self, token: &str) -> Result<Decision, CallError> {
@@ -134,6 +173,20 @@ fn may_read(user: UserInfo) -> SubjectAccessReview {
     }
 }
 
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a token has the form of one of a ServiceAccount, a JWT: three parts of base64url (RFC 7515, section 7.1). About
+/// nothing else the API server is asked.
+fn is_jwt_in_form(token: &str) -> bool {
+    let is_part = |part: &str| {
+        let mut bytes = part.bytes();
+        !part.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    token.split('.').count() == 3 && token.split('.').all(is_part)
+}
+
 type Key = [u8; 32];
 
 /// The last answers.
@@ -146,9 +199,15 @@ impl Known {
         (*until > now).then(|| decision.clone())
     }
 
+    /// Also when that no longer holds, as long as nothing else was said since.
+    fn was_allowed(&self, key: &Key) -> bool {
+        matches!(self.0.get(key), Some((Decision::Allowed, _)))
+    }
+
     fn put(&mut self, key: Key, decision: Decision, asked: Instant) {
         if self.0.len() >= REMEMBERED {
-            self.0.retain(|_, (_, until)| *until > asked);
+            self.0
+                .retain(|_, (decision, until)| *decision == Decision::Allowed || *until > asked);
         }
         if self.0.len() >= REMEMBERED {
             // Anybody can have tokens refused: they must not push out those that are allowed.
@@ -184,6 +243,59 @@ mod tests {
         assert_eq!(known.get(&[3; 32], soon), None);
         assert_eq!(known.get(&[2; 32], now + REFUSED), None);
         assert_eq!(known.get(&[1; 32], now + ALLOWED), None);
+    }
+
+    #[test]
+    fn who_was_allowed_is_known_as_such_until_something_else_is_said() {
+        let now = Instant::now();
+        let late = now + ALLOWED;
+        let mut known = Known::default();
+        known.put([255; 32], Decision::Allowed, now);
+        for number in 0..200 {
+            known.put([number; 32], Decision::Unknown, late);
+        }
+        assert_eq!(known.get(&[255; 32], late), None);
+        assert!(known.was_allowed(&[255; 32]) && !known.was_allowed(&[199; 32]));
+        known.put([255; 32], Decision::Unknown, late);
+        assert!(!known.was_allowed(&[255; 32]));
+    }
+
+    #[tokio::test]
+    async fn who_was_allowed_is_asked_about_also_where_others_have_used_up_the_rate() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let access = Access::new(Client::try_from(config).unwrap());
+        let peer = IpAddr::from([10, 0, 0, 1]);
+        let long_ago = Instant::now().checked_sub(ALLOWED).unwrap();
+        let key: Key = Sha256::digest("al.low.ed").into();
+        lock(&access.known).put(key, Decision::Allowed, long_ago);
+        while lock(&access.pace).allows(peer, Instant::now()) {}
+        let made_up = access.decide("ma.de.up", peer).await;
+        assert!(matches!(made_up, Err(Undecided::TooMany)), "{made_up:?}");
+        // There is no API server.
+        let allowed = access.decide("al.low.ed", peer).await;
+        assert!(
+            matches!(allowed, Err(Undecided::Unanswered(_))),
+            "{allowed:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_jwt_in_form_is_nobodys_token() {
+        for token in ["a.b.c", "eyJhbGciOiJSUzI1NiJ9.e30.Zm9v-_0"] {
+            assert!(is_jwt_in_form(token), "{token}");
+        }
+        for token in [
+            "abc",
+            "a.b",
+            "a..c",
+            "a.b.c.d",
+            "a.b.c=",
+            "a.b.ü",
+            "sha256~abc",
+            "..",
+        ] {
+            assert!(!is_jwt_in_form(token), "{token}");
+        }
     }
 
     #[test]

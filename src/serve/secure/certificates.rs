@@ -17,6 +17,8 @@ use openssl::ssl::{AlpnError, SslAcceptor, SslContext, SslMethod, SslSessionCach
 use openssl::x509::extension::{ExtendedKeyUsage, SubjectAlternativeName};
 use openssl::x509::{X509, X509NameBuilder};
 
+use super::told::Told;
+
 /// As Secrets of type `kubernetes.io/tls` name them.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
@@ -54,8 +56,7 @@ pub struct Certificates {
     dir: Option<PathBuf>,
     names: Vec<String>,
     current: Option<Current>,
-    /// The last fault that was told.
-    told: Option<String>,
+    told: Told,
 }
 
 struct Current {
@@ -78,7 +79,7 @@ impl Certificates {
             dir,
             names,
             current: None,
-            told: None,
+            told: Told::default(),
         }
     }
 
@@ -91,18 +92,22 @@ impl Certificates {
             .is_none_or(|current| now.duration_since(current.looked) >= LOOK);
         if due {
             match self.look(now) {
-                Ok(()) => self.told = None,
+                Ok(()) => {
+                    self.told.is_over();
+                }
                 Err(problem) => {
+                    let is_news = self.told.is_news(&problem.to_string());
                     let Some(current) = &mut self.current else {
+                        if is_news {
+                            tracing::warn!("metrics cannot be served: {problem}");
+                        }
                         return Err(problem);
                     };
                     current.looked = now;
-                    let problem = problem.to_string();
-                    if self.told.as_ref() != Some(&problem) {
+                    if is_news {
                         tracing::warn!(
                             "metrics are served with the certificate from before: {problem}"
                         );
-                        self.told = Some(problem);
                     }
                 }
             }
@@ -305,7 +310,7 @@ mod tests {
             write(dir.path(), &files);
             let context = certificates.context(start + LOOK * number).unwrap();
             assert_eq!(shown(&context), "first");
-            assert!(certificates.told.is_some());
+            assert!(certificates.told.is_over());
         }
         fs::remove_file(dir.path().join(KEY)).unwrap();
         let context = certificates.context(start + LOOK * 3).unwrap();
@@ -313,7 +318,7 @@ mod tests {
         write(dir.path(), &another);
         let context = certificates.context(start + LOOK * 4).unwrap();
         assert_eq!(shown(&context), "another");
-        assert!(certificates.told.is_none());
+        assert!(!certificates.told.is_over());
     }
 
     #[test]
@@ -323,6 +328,8 @@ mod tests {
         let mut certificates = Certificates::new(Some(dir.path().to_owned()), Vec::new());
         let error = certificates.context(Instant::now()).err().unwrap();
         assert!(error.to_string().contains(KEY), "{error}");
+        let is_news = certificates.told.is_news(&error.to_string());
+        assert!(!is_news, "each connection would tell it again");
         fs::write(dir.path().join(KEY), "no key").unwrap();
         let error = certificates.context(Instant::now()).err().unwrap();
         assert!(error.to_string().contains("no certificate with its key"));

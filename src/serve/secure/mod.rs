@@ -4,8 +4,10 @@
 
 mod access;
 mod certificates;
+mod pace;
+mod told;
 
-use std::convert::Infallible;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,33 +15,36 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{Method, Request, Response, StatusCode, header};
+use axum::http::{Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_openssl::SslStream;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use kube::Client;
 use openssl::ssl::{Ssl, SslContext};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tower::BoxError;
 
+use crate::serve::connections;
 use crate::serve::metrics::{Format, Metrics};
+use crate::serve::places::{Bounds, Places};
 use crate::visible::visible;
-use access::{Access, Decision};
+use access::{Access, Decision, Undecided};
 use certificates::Certificates;
 
-/// Connections at one time.
-const CONNECTIONS: usize = 32;
-/// How long shaking hands may take, and then a request's head.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a connection may take in all.
+/// Connections that shake hands, which costs a client nothing.
+const SHAKING: Bounds = Bounds {
+    all: 128,
+    of_one_peer: 16,
+};
+/// Connections that have done so.
+const SERVED: Bounds = Bounds {
+    all: 32,
+    of_one_peer: 8,
+};
+/// How long shaking hands may take.
+const HANDSHAKE: Duration = Duration::from_secs(2);
+/// How long a connection may take after it.
 const CONNECTION: Duration = Duration::from_secs(60);
-/// A request's head: a token has some kilobytes.
-const HEAD: usize = 16 * 1024;
-/// After a connection that could not be taken.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// How metrics are served over TLS.
 pub struct Secure {
@@ -74,72 +79,50 @@ impl Secure {
 
     /// Serves until the process ends.
     pub async fn serve(mut self, listener: TcpListener) -> std::io::Result<()> {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let (shaking, served) = (Places::new(SHAKING), Places::new(SERVED));
         loop {
-            // Never closed; without a place the connection only is one more.
-            let place = Arc::clone(&places).acquire_owned().await.ok();
-            let connection = match listener.accept().await {
-                Ok((connection, _)) => connection,
-                // A client that has gone, or too many open files: neither is for ever.
-                Err(error) => {
-                    tracing::debug!(%error, "a connection for metrics could not be taken");
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
+            let (connection, peer) = connections::accept(&listener).await;
+            // The certificates tell what is wrong with them.
+            let Ok(context) = self.certificates.context(Instant::now()) else {
+                tokio::time::sleep(connections::PAUSE).await;
+                continue;
             };
-            let context = match self.certificates.context(Instant::now()) {
-                Ok(context) => context,
-                Err(error) => {
-                    tracing::warn!("metrics cannot be served: {error}");
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
-            };
-            let site = Arc::clone(&self.site);
+            let place = shaking.take(peer);
+            let (served, site) = (served.clone(), Arc::clone(&self.site));
             tokio::spawn(async move {
-                let _place = place;
-                let answered = answer(connection, &context, site);
+                let served = async {
+                    let stream = place
+                        .hold(HANDSHAKE, shake_hands(connection, &context))
+                        .await??;
+                    let respond = |head: Parts| {
+                        let site = Arc::clone(&site);
+                        async move { site.respond(&head, peer).await }
+                    };
+                    let answered = connections::answer(stream, respond);
+                    served.take(peer).hold(CONNECTION, answered).await??;
+                    Ok::<_, BoxError>(())
+                };
                 // What a client does wrong is its own affair.
-                match tokio::time::timeout(CONNECTION, answered).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(problem)) => {
-                        tracing::debug!("a connection for metrics ended: {problem}");
-                    }
-                    Err(_) => tracing::debug!("a connection for metrics took too long"),
+                if let Err(problem) = served.await {
+                    tracing::debug!("a connection for metrics ended: {problem}");
                 }
             });
         }
     }
 }
 
-async fn answer(
+async fn shake_hands(
     connection: TcpStream,
     context: &SslContext,
-    site: Arc<Site>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Pin<Box<SslStream<TokioIo<TcpStream>>>>, BoxError> {
     let ssl = Ssl::new(context)?;
     let mut stream = Box::pin(SslStream::new(ssl, TokioIo::new(connection))?);
-    tokio::time::timeout(HANDSHAKE, Pin::as_mut(&mut stream).accept()).await??;
-    let service = service_fn(move |request: Request<Incoming>| {
-        let site = Arc::clone(&site);
-        async move {
-            // There is nothing in a body that would be looked at.
-            let (head, _): (Parts, Incoming) = request.into_parts();
-            Ok::<_, Infallible>(site.respond(&head).await)
-        }
-    });
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HANDSHAKE)
-        .max_buf_size(HEAD)
-        .keep_alive(false)
-        .serve_connection(stream, service)
-        .await?;
-    Ok(())
+    Pin::as_mut(&mut stream).accept().await?;
+    Ok(stream)
 }
 
 impl Site {
-    async fn respond(&self, request: &Parts) -> Response<Body> {
+    async fn respond(&self, request: &Parts, peer: IpAddr) -> Response<Body> {
         if request.uri.path() != "/metrics" {
             return (StatusCode::NOT_FOUND, "only /metrics is served here\n").into_response();
         }
@@ -159,7 +142,7 @@ impl Site {
         let Some(token) = text(header::AUTHORIZATION).and_then(bearer) else {
             return unauthorized();
         };
-        match self.access.decide(token).await {
+        match self.access.decide(token, peer).await {
             Ok(Decision::Allowed) => {
                 let format = Format::accepted(text(header::ACCEPT));
                 let content_type = [(header::CONTENT_TYPE, format.content_type())];
@@ -174,9 +157,13 @@ impl Site {
                 );
                 (StatusCode::FORBIDDEN, words).into_response()
             }
+            Err(Undecided::TooMany) => {
+                let words = "too many unknown tokens are shown; ask again in a second\n";
+                let later = [(header::RETRY_AFTER, "1")];
+                (StatusCode::TOO_MANY_REQUESTS, later, words).into_response()
+            }
             // Fails closed. The operator's log says more than who asks needs to know.
-            Err(error) => {
-                tracing::warn!("who asks for metrics cannot be checked: {error}");
+            Err(Undecided::Unanswered(_)) => {
                 let words = "who you are cannot be checked now; the operator's log says why\n";
                 (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
             }
@@ -198,15 +185,4 @@ fn bearer(header: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_bearer_token_counts() {
-        assert_eq!(bearer("Bearer abc"), Some("abc"));
-        assert_eq!(bearer("bearer  abc "), Some("abc"));
-        for header in ["", "Bearer", "Bearer ", "Basic YTpi", "abc"] {
-            assert_eq!(bearer(header), None, "{header}");
-        }
-    }
-}
+mod tests;
