@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -41,6 +42,8 @@ struct Lanes {
     senders: Vec<mpsc::Sender<Told>>,
     /// How many have not been written or given up yet.
     unwritten: watch::Sender<usize>,
+    /// More were told than may wait, and that was said.
+    overflowed: AtomicBool,
     /// They end with the sink.
     _tasks: JoinSet<()>,
 }
@@ -69,6 +72,7 @@ impl EventSink {
         Self(Arc::new(Lanes {
             senders: senders.collect(),
             unwritten,
+            overflowed: AtomicBool::new(false),
             _tasks: tasks,
         }))
     }
@@ -99,7 +103,11 @@ impl EventSink {
         let lane = &senders[usize::try_from(lane).unwrap_or_default()];
         if let Err(refused) = lane.try_send(Told { object, event }) {
             unwritten.send_modify(|unwritten| *unwritten -= 1);
-            tracing::debug!(%refused, "an event is lost, for too many wait");
+            if !self.0.overflowed.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "{refused}; events are lost, what they tell is in the status as well"
+                );
+            }
         }
     }
 
