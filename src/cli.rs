@@ -47,7 +47,9 @@ pub enum Command {
     /// Files are what kubectl get -o yaml|json and oc adm inspect print, and must-gather trees: YAML and JSON, many
     /// documents, lists. A cluster is judged whole, so give all of: nodes, csinodes, csidrivers, pods, cronjobs,
     /// daemonsets, deployments, jobs, replicasets, replicationcontrollers, statefulsets, persistentvolumeclaims,
-    /// persistentvolumes, storageclasses, runtimeclasses, windowsstorages. Other kinds are only counted.
+    /// persistentvolumes, storageclasses, runtimeclasses; where the vSphere driver is, its configmaps of the name
+    /// internal-feature-states.csi.vsphere.vmware.com; where this operator is, windowsstorages and windowsnodestorages.
+    /// Other kinds are only counted.
     ///
     /// The exit status is 0 if the cluster may be upgraded, 3 if not, 1 if the input or the cluster could not be read,
     /// 2 if the command line is wrong.
@@ -120,7 +122,11 @@ const CHECK_EXAMPLES: &str = "Examples:
   windows-storage-operator check -f must-gather.local.123/
   kubectl get -A -o yaml \\
     nodes,csinodes,csidrivers,runtimeclasses,sc,pv,pvc,pods,ds,deploy,rs,sts,rc,jobs,cronjobs \\
-    | windows-storage-operator check -f -";
+    > cluster.yaml
+  kubectl get -A -o yaml configmaps \\
+    --field-selector metadata.name=internal-feature-states.csi.vsphere.vmware.com > switches.yaml
+  kubectl get -A -o yaml windowsstorages,windowsnodestorages > own.yaml
+  cat cluster.yaml | windows-storage-operator check -f - -f switches.yaml -f own.yaml";
 
 const NODES_EXAMPLES: &str = "Examples:
   windows-storage-operator nodes

@@ -290,7 +290,8 @@ pub struct WindowsStorageStatus {
     /// How far csi-proxy is on the nodes that this operator looks after.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rollout: Option<RolloutStatus>,
-    /// `Upgradeable`, `CredentialsValid`, `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
+    /// `Upgradeable`, `OperatorConditionWritten` (where there is an OperatorCondition to write), `CredentialsValid`,
+    /// `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[serde(default)]
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, IsTerminal};
 
 use anyhow::Context;
+use jiff::Timestamp;
 use windows_storage_operator::assess::assess;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::report::{render, use_color};
@@ -18,7 +19,8 @@ pub fn check(arguments: &CheckArgs) -> anyhow::Result<Upgradeable> {
     let color = use_color(arguments.color, stdout.is_terminal(), |name| {
         std::env::var_os(name)
     });
-    match render(&report, arguments.output, color, &mut stdout.lock()) {
+    let made = Timestamp::now();
+    match render(&report, arguments.output, color, made, &mut stdout.lock()) {
         // Who reads only the first lines has not failed, and neither has the judgement.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written.context("cannot write the report")?,

@@ -5,6 +5,7 @@ mod ask;
 mod check;
 mod connect;
 mod input;
+mod manual;
 mod must_gather;
 mod node_names;
 mod progress;

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
 
 use anyhow::Context;
 use clap_complete::engine;
 use clap_complete::env::{CompleteEnv, Shells};
 
+use super::manual;
 use crate::cli::{CalledAs, CompletionArgs, ManArgs};
 use crate::command::node_names;
 
@@ -80,18 +80,10 @@ pub fn man(arguments: &ManArgs, called_as: CalledAs) -> anyhow::Result<()> {
     // A page's name is a file's, and must have no blank.
     let command = called_as.command().display_name(called_as.file_name());
     if let Some(folder) = &arguments.dest_dir {
-        return pages(command, folder);
+        return manual::write_pages(command, folder)
+            .with_context(|| format!("cannot write to {}", folder.display()));
     }
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command)
-        .render(&mut page)
-        .context("cannot write the page")?;
-    print(&page)
-}
-
-fn pages(command: clap::Command, folder: &Path) -> anyhow::Result<()> {
-    clap_mangen::generate_to(command, folder)
-        .with_context(|| format!("cannot write to {}", folder.display()))
+    print(&manual::only_page(command).context("cannot write to memory")?)
 }
 
 /// Who reads only the first lines has not failed.

@@ -172,7 +172,7 @@ pub async fn gather(
         nodes,
         report: assess(&mut cluster),
     };
-    write_report(root, &summary.report)?;
+    write_report(root, &summary.report, begin)?;
     folder::write(root, "summary.txt", summary.text().as_bytes())?;
     // What `oc adm must-gather` looks for: whose it is, and which version.
     let version = format!("{}\n{}\n", operator::OPERATOR, env!("CARGO_PKG_VERSION"));
@@ -180,14 +180,14 @@ pub async fn gather(
     Ok(summary)
 }
 
-fn write_report(root: &Path, report: &ReadinessReport) -> Result<(), GatherError> {
+fn write_report(root: &Path, report: &ReadinessReport, made: Timestamp) -> Result<(), GatherError> {
     for (name, format) in [
         ("report.txt", Format::Table),
         ("report.json", Format::Json),
         ("report.html", Format::Html),
     ] {
         let mut text = Vec::new();
-        render(report, format, false, &mut text).map_err(GatherError::Report)?;
+        render(report, format, false, made, &mut text).map_err(GatherError::Report)?;
         folder::write(root, name, &text)?;
     }
     Ok(())

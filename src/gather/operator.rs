@@ -39,33 +39,30 @@ pub async fn settings(
     let namespace = cluster.namespace.clone();
     let resource = ApiResource::erase::<ConfigMap>(&());
     let api: Api<Received> = Api::namespaced_with(client.clone(), &namespace, &resource);
-    let all = ListParams::default();
-    let mut take = |step| match step {
-        Step::Begin => {
-            cluster.config_maps.begin();
-            objects.begin();
-        }
-        Step::Ask => {}
-        Step::Page(page) => {
-            for map in page {
-                let name = kube::Resource::meta(&map).name.clone().unwrap_or_default();
-                if CONFIG_MAPS.contains(&&*name) {
-                    absorb::<ConfigMap>(cluster, &map);
-                    objects.put(&resource, &map);
-                }
+    cluster.config_maps.begin();
+    objects.begin();
+    let mut is_complete = true;
+    // One by one: the right to list them would be that to read all others too.
+    for name in CONFIG_MAPS {
+        let reading = deadline::call("read ConfigMap", api.get_opt(name));
+        match patience.ask(reading).await {
+            Ok(Some(map)) => {
+                absorb::<ConfigMap>(cluster, &map);
+                objects.put(&resource, &map);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                is_complete = false;
+                problems.push(format!(
+                    "ConfigMap {name} of namespace {namespace}: {}",
+                    error.answer()
+                ));
             }
         }
-    };
-    let listed = patience.ask(listing::list(&api, &all, &mut take)).await;
+    }
     objects.end();
-    match listed {
-        Ok(()) => {
-            cluster.config_maps.finish();
-        }
-        Err(error) => problems.push(format!(
-            "ConfigMaps of namespace {namespace}: {}",
-            error.answer()
-        )),
+    if is_complete {
+        cluster.config_maps.finish();
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
     let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));

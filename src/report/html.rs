@@ -1,21 +1,23 @@
 //! The report as one page that needs nothing else.
 
+use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assess::report::{DriverReadiness, NodeReadiness, ReadinessReport, VolumeUse};
 
 use super::color::Tone;
 use super::sentences::{as_sentence, count, names, nodes_left_out};
-use super::view::{First, Group, Nodes, Note, View};
+use super::view::{First, Group, Limits, Nodes, Note, View};
 
 const STYLE: &str = include_str!("style.css");
 /// Should anything of the cluster's ever get past the escaping, it does nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Writes the report, in which nothing may be hidden.
-pub(super) fn render(report: &ReadinessReport) -> String {
-    let view = View::of(report);
+pub(super) fn render(report: &ReadinessReport, made: Timestamp) -> String {
+    let view = View::of(report, Limits::PAGE);
     let headline = &view.headline;
+    let made = Timestamp::from_second(made.as_second()).unwrap_or(made);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,7 +41,10 @@ pub(super) fn render(report: &ReadinessReport) -> String {
                     (groups("Other missing drivers, not blocking", &view.other_drivers.shown, view.other_drivers.more))
                     (findings("Other findings", &view.notes))
                 }
-                footer { p { (view.counts) } }
+                footer {
+                    p { (view.counts) }
+                    p { "Made " time datetime=(made) { (made) } }
+                }
             }
         }
     };

@@ -14,6 +14,7 @@ mod why;
 use std::io;
 
 use clap::ValueEnum;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::assess::report::ReadinessReport;
@@ -37,18 +38,20 @@ pub enum Format {
     Html,
 }
 
-/// Writes the report. `color` is for [`Format::Table`] alone; [`use_color`] knows whether it is wanted.
+/// Writes the report. `color` is for [`Format::Table`] alone; [`use_color`] knows whether it is wanted. When it was made
+/// is on the page alone, which outlives the others: these are the same as long as what was judged is.
 pub fn render(
     report: &ReadinessReport,
     format: Format,
     color: bool,
+    made: Timestamp,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let text = match format {
         Format::Table => table::render(&visible::report(report), color),
         Format::Json => json(report)?,
         Format::Yaml => yaml(report)?,
-        Format::Html => html::render(&visible::report(report)),
+        Format::Html => html::render(&visible::report(report), made),
     };
     out.write_all(text.as_bytes())?;
     out.flush()

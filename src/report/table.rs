@@ -7,13 +7,13 @@ use crate::assess::report::{NodeReadiness, ReadinessReport, VolumeUse};
 use super::color::{Paint, Tone};
 use super::grid::{self, Cell};
 use super::sentences::{count, names, nodes_left_out};
-use super::view::{First, Group, Nodes, Note, View};
+use super::view::{First, Group, Limits, Nodes, Note, View};
 
 const INDENT: usize = 2;
 
 /// Writes the report, in which nothing may be hidden.
 pub(super) fn render(report: &ReadinessReport, color: bool) -> String {
-    let view = View::of(report);
+    let view = View::of(report, Limits::TERMINAL);
     let mut page = Page {
         text: String::new(),
         paint: Paint { color },

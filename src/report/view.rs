@@ -11,14 +11,49 @@ use super::sentences::{self, Headline};
 
 /// How many names a sentence has before it only counts.
 pub(super) const NAMED: usize = 10;
-/// How many volumes are listed for one driver.
-pub(super) const VOLUMES: usize = 20;
-/// How many nodes are listed.
-pub(super) const NODES: usize = 50;
-/// How many different findings are listed at one place.
-pub(super) const NOTES: usize = 20;
-/// How many drivers are listed that block nothing, and how many have a column.
-pub(super) const DRIVERS: usize = 20;
+/// How much is listed before it is only counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// How many nodes.
+    nodes: usize,
+    /// How many drivers that block nothing, and how many have a column.
+    drivers: usize,
+    /// How many different findings at one place.
+    notes: usize,
+    /// How many volumes of one driver at least.
+    volumes: usize,
+    /// How many volumes in all that the drivers share.
+    volumes_of_all: usize,
+}
+
+impl Limits {
+    /// For a terminal, where one asks again with other options.
+    pub(super) const TERMINAL: Self = Self {
+        nodes: 50,
+        drivers: 20,
+        notes: 20,
+        volumes: 20,
+        volumes_of_all: 0,
+    };
+    /// For a page that is sent around: who reads it has no cluster to ask. A browser shows that much at once, and mail
+    /// takes it.
+    pub(super) const PAGE: Self = Self {
+        nodes: 500,
+        drivers: 20,
+        notes: 100,
+        volumes: 20,
+        volumes_of_all: 1000,
+    };
+
+    /// With a share of the volumes for each of so many drivers.
+    fn shared_by(self, drivers: usize) -> Self {
+        let share = self.volumes_of_all / drivers.max(1);
+        Self {
+            volumes: share.max(self.volumes),
+            ..self
+        }
+    }
+}
 
 /// What people see.
 #[derive(Debug)]
@@ -101,8 +136,11 @@ pub(super) struct Note<'a> {
 
 impl<'a> View<'a> {
     /// Chooses what to show.
-    pub(super) fn of(report: &'a ReadinessReport) -> Self {
-        let blocking = blocking(report);
+    pub(super) fn of(report: &'a ReadinessReport, limits: Limits) -> Self {
+        let needed = report.volumes.iter();
+        let needed = needed.filter_map(|it| it.csi_driver.as_deref().or(it.plugin.as_deref()));
+        let limits = limits.shared_by(needed.collect::<BTreeSet<&str>>().len());
+        let blocking = blocking(report, limits);
         let blocked: BTreeSet<&str> = blocking.iter().map(|group| group.name).collect();
         let other_drivers: Vec<&DriverReadiness> = report
             .drivers
@@ -149,12 +187,13 @@ impl<'a> View<'a> {
                 _ => "Blocking",
             },
             blocking,
-            nodes: nodes(&report.nodes),
-            drivers: columns(&report.drivers),
+            nodes: nodes(&report.nodes, limits.nodes),
+            drivers: columns(&report.drivers, limits.drivers),
             node_notes: notes(
                 of_nodes
                     .into_iter()
                     .map(|(node, finding)| (finding, place_on(&node.name, finding))),
+                limits.notes,
             ),
             other_drivers: First::of(
                 other_drivers.into_iter().map(|driver| {
@@ -162,18 +201,23 @@ impl<'a> View<'a> {
                         .volumes
                         .iter()
                         .filter(|volume| volume.csi_driver.as_deref() == Some(&driver.name));
-                    driver_group(&driver.name, Some(driver), needs.collect(), &report.nodes)
+                    driver_group(
+                        (&driver.name, Some(driver)),
+                        needs.collect(),
+                        &report.nodes,
+                        limits,
+                    )
                 }),
-                DRIVERS,
+                limits.drivers,
             ),
-            notes: notes(rest),
+            notes: notes(rest, limits.notes),
             counts: sentences::counts(report, findings),
         }
     }
 }
 
 /// Types without a driver come first: they take the longest to get rid of.
-fn blocking(report: &ReadinessReport) -> Vec<Group<'_>> {
+fn blocking(report: &ReadinessReport, limits: Limits) -> Vec<Group<'_>> {
     let mut plugins: BTreeMap<&str, Vec<&VolumeUse>> = BTreeMap::new();
     let mut drivers: BTreeMap<&str, Vec<&VolumeUse>> = BTreeMap::new();
     for volume in report.blocking() {
@@ -195,12 +239,13 @@ fn blocking(report: &ReadinessReport) -> Vec<Group<'_>> {
                 .iter()
                 .filter(|finding| is_about(finding, name))
                 .map(|finding| (finding, finding.object.clone())),
+            limits.notes,
         ),
-        volumes: First::of(volumes, VOLUMES),
+        volumes: First::of(volumes, limits.volumes),
     });
     let drivers = drivers.into_iter().map(|(name, volumes)| {
         let driver = report.drivers.iter().find(|driver| driver.name == name);
-        driver_group(name, driver, volumes, &report.nodes)
+        driver_group((name, driver), volumes, &report.nodes, limits)
     });
     plugins.chain(drivers).collect()
 }
@@ -215,10 +260,10 @@ fn is_about(finding: &Finding, plugin: &str) -> bool {
 }
 
 fn driver_group<'a>(
-    name: &'a str,
-    driver: Option<&'a DriverReadiness>,
+    (name, driver): (&'a str, Option<&'a DriverReadiness>),
     volumes: Vec<&'a VolumeUse>,
     nodes: &[NodeReadiness],
+    limits: Limits,
 ) -> Group<'a> {
     let missing_on: &[String] = match (driver, volumes.first()) {
         (Some(driver), _) => &driver.missing_on,
@@ -234,20 +279,21 @@ fn driver_group<'a>(
                 .into_iter()
                 .flat_map(|driver| &driver.findings)
                 .map(|finding| (finding, finding.object.clone())),
+            limits.notes,
         ),
-        volumes: First::of(volumes, VOLUMES),
+        volumes: First::of(volumes, limits.volumes),
     }
 }
 
-fn nodes(nodes: &[NodeReadiness]) -> Nodes<'_> {
-    if nodes.len() <= NODES {
+fn nodes(nodes: &[NodeReadiness], most: usize) -> Nodes<'_> {
+    if nodes.len() <= most {
         return Nodes {
             shown: nodes.iter().collect(),
             more_ready: 0,
             more_not_ready: 0,
         };
     }
-    let not_ready = First::of(nodes.iter().filter(|node| !node.ready), NODES);
+    let not_ready = First::of(nodes.iter().filter(|node| !node.ready), most);
     Nodes {
         more_ready: nodes.iter().filter(|node| node.ready).count(),
         more_not_ready: not_ready.more,
@@ -256,12 +302,12 @@ fn nodes(nodes: &[NodeReadiness]) -> Nodes<'_> {
 }
 
 /// By name, but of very many the missing ones first.
-fn columns(drivers: &[DriverReadiness]) -> First<&DriverReadiness> {
+fn columns(drivers: &[DriverReadiness], most: usize) -> First<&DriverReadiness> {
     let mut drivers: Vec<_> = drivers.iter().collect();
-    if drivers.len() > DRIVERS {
+    if drivers.len() > most {
         drivers.sort_by_key(|driver| driver.missing_on.is_empty());
     }
-    First::of(drivers, DRIVERS)
+    First::of(drivers, most)
 }
 
 /// A node's findings are mostly about the node itself, or about an object of its name.
@@ -285,7 +331,10 @@ fn rank(code: &str) -> u8 {
 }
 
 /// The same words are said once; of the same rank, what most places share comes first.
-fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>) -> First<Note<'a>> {
+fn notes<'a>(
+    findings: impl IntoIterator<Item = (&'a Finding, String)>,
+    most: usize,
+) -> First<Note<'a>> {
     let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for (finding, place) in findings {
         places
@@ -302,5 +351,5 @@ fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>) -> First
         })
         .collect();
     notes.sort_by_key(|note| (rank(note.code), std::cmp::Reverse(note.places.len())));
-    First::of(notes, NOTES)
+    First::of(notes, most)
 }

@@ -13,7 +13,7 @@ use crate::visible::visible;
 use super::color::{Paint, Tone};
 use super::question::{Kind, Question};
 use super::table::Page;
-use super::view::{Group, View};
+use super::view::{Group, Limits, View};
 use super::visible;
 use facts::{Claims, claims_of};
 
@@ -335,7 +335,7 @@ impl Explanation {
     /// Writes it as text for a terminal.
     pub fn render(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
         let report = visible::report(&self.report);
-        let view = View::of(&report);
+        let view = View::of(&report, Limits::TERMINAL);
         let mut page = Page {
             text: String::new(),
             paint: Paint { color },

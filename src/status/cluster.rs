@@ -187,7 +187,11 @@ fn instances(cluster: &Cluster) -> Said {
         Some(first) => Said::no(
             TYPE,
             "InvalidInstance",
-            crate::node::printable(&format!("{first} ({} entries like this)", problems.len())),
+            crate::node::printable(&match problems.len() - 1 {
+                0 => (*first).to_owned(),
+                1 => format!("{first} (and 1 more entry like this)"),
+                more => format!("{first} (and {more} more entries like this)"),
+            }),
         ),
     }
 }

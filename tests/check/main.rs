@@ -9,6 +9,7 @@ mod encodings;
 mod fields;
 mod forms;
 mod golden;
+mod help;
 mod hostile;
 mod not_parsed;
 mod partial;

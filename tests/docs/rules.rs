@@ -12,12 +12,13 @@ use crate::pages::PAGES;
 /// or written, and for nothing that one types.
 const LANGUAGES: [&str; 7] = ["sh", "console", "bat", "yaml", "json", "text", "mermaid"];
 /// What lines begin with that are typed.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "kubectl",
     "oc",
     "make",
     "windows-storage-operator",
     "cargo",
+    "curl",
     "git",
     "skopeo",
     "buildah",

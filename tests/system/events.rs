@@ -215,7 +215,11 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
             assert_eq!(fault_of(&message), None, "{what}: {object}: {message}");
         }
     };
-    harness.expect(cluster, "InstancesValid", "False", "InvalidInstance");
+    let instances = harness.expect(cluster, "InstancesValid", "False", "InvalidInstance");
+    assert!(
+        instances.ends_with(" (and 1 more entry like this)"),
+        "{instances}"
+    );
     harness.expect(cluster, "HostKeysValid", "False", "InvalidKnownHosts");
     harness.eventually("the nodes are ready", || simulation.ready().len() == 2);
     check("inputs");
@@ -242,4 +246,10 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
     harness.kubectl(&["delete", "csinode", "win-000"]);
     harness.expect(node, "CSINodePresent", "False", "CSINodeMissing");
     check("no CSINode");
+    let explained = harness.kubectl(&["explain", "windowsstorage.status.conditions"]);
+    let status = harness.get(cluster)["status"]["conditions"].clone();
+    for condition in status.as_array().unwrap() {
+        let type_ = condition["type"].as_str().unwrap();
+        assert!(explained.contains(type_), "{type_}: {explained}");
+    }
 }

@@ -25,4 +25,5 @@ mod rights;
 mod simulated;
 mod traces;
 mod unread;
+mod viewer;
 mod without_olm;

@@ -1,6 +1,6 @@
 //! `must-gather` wherever its output goes and however it ends, on a real Windows host, and with a kubelet that has logs.
 
-mod kubelet;
+pub mod kubelet;
 mod since;
 
 use std::fs;
@@ -182,7 +182,7 @@ fn what_may_not_be_read_is_named_live_and_from_the_files() {
     let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
     for words in [
         "could not be had: CSINode: reading it is forbidden",
-        "could not be had: ConfigMaps of namespace windows-storage-operator",
+        "could not be had: ConfigMap windows-services of namespace windows-storage-operator",
         "could not be had: Secret cloud-private-key of namespace windows-storage-operator",
         "could not be had: logs of the operator",
         "win-1: NoAddress",

@@ -13,7 +13,7 @@ const DRIVER: &str = "disk.csi.azure.com";
 
 /// One verb on one resource, as a rule grants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Grant {
+pub struct Grant {
     /// Absent for the whole cluster.
     namespace: Option<String>,
     group: String,
@@ -24,7 +24,7 @@ struct Grant {
 }
 
 impl Grant {
-    fn allows(&self, request: &Request) -> bool {
+    pub fn allows(&self, request: &Request) -> bool {
         let Self {
             namespace,
             group,
@@ -40,10 +40,10 @@ impl Grant {
     }
 }
 
-/// All that the manifest grants.
-fn grants() -> Vec<Grant> {
+/// All that a manifest grants.
+pub fn grants(manifest: &str) -> Vec<Grant> {
     let mut grants = Vec::new();
-    for document in serde_yaml::Deserializer::from_str(MANIFEST) {
+    for document in serde_yaml::Deserializer::from_str(manifest) {
         let object = Value::deserialize(document).unwrap();
         let namespace = match object["kind"].as_str().unwrap() {
             "ClusterRole" => None,
@@ -86,7 +86,7 @@ fn grants() -> Vec<Grant> {
 
 #[test]
 fn every_right_is_needed_and_no_other_is() {
-    let grants = grants();
+    let grants = grants(MANIFEST);
     assert!(grants.len() > 50, "only {} rights were found", grants.len());
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;

@@ -35,7 +35,24 @@ fn volumes(number: usize) -> ReadinessReport {
 }
 
 fn assert_shows(report: &ReadinessReport, there: &[&str], not_there: &[&str]) {
-    for format in [Format::Table, Format::Html] {
+    assert_shows_as(&[Format::Table, Format::Html], report, there, not_there);
+}
+
+fn assert_table(report: &ReadinessReport, there: &[&str], not_there: &[&str]) {
+    assert_shows_as(&[Format::Table], report, there, not_there);
+}
+
+fn assert_page(report: &ReadinessReport, there: &[&str], not_there: &[&str]) {
+    assert_shows_as(&[Format::Html], report, there, not_there);
+}
+
+fn assert_shows_as(
+    formats: &[Format],
+    report: &ReadinessReport,
+    there: &[&str],
+    not_there: &[&str],
+) {
+    for format in formats.iter().copied() {
         let text = text(report, format);
         for word in there {
             assert!(text.contains(word), "{format:?} without {word}: {text}");
@@ -48,11 +65,11 @@ fn assert_shows(report: &ReadinessReport, there: &[&str], not_there: &[&str]) {
 
 #[test]
 fn volumes_of_a_driver() {
-    assert_shows(&volumes(20), &["pod/web-19"], &[ALL]);
+    assert_table(&volumes(20), &["pod/web-19"], &[ALL]);
     let left_out = format!("and 1 more volume {ALL}");
-    assert_shows(&volumes(21), &["pod/web-19", &left_out], &["web-20"]);
+    assert_table(&volumes(21), &["pod/web-19", &left_out], &["web-20"]);
     let left_out = format!("and 2 more volumes {ALL}");
-    assert_shows(&volumes(22), &[&left_out], &["web-20"]);
+    assert_table(&volumes(22), &[&left_out], &["web-20"]);
 }
 
 #[test]
@@ -65,27 +82,73 @@ fn few_nodes_are_all_listed_by_name() {
 #[test]
 fn of_many_nodes_those_that_are_not_ready_are_listed() {
     let left_out = format!("and 50 more nodes that are ready {ALL}");
-    assert_shows(&nodes(50, 1), &["held-000", &left_out], &["good-000"]);
+    assert_table(&nodes(50, 1), &["held-000", &left_out], &["good-000"]);
     let left_out = format!("and 1 more node that is ready {ALL}");
-    assert_shows(
+    assert_table(
         &nodes(1, 50),
         &["held-000", "held-049", &left_out],
         &["good-000"],
     );
     let left_out = format!("and 1 more node that is not ready {ALL}");
-    assert_shows(&nodes(0, 51), &["held-049", &left_out], &["held-050"]);
+    assert_table(&nodes(0, 51), &["held-049", &left_out], &["held-050"]);
     let left_out = format!("and 10 more that are not ready, 540 that are ready {ALL}");
-    assert_shows(
+    assert_table(
         &nodes(540, 60),
         &["held-049", &left_out],
         &["held-050", "good-000"],
     );
     let left_out = format!("All 51 are ready {ALL}");
-    assert_shows(
+    assert_table(
         &nodes(51, 0),
         &[&left_out],
         &["good-000", "NAME", "Node</th>"],
     );
+}
+
+#[test]
+fn a_page_that_is_sent_around_shows_hundreds_of_nodes_and_a_thousand_volumes() {
+    let last = "<code>pod/web-999</code>";
+    assert_page(&volumes(1000), &[last], &[ALL]);
+    let left_out = format!("and 1 more volume {ALL}");
+    assert_page(&volumes(1001), &[last, &left_out], &["web-1000"]);
+    assert_page(
+        &nodes(499, 1),
+        &["good-000", "good-498", "held-000"],
+        &[ALL],
+    );
+    let left_out = format!("and 500 more nodes that are ready {ALL}");
+    assert_page(&nodes(500, 1), &["held-000", &left_out], &["good-000"]);
+
+    // Two drivers share them.
+    let mut report = volumes(1200);
+    for volume in &mut report.volumes[..600] {
+        volume.csi_driver = Some("other.example".to_owned());
+    }
+    let left_out = format!("and 100 more volumes {ALL}");
+    assert_page(
+        &report,
+        &["pod/web-499<", "pod/web-1099<", &left_out],
+        &["pod/web-500<", "pod/web-1100<"],
+    );
+
+    // Long names, and all there may be of each.
+    let long = |what: &str, number: usize| format!("{what}-{number:04}-{}", "x".repeat(60));
+    let mut report = volumes(3000);
+    let names = (0..600).map(|number| long("win", number));
+    report.nodes = names
+        .map(|name| samples::node(&name, Some(&[]), &[AZURE_DISK]))
+        .collect();
+    report.drivers = (0..30)
+        .map(|number| samples::driver(&long("driver", number), &[], &["held-000"]))
+        .collect();
+    for (number, volume) in report.volumes.iter_mut().enumerate() {
+        volume.workload.name = long("web", number);
+        volume.persistent_volume_claim = Some(long("claim", number));
+        volume.persistent_volume = Some(long("pv", number));
+    }
+    let page = text(&report, Format::Html);
+    assert!(page.len() > 500_000, "{}", page.len());
+    assert!(page.len() < 2_000_000, "{}", page.len());
 }
 
 #[test]
@@ -139,7 +202,8 @@ fn findings_and_drivers_that_block_nothing() {
         .map(|number| samples::finding("Odd", "Pod/shop/web-0", &format!("odd {number:02}")))
         .collect();
     let left_out = format!("and 1 more finding {ALL}");
-    assert_shows(&report, &["odd 19", &left_out], &["odd 20"]);
+    assert_table(&report, &["odd 19", &left_out], &["odd 20"]);
+    assert_page(&report, &["odd 19", "odd 20"], &[ALL]);
 
     report.findings.clear();
     report.drivers = (0..21)

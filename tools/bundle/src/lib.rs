@@ -1,6 +1,6 @@
 //! Renders the OLM bundle, each part of it from its one source: rules from `manifests/rbac.yaml`, the Deployment from
-//! `manifests/deployment.yaml`, definitions from `crds/`, the objects of `manifests/metrics.yaml` as they are, and what only OLM
-//! asks for from `manifests/olm/`.
+//! `manifests/deployment.yaml`, definitions from `crds/`, the objects of `manifests/metrics.yaml` and
+//! `manifests/viewer.yaml` as they are, and what only OLM asks for from `manifests/olm/`.
 
 mod carried;
 mod catalog;

@@ -1,0 +1,80 @@
+//! What `check --help` says to collect is what the verdict rests on.
+
+use std::process::Command;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::run::check_files;
+
+/// What `check` lists, as a test of the system sees it use all of that and no more.
+const RIGHTS: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/manifests/viewer.yaml"
+));
+/// What only must-gather lists.
+const NOT_JUDGED: [&str; 3] = ["events", "volumeattachments", "operatorconditions"];
+/// As the example calls them.
+const SHORT: [(&str, &str); 8] = [
+    ("storageclasses", "sc"),
+    ("persistentvolumes", "pv"),
+    ("persistentvolumeclaims", "pvc"),
+    ("daemonsets", "ds"),
+    ("deployments", "deploy"),
+    ("replicasets", "rs"),
+    ("statefulsets", "sts"),
+    ("replicationcontrollers", "rc"),
+];
+
+#[test]
+fn the_help_names_every_kind_that_is_judged_and_its_example_collects_it() {
+    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(["check", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (text, example) = help.split_once("Examples:").unwrap();
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        words.map(str::to_owned).collect()
+    };
+    let (text, example) = (words(text), words(example));
+    let mut seen = 0;
+    for document in serde_yaml::Deserializer::from_str(RIGHTS) {
+        let role = Value::deserialize(document).unwrap();
+        let rules = role["rules"].as_array().unwrap();
+        let listed = rules.iter().filter(|rule| rule["verbs"][0] == "list");
+        for resource in listed.flat_map(|rule| rule["resources"].as_array().unwrap()) {
+            let resource = resource.as_str().unwrap();
+            if NOT_JUDGED.contains(&resource) {
+                continue;
+            }
+            seen += 1;
+            let short = SHORT.iter().find(|(long, _)| *long == resource);
+            let short = short.map_or(resource, |(_, short)| short);
+            assert!(text.iter().any(|word| word == resource), "{resource}");
+            assert!(example.iter().any(|word| word == short), "{short}");
+        }
+    }
+    assert!(seen > 15, "{seen}");
+    let switches = "internal-feature-states.csi.vsphere.vmware.com";
+    assert_eq!(help.matches(switches).count(), 2, "{help}");
+}
+
+/// As the collecting commands leave them where the cluster has neither the vSphere driver nor the operator.
+#[test]
+fn files_with_nothing_in_them_are_no_failure() {
+    let nodes =
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {kubernetes.io/os: linux}}\n";
+    let ended = check_files(&[
+        ("cluster.yaml", nodes.as_bytes()),
+        (
+            "switches.yaml",
+            b"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n",
+        ),
+        ("own.yaml", b""),
+    ]);
+    let alone = check_files(&[("cluster.yaml", nodes.as_bytes())]);
+    assert_eq!(ended.status, alone.status, "{}", ended.stderr);
+    assert_eq!(ended.json(), alone.json());
+}

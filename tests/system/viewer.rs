@@ -1,0 +1,124 @@
+//! The role `windows-storage-operator-viewer` is enough for those who only look, and no more than that.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use testbed::control_plane::Request;
+use testbed::objects::NAMESPACE;
+
+use crate::harness::Harness;
+use crate::must_gather::kubelet::Kubelet;
+use crate::must_gather::{check, gather};
+use crate::rights::{Grant, grants};
+
+const MANIFEST: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/manifests/viewer.yaml"
+));
+const VIEWER: &str = "viewer";
+
+fn asked(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(arguments)
+        .args(["--kubeconfig".as_ref(), kubeconfig.as_os_str()])
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
+}
+
+fn not_had(dest: &Path) -> Vec<String> {
+    let summary = fs::read_to_string(dest.join("summary.txt")).unwrap();
+    let lines = summary
+        .lines()
+        .filter(|line| line.contains("could not be had"));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn those_who_only_look_need_the_viewers_rights_and_no_others() {
+    let harness = Harness::held();
+    let control_plane = &harness.sandbox.control_plane;
+    control_plane.apply(MANIFEST).unwrap();
+    let kubelet = Kubelet::start();
+    kubelet.run_operator(control_plane);
+    let account = format!("{NAMESPACE}:{VIEWER}");
+    harness.kubectl(&["create", "serviceaccount", VIEWER, "-n", NAMESPACE]);
+    let bind = |kind: &str, name: &str, role: &str| {
+        let account = format!("--serviceaccount={account}");
+        harness.kubectl(&["create", kind, name, role, &account, "-n", NAMESPACE]);
+    };
+    bind(
+        "clusterrolebinding",
+        "windows-storage-operator-viewer",
+        "--clusterrole=windows-storage-operator-viewer",
+    );
+    let kubeconfig = control_plane
+        .kubeconfig_for_service_account(NAMESPACE, VIEWER)
+        .unwrap();
+
+    let (code, report) = check(&["--kubeconfig".as_ref(), &kubeconfig]);
+    assert_eq!(code, Some(3));
+    assert_eq!(report["verdict"]["reason"], "DriversMissing");
+    for arguments in [&["nodes"][..], &["why", "node/win-1"]] {
+        let output = asked(&kubeconfig, arguments);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(!told.contains("forbidden"), "{told}");
+    }
+    let dest = control_plane.dir().join("gathered");
+    gather(&kubeconfig, &dest);
+    let lines = not_had(&dest);
+    assert!(!lines.is_empty());
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains("Secret cloud-private-key")
+                || line.contains(".log of pod windows-storage-operator-0")),
+        "{lines:#?}"
+    );
+
+    let granted = grants(MANIFEST);
+    let requests = control_plane.requests_of(NAMESPACE, VIEWER).unwrap();
+    let unused: Vec<&Grant> = granted
+        .iter()
+        .filter(|grant| !requests.iter().any(|request| grant.allows(request)))
+        .collect();
+    assert!(unused.is_empty(), "never used: {unused:#?}");
+    let others: Vec<&Request> = requests
+        .iter()
+        .filter(|request| !granted.iter().any(|grant| grant.allows(request)))
+        .filter(|request| !["/version", "secrets", "pods/log"].contains(&&*request.resource))
+        .collect();
+    assert!(others.is_empty(), "used beside the manifest: {others:#?}");
+
+    // The two that are given apart, as the page has it.
+    harness.kubectl(&[
+        "create",
+        "role",
+        "windows-storage-operator-logs",
+        "-n",
+        NAMESPACE,
+        "--verb=get",
+        "--resource=pods/log",
+    ]);
+    harness.kubectl(&[
+        "create",
+        "role",
+        "windows-storage-operator-nodes",
+        "-n",
+        NAMESPACE,
+        "--verb=get",
+        "--resource=secrets",
+        "--resource-name=cloud-private-key",
+    ]);
+    for role in [
+        "windows-storage-operator-logs",
+        "windows-storage-operator-nodes",
+    ] {
+        bind("rolebinding", role, &format!("--role={role}"));
+    }
+    let dest = control_plane.dir().join("gathered-all");
+    gather(&kubeconfig, &dest);
+    assert_eq!(not_had(&dest), [""; 0]);
+}
