@@ -32,7 +32,7 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
             manifests.to_str().unwrap(),
         ])
         .unwrap();
-    assert_eq!(applied.lines().count(), 5, "{applied}");
+    assert_eq!(applied.lines().count(), 6, "{applied}");
     control_plane.await_definitions().unwrap();
 
     let (_, csv) = rendered(&newest());

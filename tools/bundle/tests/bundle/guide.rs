@@ -257,7 +257,7 @@ fn an_overlay_moves_everything_to_another_namespace_and_image() {
     let namespaces = namespaces(&objects);
     // Namespace, ServiceAccount, Role, RoleBinding and its subject, the ClusterRoleBinding's subject, Deployment,
     // Service.
-    assert_eq!(namespaces, ["storage"; 8]);
+    assert_eq!(namespaces, ["storage"; 9]);
     let deployment = objects
         .iter()
         .find(|object| text(object, "kind") == "Deployment")
@@ -273,7 +273,7 @@ fn an_overlay_leaves_the_namespace_of_somebody_else_alone() {
     let objects = overlay("$patch: delete");
     assert_eq!(
         namespaces(&objects),
-        ["openshift-windows-machine-config-operator"; 7]
+        ["openshift-windows-machine-config-operator"; 8]
     );
     assert!(
         objects

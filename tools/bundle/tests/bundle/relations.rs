@@ -261,6 +261,7 @@ fn the_manifests_are_one_object_each_and_no_account() {
         kinds,
         [
             "ClusterRole",
+            "ClusterRole",
             "ClusterServiceVersion",
             "CustomResourceDefinition",
             "CustomResourceDefinition",
