@@ -13,7 +13,12 @@ const RIGHTS: &str = include_str!(concat!(
     "/manifests/viewer.yaml"
 ));
 /// What only must-gather lists.
-const NOT_JUDGED: [&str; 3] = ["events", "volumeattachments", "operatorconditions"];
+const NOT_JUDGED: [&str; 4] = [
+    "events",
+    "leases",
+    "volumeattachments",
+    "operatorconditions",
+];
 /// As the example calls them.
 const SHORT: [(&str, &str); 8] = [
     ("storageclasses", "sc"),
