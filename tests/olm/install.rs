@@ -36,7 +36,7 @@ pub fn install(cluster: &Cluster, namespace: &str, version: &str, replaces: Opti
     let (mut csvs, mut others): (Vec<Value>, Vec<Value>) = bundle(version, replaces)
         .into_iter()
         .partition(|object| object["kind"] == CSV);
-    assert_eq!((csvs.len(), others.len()), (1, 4));
+    assert_eq!((csvs.len(), others.len()), (1, 5));
     let namespaced = others
         .iter_mut()
         .filter(|object| object["kind"] == "Service");

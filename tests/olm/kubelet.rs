@@ -355,7 +355,7 @@ async fn readiness(address: SocketAddr) -> Option<String> {
     let asking = async {
         let mut stream = TcpStream::connect(address).await?;
         stream
-            .write_all(b"GET /readyz HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")
+            .write_all(b"GET /readyz?verbose HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")
             .await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;

@@ -54,6 +54,9 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
     assert_nothing_was_forbidden(&cluster, &kubelet, &v2);
 }
 
+/// Pods of the Deployment: one leads, the other stands by.
+const REPLICAS: usize = 2;
+
 /// Installed is what is ready, and ready is what has set its gate.
 async fn olm_installs_the_operator_and_tells_it_its_condition(
     cluster: &Cluster,
@@ -73,9 +76,11 @@ async fn olm_installs_the_operator_and_tells_it_its_condition(
     kubelet.restore_power();
     cluster.wait_for_phase(NAMESPACE, v1, "Succeeded").await;
     let ready = kubelet.at_first_readiness();
-    assert_eq!(ready.len(), 1, "{ready:?}");
-    assert_eq!(ready[0].operator_condition, v1);
-    assert_eq!(ready[0].gate["status"], "False", "{ready:?}");
+    assert_eq!(ready.len(), REPLICAS, "{ready:?}");
+    for pod in &ready {
+        assert_eq!(pod.operator_condition, v1);
+        assert_eq!(pod.gate["status"], "False", "{ready:?}");
+    }
     cluster
         .wait_for_gate(NAMESPACE, v1, "False", "missing on win-1, win-2")
         .await;
@@ -217,8 +222,8 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
     kubelet.wait_until_gate_fails(v2, refusal::MESSAGE).await;
     assert_eq!(
         kubelet.at_first_readiness().len(),
-        1,
-        "only the old one was ready"
+        REPLICAS,
+        "only the old ones were ready"
     );
     let csv = cluster.get(CSV, NAMESPACE, v2).await;
     assert_eq!(csv["status"]["phase"], "Installing");
@@ -226,9 +231,11 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
     cluster.allow(v2);
     cluster.wait_for_phase(NAMESPACE, v2, "Succeeded").await;
     let ready = kubelet.at_first_readiness();
-    assert_eq!(ready.len(), 2, "{ready:?}");
-    assert_eq!(ready[1].operator_condition, v2);
-    assert_ne!(ready[1].gate, Value::Null, "{ready:?}");
+    assert_eq!(ready.len(), 2 * REPLICAS, "{ready:?}");
+    for pod in &ready[REPLICAS..] {
+        assert_eq!(pod.operator_condition, v2);
+        assert_ne!(pod.gate, Value::Null, "{ready:?}");
+    }
     cluster
         .wait_for_gate(NAMESPACE, v2, "True", "registered on all 2 Windows node(s)")
         .await;
@@ -237,12 +244,16 @@ async fn the_new_operator_is_not_ready_before_it_has_set_its_own_gate(
 /// The rights of the CSV and those that OLM adds must be enough for all that the operator did.
 fn assert_nothing_was_forbidden(cluster: &Cluster, kubelet: &Kubelet, operator_condition: &str) {
     let all = kubelet.at_first_readiness();
-    let ready = all
+    let of_it = all
         .iter()
-        .find(|ready| ready.operator_condition == operator_condition);
-    let log = cluster.operator_log(&ready.unwrap().pod);
-    let forbidden: Vec<&str> = log
-        .lines()
+        .filter(|ready| ready.operator_condition == operator_condition);
+    let logs: Vec<String> = of_it
+        .map(|ready| cluster.operator_log(&ready.pod))
+        .collect();
+    assert_eq!(logs.len(), REPLICAS);
+    let forbidden: Vec<&str> = logs
+        .iter()
+        .flat_map(|log| log.lines())
         .filter(|line| line.contains("forbidden") && !line.contains(refusal::MESSAGE))
         .collect();
     assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
