@@ -59,9 +59,12 @@ impl Rig {
 
     /// The operator, once it holds upgrades for both nodes.
     fn start(&self) -> Running {
-        let operator = self
-            .harness
-            .start_with_arguments(&["--serve-address=127.0.0.1:0"]);
+        // Faults last for longer here than a leader acts without an answer.
+        let operator = self.harness.start_with_arguments(&[
+            "--serve-address=127.0.0.1:0",
+            "--leader-elect-lease-duration=600s",
+            "--leader-elect-renew-deadline=540s",
+        ]);
         self.expect_missing("win-1, win-2");
         for resource in ["csinodes", "persistentvolumes", "pods"] {
             self.harness.eventually("its watches run", || {
