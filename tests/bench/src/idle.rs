@@ -85,7 +85,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         )
         .at_most(0.5),
         Row::new(
-            format!("writes to the API server in {} s", length.as_secs()),
+            format!("writes but of the lease in {} s", length.as_secs()),
             count(written),
             "",
         )

@@ -1,6 +1,7 @@
 //! Does anything grow? Objects come and go, watches are dropped, the API server is restarted, hosts die and come back,
-//! and every so often all stands still and the gate has to say what the objects say. There is no leader election yet, so
-//! no leader changes: the API server's restarts stand in for them, since after each all is connected and read anew.
+//! and every so often all stands still and the gate has to say what the objects say. One
+//! operator runs, so no leader changes: the API server's restarts stand in for that, since after each all is connected and
+//! read anew.
 //!
 //! Time is compressed where nothing that grows hangs on it: changes come as fast as the API server takes them, hosts are
 //! looked at every ten seconds rather than every five minutes. The gate's own pauses and the watches' lives are as they
