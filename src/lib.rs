@@ -14,6 +14,7 @@ pub mod files;
 pub mod gate;
 pub mod gather;
 pub mod index;
+pub mod installed;
 pub mod lease;
 pub mod listing;
 pub mod logs;

@@ -1,17 +1,17 @@
 //! `accept-host-key`: another host key for a node, when its administrator says that it is the right one.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use windows_storage_operator::api::{SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
+use windows_storage_operator::installed::{self, OPERATOR};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, NodeError, Offer, Pins, Reason, Way,
     judge_offer, shown_key,
@@ -21,9 +21,6 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs};
 use crate::command::{connect, tell};
-
-/// The operator's Deployment, and the label on it.
-const OPERATOR: &str = "windows-storage-operator";
 
 /// Shows the keys, asks, and pins.
 pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
@@ -122,30 +119,21 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
 
 /// Where the operator is: the pin of another namespace would be of use to nobody.
 async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
-    let deployments: Api<Deployment> = Api::all(client.clone());
-    let named = ListParams::default().fields(&format!("metadata.name={OPERATOR}"));
-    let found = match deadline::call("list Deployments", deployments.list_metadata(&named)).await {
-        Ok(found) => found.items,
+    let found = match installed::namespaces(client).await {
+        Ok(found) => found,
         // Who may not look for it is told where the key was sought.
-        Err(error) if error.is_forbidden() => Vec::new(),
-        Err(error) => return Err(error).context("cannot look for the operator's Deployment"),
+        Err(error) if error.is_forbidden() => BTreeSet::new(),
+        Err(error) => return Err(error.into()),
     };
-    let labelled = |deployment: &PartialObjectMeta<Deployment>| {
-        deployment
-            .labels()
-            .get("app.kubernetes.io/name")
-            .is_some_and(|name| name == OPERATOR)
-    };
-    let mut namespaces = found
-        .iter()
-        .filter(|found| labelled(found))
-        .filter_map(ResourceExt::namespace);
-    match (namespaces.next(), namespaces.next()) {
-        (Some(_), Some(_)) => bail!(
+    if found.len() > 1 {
+        bail!(
             "there are Deployments of the operator in more than one namespace; say which with --namespace"
-        ),
-        (found, _) => Ok(found.unwrap_or_else(|| OPERATOR.to_owned())),
+        );
     }
+    Ok(found
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| OPERATOR.to_owned()))
 }
 
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.

@@ -24,6 +24,7 @@ use crate::assess::assess;
 use crate::assess::report::ReadinessReport;
 use crate::check::{self, ApiError, from_api_for};
 use crate::deadline::Patience;
+use crate::installed::OPERATOR;
 use crate::report::{Format, render};
 use crate::visible::visible;
 pub use folder::{Folder, FolderError};
@@ -175,7 +176,7 @@ pub async fn gather(
     write_report(root, &summary.report, begin)?;
     folder::write(root, "summary.txt", summary.text().as_bytes())?;
     // What `oc adm must-gather` looks for: whose it is, and which version.
-    let version = format!("{}\n{}\n", operator::OPERATOR, env!("CARGO_PKG_VERSION"));
+    let version = format!("{OPERATOR}\n{}\n", env!("CARGO_PKG_VERSION"));
     folder::write(root, "version", version.as_bytes())?;
     Ok(summary)
 }

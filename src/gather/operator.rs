@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ListParams;
 use kube::core::ApiResource;
@@ -11,16 +10,13 @@ use kube::{Api, Client};
 use crate::deadline::{self, Patience};
 use crate::gather::objects::Objects;
 use crate::index::Cluster;
+use crate::installed::{self, OPERATOR, SELECTOR};
 use crate::lease::LEASE;
 use crate::listing::{self, Step};
 use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
 use crate::objects::{Object, Received, absorb};
 use crate::services;
 
-/// The name of the operator's Deployment, and of the label on it and its pods.
-pub const OPERATOR: &str = "windows-storage-operator";
-/// The label.
-pub const SELECTOR: &str = "app.kubernetes.io/name=windows-storage-operator";
 /// ConfigMaps that say how nodes are worked on. Others are nobody's business.
 const CONFIG_MAPS: [&str; 3] = [
     services::CONFIG_MAP,
@@ -198,26 +194,16 @@ pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String)
     if let Some(given) = given {
         return (given.to_owned(), "as given".to_owned());
     }
-    // Anybody may call a Deployment so. The label is what the operator's manifests and its bundle give theirs.
-    let selected = ListParams::default()
-        .labels(SELECTOR)
-        .fields(&format!("metadata.name={OPERATOR}"));
-    let deployments: Api<Deployment> = Api::all(client.clone());
-    let listed = deployments.list_metadata(&selected);
-    let found = match deadline::call("find the operator's Deployment", listed).await {
-        Ok(listed) => listed.items,
+    match installed::namespaces(client).await {
+        Ok(found) => chosen(found),
         Err(error) => {
             let why = format!(
                 "by default, for Deployments could not be read: {}",
                 error.answer()
             );
-            return (OPERATOR.to_owned(), why);
+            (OPERATOR.to_owned(), why)
         }
-    };
-    let found = found
-        .into_iter()
-        .filter_map(|found| found.metadata.namespace);
-    chosen(found.collect())
+    }
 }
 
 fn chosen(found: BTreeSet<String>) -> (String, String) {

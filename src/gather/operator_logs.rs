@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::deadline;
 use crate::gather::folder::{self, FolderError};
-use crate::gather::operator::SELECTOR;
+use crate::installed::SELECTOR;
 
 /// The most of one container's log, in lines and in bytes.
 const LINES: i64 = 50_000;
