@@ -27,7 +27,7 @@ impl Harness {
             "{} is not there: make payload",
             payload.display()
         );
-        let sandbox = Sandbox::start().unwrap();
+        let sandbox = Sandbox::reuse().unwrap();
         let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
         let command = sandbox.operator(binary, &payload).unwrap();
         let log = sandbox.control_plane.dir().join("operator.log");

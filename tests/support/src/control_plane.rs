@@ -2,6 +2,7 @@
 
 mod audit;
 mod clients;
+mod content;
 mod kept;
 mod pki;
 
@@ -9,7 +10,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -17,6 +18,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail, ensure};
 
 pub use self::audit::Request;
+pub use self::content::Content;
 use self::pki::{Authority, Identity};
 use crate::cleanup::Guardian;
 use crate::parts::part;
@@ -39,6 +41,10 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     kubeconfigs: AtomicU32,
     children: Mutex<Children>,
+    /// Whether its API server runs without a break since the start.
+    unbroken: AtomicBool,
+    /// The earliest time in the audit log that counts, as the log writes times.
+    noted_since: Mutex<String>,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +96,8 @@ impl ControlPlane {
             kubeconfig: PathBuf::new(),
             kubeconfigs: AtomicU32::new(0),
             children: Mutex::default(),
+            unbroken: AtomicBool::new(true),
+            noted_since: Mutex::default(),
             dir,
         };
         control_plane.write_keys()?;
@@ -183,6 +191,7 @@ impl ControlPlane {
 
     /// Ends the API server at once, as a crash would.
     pub fn stop_api_server(&self) -> Result<()> {
+        self.unbroken.store(false, Ordering::Relaxed);
         self.children()
             .api_server
             .take()
@@ -225,12 +234,8 @@ impl ControlPlane {
             self.dir.join("server.key").display(),
         );
         command.args(["--leader-elect=false", "--bind-address=127.0.0.1"]);
+        self.stop_controller_manager()?;
         let mut children = self.children();
-        children
-            .controller_manager
-            .take()
-            .as_mut()
-            .map_or(Ok(()), Guardian::stop)?;
         let mut child = self.spawn("kube-controller-manager", command)?;
         let ready = self.wait_until_ready("kube-controller-manager", &mut child, || {
             self.authority
@@ -239,6 +244,21 @@ impl ControlPlane {
         });
         children.controller_manager = Some(child);
         ready
+    }
+
+    /// Ends kube-controller-manager, if it runs.
+    pub fn stop_controller_manager(&self) -> Result<()> {
+        self.children()
+            .controller_manager
+            .take()
+            .as_mut()
+            .map_or(Ok(()), Guardian::stop)
+    }
+
+    /// Whether the API server runs as it was started.
+    #[must_use]
+    pub fn is_unbroken(&self) -> bool {
+        self.unbroken.load(Ordering::Relaxed)
     }
 
     fn start_etcd(&self) -> Result<Child> {

@@ -10,6 +10,7 @@ pub mod parts;
 pub mod promtool;
 pub mod realistic;
 pub mod relay;
+pub mod reused;
 pub mod sandbox;
 pub mod simulated_host;
 pub mod windows_host;

@@ -11,6 +11,7 @@ use crate::cleanup::Guardian;
 use crate::control_plane::ControlPlane;
 use crate::objects;
 use crate::olm::Olm;
+use crate::reused::Reused;
 use crate::windows_host::{Fleet, WindowsHost};
 
 /// A control plane with our CRDs, namespace, rights and an `OperatorCondition`, and a fleet of Windows hosts.
@@ -19,7 +20,13 @@ pub struct Sandbox {
     /// The Windows hosts. Dropped before the control plane.
     pub fleet: Fleet,
     /// The control plane.
-    pub control_plane: ControlPlane,
+    pub control_plane: Reused,
+}
+
+fn installed() -> Result<ControlPlane> {
+    let control_plane = ControlPlane::start()?;
+    install(&control_plane)?;
+    Ok(control_plane)
 }
 
 /// Gives a control plane all that the operator needs to run there.
@@ -46,11 +53,17 @@ pub fn install(control_plane: &ControlPlane) -> Result<()> {
 impl Sandbox {
     /// Starts everything; no node is there yet, and no operator.
     pub fn start() -> Result<Self> {
-        let control_plane = ControlPlane::start()?;
-        install(&control_plane)?;
         Ok(Self {
             fleet: Fleet::new()?,
-            control_plane,
+            control_plane: Reused::once(installed()?)?,
+        })
+    }
+
+    /// The same with a control plane that somebody else in this process has used before, if there is one.
+    pub fn reuse() -> Result<Self> {
+        Ok(Self {
+            fleet: Fleet::new()?,
+            control_plane: Reused::take(installed)?,
         })
     }
 

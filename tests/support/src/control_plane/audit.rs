@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::PoisonError;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -67,14 +69,31 @@ impl ControlPlane {
         let end = log.iter().rposition(|byte| *byte == b'\n');
         log.truncate(end.map_or(0, |end| end + 1));
         *place += log.len() as u64;
+        let since = self.noted_since.lock();
+        let since = since.unwrap_or_else(PoisonError::into_inner).clone();
         let mut requests = Vec::new();
         for line in std::str::from_utf8(&log)?.lines() {
             let entry: Value = serde_json::from_str(line).context("a line of the audit log")?;
-            if entry["user"]["username"] == user.as_str() {
+            let received = entry["requestReceivedTimestamp"].as_str();
+            // Both have six digits behind the second, so that their order is that of their letters.
+            if entry["user"]["username"] == user.as_str() && received >= Some(since.as_str()) {
                 requests.push(request(&entry));
             }
         }
         Ok(requests)
+    }
+
+    /// Lets only requests count that come from now on.
+    pub fn forget_requests(&self) -> Result<()> {
+        let now = Command::new("date")
+            .args(["--utc", "+%Y-%m-%dT%H:%M:%S.%6NZ"])
+            .output()?;
+        let now = String::from_utf8(now.stdout)?.trim().to_owned();
+        *self
+            .noted_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(())
     }
 
     pub(super) fn audit_log(&self) -> PathBuf {
