@@ -15,6 +15,7 @@ use testbed::control_plane::ControlPlane;
 use testbed::objects::{self, NAMESPACE};
 use testbed::olm::Olm;
 use testbed::parts::part;
+use testbed::reused::Reused;
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::{Fleet, WindowsHost};
 
@@ -66,7 +67,7 @@ impl World {
         let sandbox = match scene {
             Scene::Held | Scene::Objects => Sandbox::start().unwrap(),
             Scene::Bare => Sandbox {
-                control_plane: ControlPlane::start().unwrap(),
+                control_plane: Reused::once(ControlPlane::start().unwrap()).unwrap(),
                 fleet: Fleet::new().unwrap(),
             },
         };

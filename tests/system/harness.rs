@@ -104,26 +104,30 @@ impl Harness {
         self.sandbox.control_plane.kubectl(args).unwrap()
     }
 
-    /// An object, or null.
+    /// An object such as `node/win-1`, in the operator's namespace if it is in one; or null.
     pub fn get(&self, object: &str) -> Value {
-        let text = self
-            .sandbox
-            .control_plane
-            .kubectl(&[
-                "get",
-                object,
-                "--namespace",
-                NAMESPACE,
-                "--ignore-not-found",
-                "-o",
-                "json",
-            ])
-            .unwrap();
-        if text.trim().is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_str(&text).unwrap()
-        }
+        let (kind, name) = object.split_once('/').unwrap();
+        let folder = match kind {
+            "configmap" | "secret" => format!("/api/v1/namespaces/{NAMESPACE}/{kind}s"),
+            "csinode" => "/apis/storage.k8s.io/v1/csinodes".to_owned(),
+            "lease" => format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"),
+            "node" => "/api/v1/nodes".to_owned(),
+            "operatorcondition" => {
+                format!("/apis/operators.coreos.com/v2/namespaces/{NAMESPACE}/operatorconditions")
+            }
+            "windowsnodestorage" | "windowsstorage" => {
+                format!("/apis/windowsstorage.dev/v1alpha1/{kind}s")
+            }
+            "role" => format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"),
+            _ => unreachable!("nobody has said where {kind}s are"),
+        };
+        self.read(&format!("{folder}/{name}"))
+    }
+
+    /// What is at a path of the API, or null.
+    fn read(&self, path: &str) -> Value {
+        let found = self.sandbox.control_plane.read(path).unwrap();
+        found.unwrap_or_default()
     }
 
     /// Status and reason of a condition in an object's status.
@@ -167,14 +171,7 @@ impl Harness {
         let (kind, name) = object.split_once('/').unwrap();
         let mut note = String::new();
         self.eventually(&format!("event {reason} on {object}"), || {
-            let events: Value = serde_json::from_str(&self.kubectl(&[
-                "get",
-                "events.events.k8s.io",
-                "-A",
-                "-o",
-                "json",
-            ]))
-            .unwrap();
+            let events = self.read("/apis/events.k8s.io/v1/events");
             let found = events["items"].as_array().unwrap().iter().find(|event| {
                 event["regarding"]["kind"] == kind
                     && event["regarding"]["name"] == name

@@ -180,7 +180,7 @@ impl ControlPlane {
             let ok = |path| {
                 self.authority
                     .get(self.api_address, path, &self.admin)
-                    .is_ok_and(|status| status == 200)
+                    .is_ok_and(|(status, _)| status == 200)
             };
             // The namespace comes a moment after readiness.
             ok("/readyz") && ok("/api/v1/namespaces/default")
@@ -240,7 +240,7 @@ impl ControlPlane {
         let ready = self.wait_until_ready("kube-controller-manager", &mut child, || {
             self.authority
                 .get(address, "/healthz", &self.admin)
-                .is_ok_and(|status| status == 200)
+                .is_ok_and(|(status, _)| status == 200)
         });
         children.controller_manager = Some(child);
         ready

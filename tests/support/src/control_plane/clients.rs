@@ -8,6 +8,7 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use openssl::base64;
+use serde_json::Value;
 
 use super::ControlPlane;
 use super::pki::{self, Identity};
@@ -48,6 +49,22 @@ impl ControlPlane {
     /// Runs kubectl as admin. What it prints; its standard error where it fails.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_with_input(args, "")
+    }
+
+    /// What the API server has at a path, as admin; `None` where that is 404. A fraction of what kubectl takes.
+    pub fn read(&self, path: &str) -> Result<Option<Value>> {
+        let (status, body) = self.authority.get(self.api_address, path, &self.admin)?;
+        if status == 404 {
+            return Ok(None);
+        }
+        ensure!(
+            status == 200,
+            "{path}: {status}: {}",
+            String::from_utf8_lossy(&body)
+        );
+        serde_json::from_slice(&body)
+            .map(Some)
+            .with_context(|| format!("what is at {path}"))
     }
 
     /// Creates or changes objects, given as YAML or JSON.

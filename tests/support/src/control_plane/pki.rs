@@ -101,8 +101,13 @@ impl Authority {
         })
     }
 
-    /// The status code of a GET as `client`; an error where there is no answer.
-    pub fn get(&self, address: SocketAddr, path: &str, client: &Identity) -> Result<u16> {
+    /// Status code and body of a GET as `client`; an error where there is no answer.
+    pub fn get(
+        &self,
+        address: SocketAddr,
+        path: &str,
+        client: &Identity,
+    ) -> Result<(u16, Vec<u8>)> {
         const DEADLINE: Duration = Duration::from_secs(5);
         let mut connector = SslConnector::builder(SslMethod::tls_client())?;
         connector
@@ -116,17 +121,19 @@ impl Authority {
         tcp.set_write_timeout(Some(DEADLINE))?;
         let mut tls = connector.build().connect(&address.ip().to_string(), tcp)?;
         write!(tls, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-        let mut answer = [0; 12];
-        tls.read_exact(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let Some(status) = answer
-            .rsplit(' ')
-            .next()
-            .and_then(|status| status.parse().ok())
-        else {
-            bail!("{address} does not speak HTTP: {answer:?}");
-        };
-        Ok(status)
+        let mut answer = Vec::new();
+        tls.read_to_end(&mut answer)?;
+        let head = answer.windows(4).position(|window| window == b"\r\n\r\n");
+        let body = head.map(|end| answer.split_off(end + 4));
+        let head = String::from_utf8_lossy(&answer);
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        match (status, body) {
+            (Some(status), Some(body)) => Ok((status, body)),
+            _ => bail!("{address} does not speak HTTP: {head:?}"),
+        }
     }
 }
 
