@@ -2,6 +2,7 @@
 
 mod audit;
 mod clients;
+mod faults;
 mod kept;
 mod pki;
 
@@ -17,6 +18,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail, ensure};
 
 pub use self::audit::Request;
+pub use self::faults::Issuer;
 use self::pki::{Authority, Identity};
 use crate::cleanup::Guardian;
 use crate::parts::part;
@@ -31,6 +33,8 @@ pub struct ControlPlane {
     guardian: Option<Guardian>,
     dir: PathBuf,
     authority: Authority,
+    /// The one that may take its place.
+    successor: Authority,
     admin: Identity,
     api_address: SocketAddr,
     server: String,
@@ -82,6 +86,7 @@ impl ControlPlane {
         let mut control_plane = Self {
             guardian: Some(guardian),
             authority,
+            successor: Authority::new()?,
             admin,
             api_address,
             server: format!("https://{api_address}"),
@@ -93,8 +98,12 @@ impl ControlPlane {
             dir,
         };
         control_plane.write_keys()?;
-        control_plane.kubeconfig = control_plane
-            .write_kubeconfig("admin", &clients::client_keys(&control_plane.admin)?)?;
+        // Whatever becomes of the server's certificate.
+        control_plane.kubeconfig = control_plane.write_kubeconfig(
+            "admin",
+            &control_plane.authorities(&[Issuer::First, Issuer::Successor])?,
+            &clients::client_keys(&control_plane.admin)?,
+        )?;
         let etcd = control_plane.start_etcd()?;
         control_plane.children().etcd = Some(etcd);
         control_plane.start_api_server()?;
@@ -169,11 +178,7 @@ impl ControlPlane {
         ensure!(children.api_server.is_none(), "kube-apiserver runs already");
         let mut child = self.spawn("kube-apiserver", command)?;
         let ready = self.wait_until_ready("kube-apiserver", &mut child, || {
-            let ok = |path| {
-                self.authority
-                    .get(self.api_address, path, &self.admin)
-                    .is_ok_and(|status| status == 200)
-            };
+            let ok = |path| self.answers(self.api_address, path);
             // The namespace comes a moment after readiness.
             ok("/readyz") && ok("/api/v1/namespaces/default")
         });
@@ -233,9 +238,7 @@ impl ControlPlane {
             .map_or(Ok(()), Guardian::stop)?;
         let mut child = self.spawn("kube-controller-manager", command)?;
         let ready = self.wait_until_ready("kube-controller-manager", &mut child, || {
-            self.authority
-                .get(address, "/healthz", &self.admin)
-                .is_ok_and(|status| status == 200)
+            self.answers(address, "/healthz")
         });
         children.controller_manager = Some(child);
         ready
