@@ -164,7 +164,16 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
         "{told}"
     );
     for object in objects.iter().rev() {
-        let arguments = ["delete", "--ignore-not-found", "-f", "-"];
+        // Nobody else is there to let go of pods and claims.
+        let arguments = [
+            "delete",
+            "--ignore-not-found",
+            "--force",
+            "--grace-period=0",
+            "--wait=false",
+            "-f",
+            "-",
+        ];
         let control_plane = scene.control_plane();
         control_plane
             .kubectl_with_input(&arguments, &object.to_string())
