@@ -81,8 +81,8 @@ fn nothing_is_decided_by_the_clock_of_the_day() {
     );
     scene.simulation.harness.command = command.with_variables(&clock.variables(false));
     let timings = [
-        "--leader-elect-lease-duration=20s",
-        "--leader-elect-renew-deadline=18s",
+        "--leader-elect-lease-duration=200s",
+        "--leader-elect-renew-deadline=150s",
         "--leader-elect-retry-period=1s",
     ];
     let mut operator = scene.start_with(&timings);
