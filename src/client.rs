@@ -7,7 +7,9 @@
 
 mod fenced;
 mod purpose;
+mod token;
 mod transport;
+mod trust;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -24,7 +26,7 @@ use tower::{BoxError, Layer, Service};
 use crate::lease::Fence;
 use crate::serve::Metrics;
 use purpose::Purpose;
-pub(crate) use transport::store;
+pub(crate) use trust::store;
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),

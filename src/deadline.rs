@@ -74,6 +74,19 @@ impl CallError {
         self.status() == Some(403)
     }
 
+    /// Whether it was refused because the namespace of what was to be made is being deleted.
+    #[must_use]
+    pub fn is_namespace_ending(&self) -> bool {
+        let Self::Refused { cause, .. } = self else {
+            return false;
+        };
+        let kube::Error::Api(status) = cause.as_ref() else {
+            return false;
+        };
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.any(|cause| cause.reason == "NamespaceTerminating")
+    }
+
     /// Whether the server has too much to do, or is not ready, and may well answer soon.
     #[must_use]
     pub fn is_busy(&self) -> bool {

@@ -2,6 +2,7 @@
 //! tokens and passwords, and the program that it names prints them.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -60,13 +61,17 @@ async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> 
         ..KubeConfigOptions::default()
     };
     let used = match &arguments.kubeconfig {
-        Some(path) => match Kubeconfig::read_from(path) {
-            Ok(kubeconfig) => kube::Config::from_custom_kubeconfig(kubeconfig, &options).await,
-            Err(error) => Err(error),
-        },
-        None if arguments.context.is_some() => kube::Config::from_kubeconfig(&options).await,
+        Some(path) => from_kubeconfig(Kubeconfig::read_from(path), &options).await,
+        None if arguments.context.is_some() => from_kubeconfig(Kubeconfig::read(), &options).await,
         None => {
-            return kube::Config::infer().await.map_err(|error| {
+            let inferred = kube::Config::infer()
+                .await
+                .map(|config| match Kubeconfig::read() {
+                    Ok(kubeconfig) => with_authority_file(config, &kubeconfig, &options),
+                    // The library has found a service account.
+                    Err(_) => config,
+                });
+            return inferred.map_err(|error| {
                 let kubeconfig = error.source().and_then(|cause| cause.downcast_ref());
                 let problem = kubeconfig.map(explain).unwrap_or_default();
                 match kubeconfig {
@@ -88,6 +93,43 @@ async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> 
         ),
         None => anyhow!("the kubeconfig cannot be used: {}", explain(&error)),
     })
+}
+
+async fn from_kubeconfig(
+    kubeconfig: Result<Kubeconfig, KubeconfigError>,
+    options: &KubeConfigOptions,
+) -> Result<kube::Config, KubeconfigError> {
+    let kubeconfig = kubeconfig?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig.clone(), options).await?;
+    Ok(with_authority_file(config, &kubeconfig, options))
+}
+
+/// Names the file of authorities, which the library has read and forgotten: it is looked at again.
+fn with_authority_file(
+    mut config: kube::Config,
+    kubeconfig: &Kubeconfig,
+    options: &KubeConfigOptions,
+) -> kube::Config {
+    if config.root_cert_file.is_none() {
+        config.root_cert_file = authority_file(kubeconfig, options.context.as_ref());
+    }
+    config
+}
+
+fn authority_file(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
+    let context = context.or(kubeconfig.current_context.as_ref())?;
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts
+        .find(|named| named.name == *context)?
+        .context
+        .as_ref()?;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|named| named.name == context.cluster)?;
+    let cluster = cluster.cluster.as_ref()?;
+    // What stands in the kubeconfig itself goes before a file.
+    let is_inline = cluster.certificate_authority_data.is_some();
+    let file = cluster.certificate_authority.as_ref();
+    file.filter(|_| !is_inline).map(PathBuf::from)
 }
 
 /// What is wrong with a kubeconfig, without what it holds.
@@ -139,6 +181,30 @@ fn without_password(address: &Uri) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_authorities_is_that_of_the_context() {
+        let text = r"
+clusters:
+- {name: a, cluster: {server: 'https://a', certificate-authority: /a.crt}}
+- {name: b, cluster: {server: 'https://b', certificate-authority: /b.crt, certificate-authority-data: Qg==}}
+- {name: c, cluster: {server: 'https://c'}}
+contexts:
+- {name: in-a, context: {cluster: a, user: none}}
+- {name: in-b, context: {cluster: b, user: none}}
+- {name: in-c, context: {cluster: c, user: none}}
+current-context: in-a
+";
+        let kubeconfig = Kubeconfig::from_yaml(text).unwrap();
+        let file = |context: Option<&str>| {
+            authority_file(&kubeconfig, context.map(str::to_owned).as_ref())
+        };
+        assert_eq!(file(None), Some(PathBuf::from("/a.crt")));
+        assert_eq!(file(Some("in-a")), Some(PathBuf::from("/a.crt")));
+        for none in ["in-b", "in-c", "in-d"] {
+            assert_eq!(file(Some(none)), None, "{none}");
+        }
+    }
 
     #[test]
     fn an_address_is_shown_without_its_password() {

@@ -254,6 +254,9 @@ impl Election {
 
     fn explain(&self, error: &CallError) -> String {
         let namespace = visible(&self.namespace);
+        if error.is_namespace_ending() {
+            return format!("{error}; once {namespace} is there again, the Lease is made in it");
+        }
         if error.is_forbidden() {
             return format!(
                 "{error}; the operator needs the rights to create leases.coordination.k8s.io in the namespace \

@@ -22,15 +22,15 @@ const TIMINGS: [&str; 3] = [
 const LEASE_DURATION: Duration = Duration::from_secs(5);
 
 /// An operator with a way of its own to the API server.
-struct Candidate {
+pub struct Candidate {
     name: &'static str,
-    operator: Operator,
+    pub operator: Operator,
     proxy: ApiProxy,
     log: PathBuf,
 }
 
 impl Candidate {
-    fn start(harness: &Harness, name: &'static str, further: &[&str]) -> Self {
+    pub fn start(harness: &Harness, name: &'static str, further: &[&str]) -> Self {
         let dir = harness.sandbox.control_plane.dir().join(name);
         std::fs::create_dir_all(&dir).unwrap();
         let copy = dir.join("operator.kubeconfig");
@@ -51,12 +51,12 @@ impl Candidate {
         }
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// What it has changed, or has begun to change, beside the lease.
-    fn changes(&self) -> Vec<Seen> {
+    pub fn changes(&self) -> Vec<Seen> {
         let changes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
         let seen = self.proxy.seen().into_iter();
         seen.filter(|seen| changes.contains(&seen.call.verb) && seen.call.resource != "leases")
@@ -84,7 +84,7 @@ impl Candidate {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let id = self.operator.id().to_string();
         let script = format!("kill -s {signal} \"$0\"");
         assert!(
@@ -98,7 +98,7 @@ impl Candidate {
 }
 
 impl Harness {
-    fn holder(&self) -> String {
+    pub fn holder(&self) -> String {
         let lease = self.get(LEASE);
         lease["spec"]["holderIdentity"]
             .as_str()
@@ -106,7 +106,7 @@ impl Harness {
             .to_owned()
     }
 
-    fn expect_leader(&self, candidate: &Candidate) {
+    pub fn expect_leader(&self, candidate: &Candidate) {
         self.eventually(&format!("{} leads", candidate.name), || {
             self.holder() == candidate.name
         });
@@ -115,7 +115,7 @@ impl Harness {
         });
     }
 
-    fn expect_standby(&self, candidate: &Candidate, leader: &str) {
+    pub fn expect_standby(&self, candidate: &Candidate, leader: &str) {
         let told = format!("[!]leader-election: stands by, {leader} leads\nreadyz check passed");
         self.eventually(
             &format!("{} stands by and is ready", candidate.name),
@@ -124,12 +124,12 @@ impl Harness {
     }
 
     /// Has the leader write: a driver comes or goes, and the node's status says so.
-    fn toggle(&self, is_registered: bool) {
+    pub fn toggle(&self, is_registered: bool) {
         let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
         self.sandbox.register("win-1", drivers).unwrap();
     }
 
-    fn expect_registered(&self, is_registered: bool) {
+    pub fn expect_registered(&self, is_registered: bool) {
         let (status, reason) = if is_registered {
             ("True", "DriversRegistered")
         } else {

@@ -10,6 +10,7 @@ mod check;
 mod election;
 mod events;
 mod external;
+mod faults;
 mod gate;
 mod gather_faults;
 mod harness;

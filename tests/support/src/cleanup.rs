@@ -163,6 +163,18 @@ impl Guardian {
         Ok(())
     }
 
+    /// Sends a signal to a guarded child and to what it has started.
+    pub fn signal(child: &Child, signal: &str) -> Result<()> {
+        let kill = Command::new("sh")
+            .args(["-c", "kill -s \"$1\" -- \"-$0\""])
+            .args([&child.id().to_string(), signal])
+            .status()?;
+        if !kill.success() {
+            bail!("process group {}: kill said {kill}", child.id());
+        }
+        Ok(())
+    }
+
     fn state(&self) -> PathBuf {
         self.dir.join(".guardian")
     }

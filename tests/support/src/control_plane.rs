@@ -3,6 +3,7 @@
 mod audit;
 mod clients;
 mod content;
+mod faults;
 mod kept;
 mod pki;
 
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use self::audit::Request;
 pub use self::content::Content;
+pub use self::faults::Issuer;
 use self::pki::{Authority, Identity};
 use crate::cleanup::Guardian;
 use crate::parts::part;
@@ -33,6 +35,8 @@ pub struct ControlPlane {
     guardian: Option<Guardian>,
     dir: PathBuf,
     authority: Authority,
+    /// The one that may take its place.
+    successor: Authority,
     admin: Identity,
     api_address: SocketAddr,
     server: String,
@@ -88,6 +92,7 @@ impl ControlPlane {
         let mut control_plane = Self {
             guardian: Some(guardian),
             authority,
+            successor: Authority::new()?,
             admin,
             api_address,
             server: format!("https://{api_address}"),
@@ -101,8 +106,12 @@ impl ControlPlane {
             dir,
         };
         control_plane.write_keys()?;
-        control_plane.kubeconfig = control_plane
-            .write_kubeconfig("admin", &clients::client_keys(&control_plane.admin)?)?;
+        // Whatever becomes of the server's certificate.
+        control_plane.kubeconfig = control_plane.write_kubeconfig(
+            "admin",
+            &control_plane.authorities(&[Issuer::First, Issuer::Successor])?,
+            &clients::client_keys(&control_plane.admin)?,
+        )?;
         let etcd = control_plane.start_etcd()?;
         control_plane.children().etcd = Some(etcd);
         control_plane.start_api_server()?;
@@ -177,11 +186,7 @@ impl ControlPlane {
         ensure!(children.api_server.is_none(), "kube-apiserver runs already");
         let mut child = self.spawn("kube-apiserver", command)?;
         let ready = self.wait_until_ready("kube-apiserver", &mut child, || {
-            let ok = |path| {
-                self.authority
-                    .get(self.api_address, path, &self.admin)
-                    .is_ok_and(|(status, _)| status == 200)
-            };
+            let ok = |path| self.answers(self.api_address, path);
             // The namespace comes a moment after readiness.
             ok("/readyz") && ok("/api/v1/namespaces/default")
         });
@@ -191,7 +196,7 @@ impl ControlPlane {
 
     /// Ends the API server at once, as a crash would.
     pub fn stop_api_server(&self) -> Result<()> {
-        self.unbroken.store(false, Ordering::Relaxed);
+        self.note_fault();
         self.children()
             .api_server
             .take()
@@ -238,9 +243,7 @@ impl ControlPlane {
         let mut children = self.children();
         let mut child = self.spawn("kube-controller-manager", command)?;
         let ready = self.wait_until_ready("kube-controller-manager", &mut child, || {
-            self.authority
-                .get(address, "/healthz", &self.admin)
-                .is_ok_and(|(status, _)| status == 200)
+            self.answers(address, "/healthz")
         });
         children.controller_manager = Some(child);
         ready

@@ -313,6 +313,11 @@ impl Operator {
         Ok(self.child.wait()?)
     }
 
+    /// Stops it where it is, as a machine that sleeps does, or lets it go on.
+    pub fn pause(&self, is_paused: bool) -> Result<()> {
+        Guardian::signal(&self.child, if is_paused { "STOP" } else { "CONT" })
+    }
+
     /// The id of its process.
     #[must_use]
     pub fn process_id(&self) -> u32 {

@@ -17,7 +17,8 @@ use crate::parts::part;
 impl ControlPlane {
     /// A new kubeconfig of a user in groups, known by a client certificate. RBAC says what the user may do.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
-        self.write_kubeconfig(user, &client_keys(&self.authority.client(user, groups)?)?)
+        let keys = client_keys(&self.authority.client(user, groups)?)?;
+        self.write_kubeconfig(user, &self.authority.certificate_pem()?, &keys)
     }
 
     /// A new kubeconfig of an existing ServiceAccount, with a token that holds for a day.
@@ -30,7 +31,8 @@ impl ControlPlane {
             namespace,
             name,
         ])?;
-        self.write_kubeconfig(name, &format!(r#""token": "{}""#, token.trim()))
+        let token = format!(r#""token": "{}""#, token.trim());
+        self.write_kubeconfig(name, &self.authority.certificate_pem()?, &token)
     }
 
     /// `kubectl` with the admin's kubeconfig, to be spawned with other streams or more environment.
@@ -53,7 +55,10 @@ impl ControlPlane {
 
     /// What the API server has at a path, as admin; `None` where that is 404. A fraction of what kubectl takes.
     pub fn read(&self, path: &str) -> Result<Option<Value>> {
-        let (status, body) = self.authority.get(self.api_address, path, &self.admin)?;
+        let answer = self
+            .authority
+            .get(&self.successor, self.api_address, path, &self.admin);
+        let (status, body) = answer?;
         if status == 404 {
             return Ok(None);
         }
@@ -123,13 +128,29 @@ impl ControlPlane {
     }
 
     /// `credentials` are the members of the JSON object `user`.
-    pub(super) fn write_kubeconfig(&self, user: &str, credentials: &str) -> Result<PathBuf> {
+    pub(super) fn write_kubeconfig(
+        &self,
+        user: &str,
+        authorities: &[u8],
+        credentials: &str,
+    ) -> Result<PathBuf> {
+        let ca = base64::encode_block(authorities);
+        let ca = format!(r#""certificate-authority-data": "{ca}""#);
+        self.write_kubeconfig_with(user, &ca, credentials)
+    }
+
+    /// `authority` is a member of the JSON object `cluster`, `credentials` are those of `user`.
+    pub(super) fn write_kubeconfig_with(
+        &self,
+        user: &str,
+        authority: &str,
+        credentials: &str,
+    ) -> Result<PathBuf> {
         let server = &self.server;
-        let ca = base64::encode_block(&self.authority.certificate_pem()?);
         // JSON is YAML, and the two are quoted alike.
         let content = format!(
             r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "testbed",
-"clusters": [{{"name": "testbed", "cluster": {{"server": "{server}", "certificate-authority-data": "{ca}"}}}}],
+"clusters": [{{"name": "testbed", "cluster": {{"server": "{server}", {authority}}}}}],
 "contexts": [{{"name": "testbed", "context": {{"cluster": "testbed", "user": "testbed"}}}}],
 "users": [{{"name": "testbed", "user": {{{credentials}}}}}]}}
 "#

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use openssl::asn1::Asn1Time;
@@ -16,7 +16,8 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use openssl::x509::extension::{
-    BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
+    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
+    SubjectKeyIdentifier,
 };
 use openssl::x509::{X509, X509Builder, X509NameBuilder};
 
@@ -56,6 +57,9 @@ impl Authority {
                 .digital_signature()
                 .build()?,
         )?;
+        // One that takes another's place has its name, as a cluster's has, and is told from it by this.
+        let key_id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
+        builder.append_extension(key_id)?;
         builder.sign(&key, MessageDigest::sha256())?;
         Ok(Self(Identity {
             certificate: builder.build(),
@@ -94,6 +98,9 @@ impl Authority {
 
     fn sign(&self, mut builder: X509Builder, key: PKey<Private>) -> Result<Identity> {
         builder.set_issuer_name(self.0.certificate.subject_name())?;
+        let issuer = builder.x509v3_context(Some(&self.0.certificate), None);
+        let issuer = AuthorityKeyIdentifier::new().keyid(true).build(&issuer)?;
+        builder.append_extension(issuer)?;
         builder.sign(&self.0.key, MessageDigest::sha256())?;
         Ok(Identity {
             certificate: builder.build(),
@@ -101,18 +108,21 @@ impl Authority {
         })
     }
 
-    /// Status code and body of a GET as `client`; an error where there is no answer.
+    /// Status code and body of a GET as `client`, of a server of this authority or of the other; an error where there is
+    /// no answer.
     pub fn get(
         &self,
+        other: &Self,
         address: SocketAddr,
         path: &str,
         client: &Identity,
     ) -> Result<(u16, Vec<u8>)> {
         const DEADLINE: Duration = Duration::from_secs(5);
         let mut connector = SslConnector::builder(SslMethod::tls_client())?;
-        connector
-            .cert_store_mut()
-            .add_cert(self.0.certificate.clone())?;
+        for authority in [self, other] {
+            let certificate = authority.0.certificate.clone();
+            connector.cert_store_mut().add_cert(certificate)?;
+        }
         connector.set_verify(SslVerifyMode::PEER);
         connector.set_certificate(&client.certificate)?;
         connector.set_private_key(&client.key)?;
@@ -176,7 +186,10 @@ fn certificate(
     builder.set_serial_number(&*serial.to_asn1_integer()?)?;
     builder.set_subject_name(&*name(common_name, organizations)?)?;
     builder.set_pubkey(key)?;
-    builder.set_not_before(&*Asn1Time::days_from_now(0)?)?;
+    // As long before as a clock may be behind.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let before = i64::try_from(now)? - 2 * 24 * 60 * 60;
+    builder.set_not_before(&*Asn1Time::from_unix(before)?)?;
     builder.set_not_after(&*Asn1Time::days_from_now(365)?)?;
     Ok(builder)
 }

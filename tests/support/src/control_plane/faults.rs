@@ -1,0 +1,131 @@
+//! What may happen to a control plane that works.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+
+use super::ControlPlane;
+use super::pki;
+use crate::cleanup::Guardian;
+
+/// Who has signed a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Issuer {
+    /// The authority that the control plane has begun with.
+    First,
+    /// The one that takes its place. It has the same name.
+    Successor,
+}
+
+impl ControlPlane {
+    /// Asks the API server to end, as a kubelet does, and waits until it has.
+    pub fn terminate_api_server(&self) -> Result<()> {
+        self.note_fault();
+        let api_server = self.children().api_server.take();
+        let Some(mut api_server) = api_server else {
+            return Ok(());
+        };
+        Guardian::signal(&api_server, "TERM")?;
+        api_server.wait()?;
+        Ok(())
+    }
+
+    /// Ends etcd at once, as a crash would.
+    pub fn stop_etcd(&self) -> Result<()> {
+        self.note_fault();
+        let etcd = self.children().etcd.take();
+        etcd.map_or(Ok(()), |mut etcd| Guardian::stop(&mut etcd))
+    }
+
+    /// Starts etcd again, with what it has kept.
+    pub fn restart_etcd(&self) -> Result<()> {
+        self.stop_etcd()?;
+        let etcd = self.start_etcd()?;
+        self.children().etcd = Some(etcd);
+        Ok(())
+    }
+
+    /// Has etcd answer nothing for a while, as one whose disk hangs, or lets it go on.
+    pub fn pause_etcd(&self, is_paused: bool) -> Result<()> {
+        self.note_fault();
+        let children = self.children();
+        let etcd = children.etcd.as_ref().context("etcd does not run")?;
+        Guardian::signal(etcd, if is_paused { "STOP" } else { "CONT" })
+    }
+
+    /// Gives the API server a new certificate, of which it makes use when it starts the next time.
+    pub fn renew_serving_certificate(&self, issuer: Issuer) -> Result<()> {
+        self.note_fault();
+        let server = self.authority_of(issuer).server()?;
+        replace(&self.dir.join("server.crt"), &server.certificate_pem()?)?;
+        replace(&self.dir.join("server.key"), &server.key_pem()?)
+    }
+
+    /// These authorities as PEM.
+    pub fn authorities(&self, issuers: &[Issuer]) -> Result<Vec<u8>> {
+        let each = issuers.iter();
+        let each = each.map(|issuer| self.authority_of(*issuer).certificate_pem());
+        Ok(each.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// A kubeconfig by which a client trusts what is in the file `ca.crt` of that folder, and is known by the token in the
+    /// file `token` there: as in a pod, where a kubelet writes both.
+    pub fn kubeconfig_with_token_file(&self, folder: &Path) -> Result<PathBuf> {
+        let folder = folder.display();
+        let authority = format!(r#""certificate-authority": "{folder}/ca.crt""#);
+        let credentials = format!(r#""tokenFile": "{folder}/token""#);
+        self.write_kubeconfig_with("token-file", &authority, &credentials)
+    }
+
+    /// The same for one that is known by the certificate in `tls.crt`, with its key in `tls.key`.
+    pub fn kubeconfig_with_certificate_files(&self, folder: &Path) -> Result<PathBuf> {
+        let folder = folder.display();
+        let authority = format!(r#""certificate-authority": "{folder}/ca.crt""#);
+        let credentials = format!(
+            r#""client-certificate": "{folder}/tls.crt", "client-key": "{folder}/tls.key""#
+        );
+        self.write_kubeconfig_with("certificate-files", &authority, &credentials)
+    }
+
+    /// Writes a new certificate of that user into `tls.crt` and `tls.key` of a folder.
+    pub fn write_client_certificate(
+        &self,
+        folder: &Path,
+        user: &str,
+        groups: &[&str],
+    ) -> Result<()> {
+        let client = self.authority.client(user, groups)?;
+        replace(&folder.join("tls.crt"), &client.certificate_pem()?)?;
+        replace(&folder.join("tls.key"), &client.key_pem()?)
+    }
+
+    /// Whether a server answers the administrator well.
+    pub(super) fn answers(&self, address: SocketAddr, path: &str) -> bool {
+        let answer = self
+            .authority
+            .get(&self.successor, address, path, &self.admin);
+        answer.is_ok_and(|(status, _)| status == 200)
+    }
+
+    /// From now on it is not as it was started.
+    pub(super) fn note_fault(&self) {
+        self.unbroken.store(false, Ordering::Relaxed);
+    }
+
+    fn authority_of(&self, issuer: Issuer) -> &pki::Authority {
+        match issuer {
+            Issuer::First => &self.authority,
+            Issuer::Successor => &self.successor,
+        }
+    }
+}
+
+/// Puts a file in the place of another, whole at every moment.
+fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let new = path.with_extension("new");
+    pki::write_private(&new, content)?;
+    fs::rename(&new, path).with_context(|| format!("writing {}", path.display()))
+}

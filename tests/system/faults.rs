@@ -1,0 +1,282 @@
+//! Faults of the cluster around the operator. Whatever it is: once it is over all is as it would be without it, the gate
+//! was not opened by it, and nothing on a node is half done.
+//!
+//! Each test first takes the same cluster through the same changes undisturbed, and keeps what that comes to.
+
+mod clocks;
+mod credentials;
+mod definitions;
+mod namespace;
+mod rights;
+mod servers;
+mod values;
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
+use testbed::objects::{self, NAMESPACE};
+use testbed::sandbox::Operator;
+
+use crate::harness::Harness;
+use crate::simulated::Simulation;
+
+const NODES: [&str; 2] = ["win-000", "win-001"];
+const DRIVER: &str = "disk.csi.azure.com";
+
+/// A cluster with two managed nodes, and a workload whose volume needs a driver on both.
+struct Scene {
+    simulation: Simulation,
+}
+
+/// What an undisturbed run comes to.
+struct Calm {
+    /// With the driver on both nodes.
+    open: Value,
+    /// Without it on the second.
+    held: Value,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut simulation = Simulation::new(NODES.len());
+        let payload = simulation.payload("v1.3.0");
+        let harness = &mut simulation.harness;
+        harness.command = harness.command.with_payload(&payload);
+        let workload = objects::azure_disk_workload(NODES[0]);
+        harness.sandbox.control_plane.apply(&workload).unwrap();
+        Self { simulation }
+    }
+
+    fn harness(&self) -> &Harness {
+        &self.simulation.harness
+    }
+
+    fn control_plane(&self) -> &ControlPlane {
+        &self.harness().sandbox.control_plane
+    }
+
+    /// The operator, once it has brought csi-proxy to both nodes and holds upgrades for both.
+    fn start(&self) -> Operator {
+        self.start_with(&[])
+    }
+
+    fn start_with(&self, arguments: &[&str]) -> Operator {
+        // Faults may last for longer here than a leader acts without an answer.
+        let mut all = vec![
+            "--serve-address=127.0.0.1:0",
+            "--leader-elect-identity=operator",
+        ];
+        let lease = "--leader-elect-lease-duration";
+        if !arguments.iter().any(|argument| argument.starts_with(lease)) {
+            all.push("--leader-elect-lease-duration=600s");
+            all.push("--leader-elect-renew-deadline=540s");
+        }
+        all.extend(arguments);
+        let operator = self.harness().start_with_arguments(&all);
+        self.expect_both_at_work();
+        operator
+    }
+
+    fn expect_both_at_work(&self) {
+        self.harness()
+            .eventually("csi-proxy works on both nodes", || {
+                self.simulation.ready().len() == NODES.len()
+            });
+        self.expect_missing("win-000, win-001");
+    }
+
+    /// Takes the cluster through what is to come, undisturbed. It ends with the driver on one of the nodes.
+    fn calm(&self) -> Calm {
+        for node in NODES {
+            self.register(node, true);
+        }
+        self.expect_open();
+        self.settle();
+        let open = self.end();
+        self.register(NODES[1], false);
+        self.expect_missing(NODES[1]);
+        self.settle();
+        let held = self.end();
+        assert_ne!(open, held);
+        Calm { open, held }
+    }
+
+    /// The same as `calm` came to, by way of both of its ends.
+    fn expect_as_calm(&self, calm: &Calm) {
+        self.expect_missing(NODES[1]);
+        self.expect_end(&calm.held);
+        let before = self.openings();
+        self.register(NODES[1], true);
+        self.expect_open();
+        self.expect_end(&calm.open);
+        assert_eq!(self.openings(), before + 1);
+    }
+
+    fn register(&self, node: &str, is_registered: bool) {
+        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
+        self.harness().sandbox.register(node, drivers).unwrap();
+    }
+
+    /// The gate is closed, and names just these nodes.
+    fn expect_missing(&self, nodes: &str) {
+        let missing = format!("needs {DRIVER}, missing on {nodes}");
+        self.harness()
+            .eventually(&format!("the gate says {missing}"), || {
+                let (status, reason, message) = self.harness().gate();
+                status == "False"
+                    && reason == "DriversMissing"
+                    && message.trim_end_matches('.').ends_with(&missing)
+            });
+    }
+
+    fn expect_open(&self) {
+        self.harness().expect_gate("True", "DriversRegistered", &[]);
+    }
+
+    /// Waits until statuses say what the gate says.
+    fn settle(&self) {
+        let mut last = Value::Null;
+        self.harness()
+            .eventually("nothing changes for two looks", || {
+                std::thread::sleep(std::time::Duration::from_millis(700));
+                let now = self.end();
+                let is_settled = last == now;
+                last = now;
+                is_settled
+            });
+    }
+
+    /// All that the operator is there for, in the cluster and on nodes, without what is another each time.
+    fn end(&self) -> Value {
+        let harness = self.harness();
+        let list = |kind: &str| -> Value {
+            let text = harness.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "json"]);
+            serde_json::from_str(&text).unwrap()
+        };
+        let named = |kind: &str, fields: &[&str]| -> Value {
+            let list = list(kind);
+            let objects = list["items"].as_array().unwrap().iter();
+            let objects = objects.filter(|object| object["metadata"]["name"] != "kube-root-ca.crt");
+            objects
+                .map(|object| {
+                    let fields = fields.iter();
+                    let fields: Vec<&Value> = fields.map(|field| &object[*field]).collect();
+                    json!([object["metadata"]["name"], fields])
+                })
+                .collect()
+        };
+        let nodes: Vec<Value> = NODES.iter().map(|node| self.node(node)).collect();
+        let mut end = json!({
+            "gate": harness.gate(),
+            "settings": named("windowsstorages", &["spec", "status"]),
+            "statuses": named("windowsnodestorages", &["status"]),
+            "configMaps": named("configmaps", &["data"]),
+            "nodes": nodes,
+        });
+        forget_times(&mut end);
+        end
+    }
+
+    /// What is on a node: every file, and the service.
+    fn node(&self, name: &str) -> Value {
+        let host = self.simulation.host(name);
+        let files: Vec<Value> = host.with_disk(|disk| {
+            let files = disk.files();
+            let content = |path: &str| disk.file(path).map(testbed::simulated_host::File::sha256);
+            files
+                .iter()
+                .map(|path| json!([path, content(path)]))
+                .collect()
+        });
+        json!({"command": host.command_of("csi-proxy"), "files": files})
+    }
+
+    /// Waits until all is as it was then.
+    fn expect_end(&self, calm: &Value) {
+        let mut shown = Value::Null;
+        self.harness()
+            .eventually("all is as it is without the fault", || {
+                let end = self.end();
+                if end != *calm && end != shown {
+                    println!("not yet as\n{calm:#}\nbut\n{end:#}");
+                    shown.clone_from(&end);
+                }
+                end == *calm
+            });
+    }
+
+    /// How often the operator has opened the gate so far. By the audit log: a watch would end with the API server.
+    fn openings(&self) -> usize {
+        let requests = self.harness().requests();
+        let written = requests.iter().filter(|request| {
+            request.resource == "operatorconditions" && request.answer["spec"].is_object()
+        });
+        let open: Vec<bool> = written
+            .map(|request| {
+                let conditions = request.answer["spec"]["conditions"].as_array();
+                conditions.into_iter().flatten().any(|condition| {
+                    condition["type"] == "Upgradeable" && condition["status"] == "True"
+                })
+            })
+            .collect();
+        let first = usize::from(open.first() == Some(&true));
+        first + open.windows(2).filter(|pair| !pair[0] && pair[1]).count()
+    }
+
+    /// What the operator has written to its log since then, to be looked at again and again.
+    fn told_since(&self, mark: usize) -> String {
+        self.harness().log().split_off(mark)
+    }
+
+    fn mark(&self) -> usize {
+        self.harness().log().len()
+    }
+
+    /// What `/readyz?verbose` says.
+    fn ready(&self) -> String {
+        let log = self.harness().log();
+        let marker = "health and metrics are served on http://";
+        let Some((_, rest)) = log.rsplit_once(marker) else {
+            return String::new();
+        };
+        let address = rest.split_whitespace().next().unwrap();
+        let url = format!("http://{address}/readyz?verbose");
+        let output = Command::new("curl").args(["-s", &url]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // Nobody else is to begin with what is left of a control plane that something was done to.
+        let _ = self.control_plane().stop_api_server();
+    }
+}
+
+/// Takes away when something was, versions of objects, and what follows from the time alone: that no OLM takes over what
+/// is written is told after a while.
+fn forget_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, value| name != "observedGeneration" && !is_time(value));
+            fields.values_mut().for_each(forget_times);
+        }
+        Value::Array(values) => {
+            values.retain(|value| value["type"] != "OperatorConditionWritten");
+            values.iter_mut().for_each(forget_times);
+        }
+        _ => {}
+    }
+}
+
+fn is_time(value: &Value) -> bool {
+    const SHAPE: &str = "0000-00-00T00:00:00";
+    let text = value.as_str().unwrap_or_default();
+    let mut pairs = text.chars().zip(SHAPE.chars());
+    let fits = pairs.all(|(is, shape)| match shape {
+        '0' => is.is_ascii_digit(),
+        other => is == other,
+    });
+    fits && text.len() > SHAPE.len()
+}

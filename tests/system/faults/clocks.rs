@@ -1,0 +1,166 @@
+//! Clocks that jump, and a machine that sleeps. libfaketime shifts what the C library says of the time under the running
+//! process; the clock that counts from the boot is asked of the kernel itself, and stays what it is.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use jiff::{SignedDuration, Timestamp};
+use testbed::control_plane::Issuer;
+use testbed::objects::NAMESPACE;
+
+use super::{NODES, Scene};
+use crate::election::Candidate;
+use crate::harness::Harness;
+
+const LEASE: &str = "lease/windows-storage-operator";
+
+/// The clocks of one process.
+struct Clock {
+    file: PathBuf,
+}
+
+impl Clock {
+    fn new(harness: &Harness, name: &str) -> Self {
+        let file = harness.sandbox.control_plane.dir().join(name);
+        let clock = Self { file };
+        clock.shift("+0");
+        clock
+    }
+
+    /// What a process has to have in its environment for its clock of the day to be this one, and the one that counts
+    /// without jumps as well, where that is wanted.
+    fn variables(&self, is_all: bool) -> Vec<(&str, &str)> {
+        let file = self.file.to_str().unwrap();
+        let mut variables = vec![
+            ("LD_PRELOAD", library()),
+            ("FAKETIME_TIMESTAMP_FILE", file),
+            ("FAKETIME_NO_CACHE", "1"),
+        ];
+        if !is_all {
+            variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1"));
+        }
+        variables
+    }
+
+    fn shift(&self, by: &str) {
+        let new = self.file.with_extension("new");
+        fs::write(&new, by).unwrap();
+        fs::rename(&new, &self.file).unwrap();
+    }
+}
+
+fn library() -> &'static str {
+    const LIBRARIES: [&str; 3] = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib/faketime/libfaketimeMT.so.1",
+    ];
+    let found = LIBRARIES.into_iter().find(|path| fs::exists(path).unwrap());
+    found.expect("libfaketime is not there: tools/setup")
+}
+
+/// By how much the clock of the one who leads differs from ours, as its lease tells.
+fn difference(harness: &Harness) -> SignedDuration {
+    let lease = harness.get(LEASE);
+    let renewed = lease["spec"]["renewTime"].as_str().unwrap_or_default();
+    let renewed: Timestamp = renewed.parse().unwrap();
+    renewed.duration_since(Timestamp::now())
+}
+
+#[test]
+fn nothing_is_decided_by_the_clock_of_the_day() {
+    let mut scene = Scene::new();
+    let folder = scene.mounted(&[Issuer::First]);
+    super::credentials::put(&folder, "token", scene.token_bound_to("first").as_bytes());
+    scene.by_token(&folder);
+    let command = scene.harness().command.clone();
+    let (clock, other) = (
+        Clock::new(scene.harness(), "clock"),
+        Clock::new(scene.harness(), "other-clock"),
+    );
+    scene.simulation.harness.command = command.with_variables(&clock.variables(false));
+    let timings = [
+        "--leader-elect-lease-duration=200s",
+        "--leader-elect-renew-deadline=150s",
+        "--leader-elect-retry-period=1s",
+    ];
+    let mut operator = scene.start_with(&timings);
+    let mut arguments = timings.to_vec();
+    arguments.push("--leader-elect-identity=second");
+    let second = scene.control_plane().dir().join("second.log");
+    let mut standby = command
+        .with_variables(&other.variables(false))
+        .start(Some(&second), &arguments, true)
+        .unwrap();
+    let calm = scene.calm();
+    for (hours, opposite) in [(20, "-20h"), (-20, "+20h"), (0, "+0h")] {
+        clock.shift(&format!("{hours:+}h"));
+        other.shift(opposite);
+        scene.harness().eventually("the clock has jumped", || {
+            (difference(scene.harness()).as_hours() - hours).abs() <= 1
+        });
+        if hours < 0 {
+            // Tokens are read anew, though by this clock it is not time for that.
+            put_second_token(&scene, &folder);
+        }
+        let openings = scene.openings();
+        scene.register(NODES[0], false);
+        scene.expect_missing("win-000, win-001");
+        assert_eq!(scene.openings(), openings);
+        scene.register(NODES[0], true);
+        scene.expect_as_calm(&calm);
+        scene.register(NODES[1], false);
+        scene.expect_missing(NODES[1]);
+        let spec = &scene.harness().get(LEASE)["spec"];
+        assert_eq!(spec["holderIdentity"], "operator", "{spec}");
+        assert_eq!(spec["leaseTransitions"], 0, "{spec}");
+    }
+    assert_eq!(operator.ended().unwrap(), None);
+    assert_eq!(standby.ended().unwrap(), None);
+}
+
+fn put_second_token(scene: &Scene, folder: &std::path::Path) {
+    super::credentials::put(folder, "token", scene.token_bound_to("second").as_bytes());
+    let harness = scene.harness();
+    harness.kubectl(&["delete", "secret", "first", "-n", NAMESPACE]);
+    // It remembers for a while whom it has let in.
+    scene.control_plane().restart_api_server().unwrap();
+}
+
+#[test]
+fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
+    let mut harness = Harness::held();
+    let clock = Clock::new(&harness, "clock");
+    let awake = harness.command.clone();
+    harness.command = awake.with_variables(&clock.variables(true));
+    let mut sleeper = Candidate::start(&harness, "sleeper", &[]);
+    harness.command = awake;
+    harness.expect_leader(&sleeper);
+    let successor = Candidate::start(&harness, "successor", &[]);
+    harness.expect_standby(&successor, "sleeper");
+    // In the middle of something.
+    for change in 0..4 {
+        harness.toggle(change % 2 == 0);
+    }
+    sleeper.signal("STOP");
+    let asleep = Instant::now();
+    harness.toggle(true);
+    harness.expect_leader(&successor);
+    harness.expect_registered(true);
+    harness.toggle(false);
+    harness.expect_registered(false);
+    // All clocks but the one since the boot have stood still.
+    clock.shift(&format!("-{}s", asleep.elapsed().as_secs()));
+    let awoken = Instant::now();
+    sleeper.signal("CONT");
+    let status = sleeper.operator.wait().unwrap();
+    assert_eq!(status.code(), Some(1), "{}", sleeper.log());
+    let mut late = sleeper.changes();
+    late.retain(|seen| seen.at >= awoken);
+    assert!(
+        late.is_empty(),
+        "written after the lease was lost: {late:#?}"
+    );
+    assert_eq!(harness.holder(), "successor");
+}

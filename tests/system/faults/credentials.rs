@@ -1,0 +1,211 @@
+//! Tokens, certificates and authorities are replaced under the running operator.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use testbed::control_plane::Issuer;
+use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
+
+use super::{NODES, Scene};
+
+const ACCOUNT: &str = "windows-storage-operator";
+
+impl Scene {
+    /// A folder as a kubelet mounts it, with these authorities.
+    pub fn mounted(&self, issuers: &[Issuer]) -> PathBuf {
+        let folder = self.control_plane().dir().join("mounted");
+        fs::create_dir_all(&folder).unwrap();
+        self.trust(&folder, issuers);
+        folder
+    }
+
+    /// Writes the authorities that are to be trusted from now on.
+    fn trust(&self, folder: &Path, issuers: &[Issuer]) {
+        let authorities = self.control_plane().authorities(issuers).unwrap();
+        put(folder, "ca.crt", &authorities);
+    }
+
+    /// Has the operator be known by the token in that folder.
+    pub fn by_token(&mut self, folder: &Path) {
+        let kubeconfig = self.control_plane().kubeconfig_with_token_file(folder);
+        self.by(&kubeconfig.unwrap());
+    }
+
+    fn by(&mut self, kubeconfig: &Path) {
+        let harness = &mut self.simulation.harness;
+        harness.command = harness.command.with_kubeconfig(kubeconfig);
+    }
+
+    /// A token of the operator's that holds for as long as that Secret is there.
+    pub fn token_bound_to(&self, secret: &str) -> String {
+        let harness = self.harness();
+        harness.kubectl(&["create", "secret", "generic", secret, "-n", NAMESPACE]);
+        let bound = format!("--bound-object-name={secret}");
+        let kind = "--bound-object-kind=Secret";
+        harness.kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE, kind, &bound])
+    }
+
+    /// A token of the operator's that holds for as long as the account is there.
+    pub fn token(&self) -> String {
+        self.harness()
+            .kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE])
+    }
+
+    /// Ends the API server and starts it with a certificate of that authority.
+    fn serve_with(&self, issuer: Issuer) {
+        let control_plane = self.control_plane();
+        control_plane.stop_api_server().unwrap();
+        control_plane.renew_serving_certificate(issuer).unwrap();
+        control_plane.start_api_server().unwrap();
+    }
+
+    fn expect_told(&self, mark: usize, words: &str) {
+        self.harness()
+            .eventually(&format!("the operator says {words:?}"), || {
+                self.told_since(mark).contains(words)
+            });
+    }
+}
+
+/// Replaces a file as a kubelet does: there is no moment in which it is half written.
+pub fn put(folder: &Path, name: &str, content: &[u8]) {
+    let new = folder.join(format!("{name}.new"));
+    fs::write(&new, content).unwrap();
+    fs::rename(&new, folder.join(name)).unwrap();
+}
+
+#[test]
+fn a_token_is_replaced_and_the_one_before_revoked() {
+    let mut scene = Scene::new();
+    let folder = scene.mounted(&[Issuer::First]);
+    put(&folder, "token", scene.token_bound_to("first").as_bytes());
+    scene.by_token(&folder);
+    let mut operator = scene.start();
+    let calm = scene.calm();
+    let openings = scene.openings();
+
+    // Revoked before there is another: nothing can be read, and nothing is opened by that.
+    let mark = scene.mark();
+    scene
+        .harness()
+        .kubectl(&["delete", "secret", "first", "-n", NAMESPACE]);
+    // What stands may go on for a while.
+    scene.control_plane().restart_api_server().unwrap();
+    scene.expect_told(mark, "Unauthorized");
+    scene
+        .harness()
+        .eventually("it says so where it is asked", || {
+            scene.ready().contains("Unauthorized")
+        });
+    scene.register(NODES[1], true);
+    assert_eq!(scene.openings(), openings);
+    put(&folder, "token", scene.token_bound_to("second").as_bytes());
+    scene.expect_open();
+    scene.register(NODES[1], false);
+    scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+}
+
+#[test]
+fn the_authority_of_the_cluster_is_replaced_without_a_restart() {
+    let mut scene = Scene::new();
+    let folder = scene.mounted(&[Issuer::First]);
+    put(&folder, "token", scene.token_bound_to("only").as_bytes());
+    scene.by_token(&folder);
+    let mut operator = scene.start();
+    let calm = scene.calm();
+    let openings = scene.openings();
+
+    // Another certificate of the same authority is nothing new.
+    scene.serve_with(Issuer::First);
+    scene.register(NODES[0], false);
+    scene.expect_missing("win-000, win-001");
+    scene.register(NODES[0], true);
+    scene.expect_missing(NODES[1]);
+
+    // The server is ahead of the file: it is not trusted, which is told.
+    let mark = scene.mark();
+    scene.serve_with(Issuer::Successor);
+    scene.expect_told(mark, "certificate verify failed");
+    scene
+        .harness()
+        .eventually("it says so where it is asked", || {
+            scene.ready().contains("certificate verify failed")
+        });
+    scene.register(NODES[0], false);
+    scene.trust(&folder, &[Issuer::First, Issuer::Successor]);
+    scene.expect_missing("win-000, win-001");
+    // A file that is no use changes nothing.
+    put(&folder, "ca.crt", b"nonsense");
+    scene.control_plane().restart_api_server().unwrap();
+    scene.register(NODES[0], true);
+    scene.expect_missing(NODES[1]);
+    assert_eq!(scene.openings(), openings);
+
+    // The one before is trusted no longer: whoever has its key could pass for the API server.
+    scene.trust(&folder, &[Issuer::Successor]);
+    let mark = scene.mark();
+    scene.serve_with(Issuer::First);
+    scene.expect_told(mark, "certificate verify failed");
+    scene.serve_with(Issuer::Successor);
+    scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+}
+
+#[test]
+fn a_client_certificate_is_replaced_without_a_restart() {
+    let mut scene = Scene::new();
+    let folder = scene.mounted(&[Issuer::First]);
+    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+    let accounts = "system:serviceaccounts";
+    let certify = |scene: &Scene, group: &str| {
+        let groups = [group, accounts];
+        let control_plane = scene.control_plane();
+        control_plane
+            .write_client_certificate(&folder, &user, &groups)
+            .unwrap();
+    };
+    // Only who has a certificate of that group has the rights.
+    let admit = |scene: &Scene, group: &str| {
+        let subject =
+            json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"});
+        let patch = json!({"subjects": [subject]}).to_string();
+        for (kind, name) in [
+            ("clusterrolebinding", ACCOUNT),
+            ("rolebinding", ACCOUNT),
+            ("rolebinding", OPERATOR_CONDITION),
+        ] {
+            let arguments = [
+                "patch",
+                kind,
+                name,
+                "-n",
+                NAMESPACE,
+                "--type=merge",
+                "-p",
+                &patch,
+            ];
+            scene.harness().kubectl(&arguments);
+        }
+    };
+    certify(&scene, "first");
+    admit(&scene, "first");
+    let kubeconfig = scene
+        .control_plane()
+        .kubeconfig_with_certificate_files(&folder);
+    scene.by(&kubeconfig.unwrap());
+    let mut operator = scene.start();
+    let calm = scene.calm();
+    let openings = scene.openings();
+    certify(&scene, "second");
+    admit(&scene, "second");
+    // Connections that stand go on as they were begun.
+    scene.control_plane().restart_api_server().unwrap();
+    scene.register(NODES[0], false);
+    scene.expect_missing("win-000, win-001");
+    scene.register(NODES[0], true);
+    scene.expect_as_calm(&calm);
+    assert_eq!(scene.openings(), openings + 1);
+    assert_eq!(operator.ended().unwrap(), None);
+}

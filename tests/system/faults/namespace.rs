@@ -1,0 +1,73 @@
+//! The operator's namespace is deleted under it, and made anew.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::control_plane::Issuer;
+use testbed::objects::NAMESPACE;
+use testbed::sandbox::install;
+
+use super::credentials::put;
+use super::{NODES, Scene};
+
+/// Requests in ten seconds that are no hot loop: each object that cannot be made is tried again less and less often.
+const MANY: usize = 100;
+
+#[test]
+fn a_namespace_that_is_deleted_and_made_anew_takes_nothing_from_a_node() {
+    let mut scene = Scene::new();
+    let folder = scene.mounted(&[Issuer::First]);
+    put(&folder, "token", scene.token().as_bytes());
+    scene.by_token(&folder);
+    let mut operator = scene.start_with(&["--leader-elect-retry-period=2s"]);
+    let calm = scene.calm();
+    let nodes = NODES.map(|node| scene.node(node));
+    let (mark, openings) = (scene.mark(), scene.openings());
+    let mut key = scene.harness().get("secret/cloud-private-key");
+    key["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .retain(|field, _| ["name", "namespace"].contains(&field.as_str()));
+
+    // It is going: its objects vanish one after the other, and none can be made.
+    let harness = scene.harness();
+    harness.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]);
+    for kind in ["configmaps", "leases", "operatorconditions", "secrets"] {
+        harness.kubectl(&["delete", kind, "--all", "-n", NAMESPACE]);
+    }
+    for refused in ["leases", "configmaps"] {
+        harness.eventually(&format!("it is told that {refused} cannot be made"), || {
+            let told = scene.told_since(mark);
+            let mut lines = told.lines();
+            lines.any(|line| line.contains(refused) && line.contains("is being terminated"))
+        });
+    }
+    let told = scene.told_since(mark);
+    assert!(
+        !told.contains("needs the rights to create leases"),
+        "{told}"
+    );
+    let before = harness.requests().len();
+    std::thread::sleep(Duration::from_secs(10));
+    let asked = harness.requests().split_off(before);
+    assert!(asked.len() < MANY, "{}: {asked:#?}", asked.len());
+    assert_eq!(NODES.map(|node| scene.node(node)), nodes);
+
+    // It is gone, with the account that the operator is known by.
+    let control_plane = scene.control_plane();
+    control_plane
+        .start_controller_manager("namespace-controller")
+        .unwrap();
+    harness.eventually("the namespace is gone", || {
+        let found = ["get", "namespace", NAMESPACE, "--ignore-not-found"];
+        harness.kubectl(&found).is_empty()
+    });
+    assert_eq!(NODES.map(|node| scene.node(node)), nodes);
+    install(control_plane).unwrap();
+    control_plane.apply(&Value::to_string(&key)).unwrap();
+    put(&folder, "token", scene.token().as_bytes());
+    scene.expect_missing(NODES[1]);
+    assert_eq!(scene.openings(), openings);
+    scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+}

@@ -1,0 +1,99 @@
+//! The API server and etcd end, hang, and come back, while things change.
+
+use super::{NODES, Scene};
+
+/// Makes the API server unreachable by `end`, and has the driver of a node go in the meantime: it is away by the time that
+/// the operator can read again.
+fn while_the_api_server_is_away(end: impl FnOnce(&Scene)) {
+    let scene = Scene::new();
+    let mut operator = scene.start();
+    let calm = scene.calm();
+    scene.register(NODES[1], true);
+    scene.expect_open();
+    let (mark, openings) = (scene.mark(), scene.openings());
+    end(&scene);
+    scene.harness().eventually("the operator notices", || {
+        scene.told_since(mark).contains("watch interrupted")
+    });
+    let control_plane = scene.control_plane();
+    control_plane.start_api_server().unwrap();
+    scene.register(NODES[1], false);
+    scene.expect_missing(NODES[1]);
+    assert_eq!(scene.openings(), openings, "opened without the driver");
+
+    // The other way round: it comes, and the gate opens once.
+    control_plane.stop_api_server().unwrap();
+    control_plane.start_api_server().unwrap();
+    scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+    scene.harness().assert_nothing_was_forbidden();
+}
+
+#[test]
+fn an_api_server_that_was_killed_and_started_again_makes_no_difference() {
+    while_the_api_server_is_away(|scene| scene.control_plane().stop_api_server().unwrap());
+}
+
+#[test]
+fn an_api_server_that_ends_properly_and_starts_again_makes_no_difference() {
+    while_the_api_server_is_away(|scene| scene.control_plane().terminate_api_server().unwrap());
+}
+
+#[test]
+fn an_etcd_that_was_killed_and_started_again_makes_no_difference() {
+    let scene = Scene::new();
+    let mut operator = scene.start();
+    let calm = scene.calm();
+    let openings = scene.openings();
+    let control_plane = scene.control_plane();
+    control_plane.stop_etcd().unwrap();
+    // Without etcd the API server takes no write, and says so or does not answer.
+    let mark = scene.mark();
+    assert!(
+        scene
+            .harness()
+            .sandbox
+            .control_plane
+            .kubectl(&["label", "node", NODES[0], "a=b", "--request-timeout=5s"])
+            .is_err()
+    );
+    control_plane.restart_etcd().unwrap();
+    scene
+        .harness()
+        .eventually("the API server has etcd again", || {
+            let labelled =
+                control_plane.kubectl(&["label", "node", NODES[0], "a=c", "--overwrite"]);
+            labelled.is_ok()
+        });
+    assert_eq!(scene.openings(), openings, "{}", scene.told_since(mark));
+    scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+}
+
+#[test]
+fn an_etcd_that_hangs_holds_writes_up_and_nothing_else_comes_of_it() {
+    let scene = Scene::new();
+    // It is often asked, so that somebody notices.
+    let mut operator = scene.start_with(&["--leader-elect-retry-period=2s"]);
+    let calm = scene.calm();
+    let (mark, openings) = (scene.mark(), scene.openings());
+    let control_plane = scene.control_plane();
+    control_plane.pause_etcd(true).unwrap();
+    std::thread::scope(|scope| {
+        // On its way while nothing can be written: what becomes of it is known only later.
+        let late = scope.spawn(|| scene.register(NODES[0], false));
+        scene.harness().eventually("the operator notices", || {
+            scene.told_since(mark).contains("cannot renew the lease")
+        });
+        control_plane.pause_etcd(false).unwrap();
+        // It may have been given up, and is asked for again then.
+        if late.join().is_err() {
+            scene.register(NODES[0], false);
+        }
+    });
+    scene.expect_missing("win-000, win-001");
+    assert_eq!(scene.openings(), openings);
+    scene.register(NODES[0], true);
+    scene.expect_as_calm(&calm);
+    assert_eq!(operator.ended().unwrap(), None);
+}
