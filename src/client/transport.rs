@@ -10,6 +10,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{ClientBuilder, ConfigExt, OpensslTlsError};
 use openssl::error::ErrorStack;
+use openssl::ssl::SslOptions;
 use openssl::x509::X509;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use openssl::x509::verify::X509VerifyFlags;
@@ -17,6 +18,10 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::Manners;
 use super::fenced::FencedBody;
+
+/// OpenSSL wipes its copy of what it has decrypted as soon as that was read. Source: openssl/ssl.h of version 3; those before
+/// it know no such bit and leave it alone.
+const CLEANSE_PLAINTEXT: SslOptions = SslOptions::from_bits_retain(1 << 1);
 
 /// A client that trusts the authorities of the configuration alone, where that needs nothing else that only the library's
 /// own connections have: proxies, names that differ from the address, certificates from programs.
@@ -38,6 +43,8 @@ pub(super) fn client(
     let authorities: Result<Vec<X509>, ErrorStack> = authorities.collect();
     let trusted = authorities.and_then(store).map_err(tls_error)?;
     tls.set_cert_store(trusted);
+    // A Secret is in what it has decrypted last.
+    tls.set_options(CLEANSE_PLAINTEXT);
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     let https = HttpsConnector::with_connector(http, tls).map_err(tls_error)?;
