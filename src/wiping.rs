@@ -128,7 +128,11 @@ mod tests {
             ] {
                 block = Wiping.realloc(block, layout(size), next);
                 let kept = size.min(next);
-                assert_eq!(std::slice::from_raw_parts(block, kept), &text[..kept], "{next}");
+                assert_eq!(
+                    std::slice::from_raw_parts(block, kept),
+                    &text[..kept],
+                    "{next}"
+                );
                 block.copy_from_nonoverlapping(text.as_ptr(), next);
                 size = next;
             }
