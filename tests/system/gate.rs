@@ -29,7 +29,7 @@ impl Harness {
         self.get_http("readyz?verbose")
     }
 
-    fn get_http(&self, path: &str) -> String {
+    pub fn get_http(&self, path: &str) -> String {
         let log = self.log();
         let marker = "health and metrics are served on http://";
         let Some((_, rest)) = log.rsplit_once(marker) else {
