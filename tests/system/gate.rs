@@ -35,7 +35,9 @@ impl Harness {
         let Some((_, rest)) = log.rsplit_once(marker) else {
             return String::new();
         };
-        let address = rest.split_whitespace().next().unwrap();
+        // It is followed by a quote in a line of JSON.
+        let ends = |letter: char| letter.is_whitespace() || letter == '"';
+        let address = rest.split(ends).next().unwrap();
         let Ok(mut stream) = TcpStream::connect(address) else {
             return String::new();
         };
