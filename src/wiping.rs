@@ -8,7 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Blocks from this size on have pages of their own and go back to the kernel when they are freed, which wipes them; see
 /// [`crate::memory::keep_little`]. To wipe them as well would touch pages that were never used.
-pub(crate) const MAPPED: usize = 64 * 1024;
+pub(crate) const MAPPED: u32 = 64 * 1024;
+const MAPPED_SIZE: usize = MAPPED as usize;
 
 /// The system's allocator, which leaves nothing in the blocks that it frees.
 pub struct Wiping;
@@ -27,7 +28,7 @@ unsafe impl GlobalAlloc for Wiping {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if layout.size() < MAPPED {
+        if layout.size() < MAPPED_SIZE {
             // SAFETY: the block is still the caller's, of this size, and is used no more.
             unsafe { wipe(block, layout.size()) };
         }
@@ -36,7 +37,7 @@ unsafe impl GlobalAlloc for Wiping {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if layout.size() >= MAPPED && size >= MAPPED {
+        if layout.size() >= MAPPED_SIZE && size >= MAPPED_SIZE {
             // The kernel moves pages, and wipes those that are left over.
             // SAFETY: the caller's.
             return unsafe { System.realloc(block, layout, size) };

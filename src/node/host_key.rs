@@ -323,6 +323,7 @@ mod tests {
                 },
                 announced: announced.chars().next().map(key_of),
                 trust_on_first_use: first_use,
+                address_of: None,
             };
             let found = match policy.judge("ns", "win-1", &key_of('1')) {
                 Judgement::Known => "known",
@@ -364,6 +365,7 @@ mod tests {
             },
             announced: Some(key("ssh-ed25519", "a")),
             trust_on_first_use: true,
+            address_of: None,
         };
         assert_eq!(
             policy.kinds(),
