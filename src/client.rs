@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::client::{Body, ClientBuilder};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, Layer, Service};
@@ -173,6 +173,20 @@ fn watched_path<B>(request: &Request<B>) -> Option<String> {
     is_watch.then(|| request.uri().path().to_owned())
 }
 
+/// Has an answer with Secrets come on a connection that ends with it: what lies in its buffers is wiped then, and would stay
+/// there otherwise until other answers are as long.
+fn keep_secrets_apart<B>(request: &mut Request<B>) {
+    if request
+        .uri()
+        .path()
+        .split('/')
+        .any(|part| part == "secrets")
+    {
+        let close = HeaderValue::from_static("close");
+        request.headers_mut().insert(CONNECTION, close);
+    }
+}
+
 /// A bounded word for metrics, as the API server's own have it.
 fn verb(method: &Method, is_watch: bool) -> &'static str {
     match method.as_str() {
@@ -221,6 +235,7 @@ where
         let verb = verb(request.method(), watch.is_some());
         let manners = self.manners.clone();
         let purpose = Purpose::of(&request);
+        keep_secrets_apart(&mut request);
         let is_fenced = fenced::changes_something(&request);
         if is_fenced {
             fenced::fence_in(&mut request, &manners.fence);

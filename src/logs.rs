@@ -74,7 +74,21 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
         .map(|target| format!("{target}=error"))
         .collect();
     parts.extend(silent.iter().map(String::as_str));
-    parts.join(",").parse()
+    let filter: Targets = parts.join(",").parse()?;
+    // What shows answers is not to be had by name either. Below one of them is what tells of requests.
+    let requests = "kube_client::client::builder";
+    let level = filter
+        .iter()
+        .filter(|(target, _)| requests.starts_with(target))
+        .max_by_key(|(target, _)| target.len())
+        .map(|(_, level)| level);
+    let filter = filter
+        .with_target("kube_client::client", LevelFilter::ERROR)
+        .with_target("kube_runtime::watcher", LevelFilter::ERROR);
+    Ok(match level {
+        Some(level) => filter.with_target(requests, level),
+        None => filter,
+    })
 }
 
 /// What is logged at that level: never less than the command line says.
@@ -119,6 +133,16 @@ mod tests {
         }
         let by_name = filter("info,kube_client=debug").unwrap();
         assert!(by_name.would_enable("kube_client", &Level::DEBUG));
+        assert!(by_name.would_enable("kube_client::client::builder", &Level::DEBUG));
+        for text in [
+            "info,kube_client::client=trace,kube_runtime::watcher=trace",
+            "trace,kube_client=trace",
+        ] {
+            let shows_answers = filter(text).unwrap();
+            for target in ["kube_client::client", "kube_runtime::watcher"] {
+                assert!(!shows_answers.would_enable(target, &Level::WARN), "{text}");
+            }
+        }
         assert!(!by_name.would_enable("kube_runtime", &Level::WARN));
         assert!(filter("kube=loud").is_err());
     }

@@ -9,12 +9,17 @@ use clap::FromArgMatches;
 use cli::{CalledAs, Cli, Command};
 use command::Interrupted;
 use windows_storage_operator::assess::report::Upgradeable;
-use windows_storage_operator::memory;
+use windows_storage_operator::wiping::Wiping;
+use windows_storage_operator::{dumps, memory};
 
 /// Not upgradeable, by the command line's contract.
 const NOT_UPGRADEABLE: u8 = 3;
 
+#[global_allocator]
+static ALLOCATOR: Wiping = Wiping;
+
 fn main() -> ExitCode {
+    dumps::forbid();
     memory::keep_little();
     let called_as = CalledAs::of(std::env::args_os().next().as_deref());
     command::answer_shell(called_as);

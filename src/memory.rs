@@ -12,7 +12,7 @@ mod glibc {
     const TRIM: libc::c_int = 128 * 1024;
     /// Blocks of this size have pages of their own, which go back when they are freed, in bytes. To set it also keeps
     /// glibc from raising it. Source: mallopt(3).
-    const MAPPED: libc::c_int = 64 * 1024;
+    const MAPPED: libc::c_int = crate::wiping::MAPPED.cast_signed();
 
     pub fn keep_little() {
         for (parameter, value) in [

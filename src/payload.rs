@@ -7,6 +7,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use windows_storage_agent::protocol::Format;
 
+/// The SHA-256 of `payload.json`, which names those of the programs, where the operator was built for one payload alone, as
+/// that of the image is: whoever can change files beside it cannot have it bring other programs to nodes.
+const BUILT_FOR: Option<&str> = option_env!("WINDOWS_STORAGE_PAYLOAD_SHA256");
+
 /// What is wrong with the payload folder.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
@@ -25,6 +29,16 @@ pub enum PayloadError {
         path: PathBuf,
         /// Why.
         cause: serde_json::Error,
+    },
+    /// The manifest is another one than that which the operator was built for.
+    #[error("{path} has sha256 {found}, but this operator was built for {pinned} and brings nothing else to nodes; the folder was changed or damaged, deploy the image anew", path = path.display())]
+    NotBuiltFor {
+        /// The manifest.
+        path: PathBuf,
+        /// Its sum.
+        found: String,
+        /// The sum that it should have.
+        pinned: &'static str,
     },
     /// A file is not what the manifest says.
     #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it anew", path = path.display())]
@@ -123,8 +137,22 @@ pub struct Payload {
 impl Payload {
     /// Reads `payload.json` in that folder and the files that travel, and checks their hashes.
     pub fn load(folder: &Path) -> Result<Self, PayloadError> {
+        Self::load_built_for(BUILT_FOR, folder)
+    }
+
+    fn load_built_for(pinned: Option<&'static str>, folder: &Path) -> Result<Self, PayloadError> {
         let path = folder.join("payload.json");
         let text = read(&path)?;
+        if let Some(pinned) = pinned {
+            let found = sha256_hex(&text);
+            if found != pinned {
+                return Err(PayloadError::NotBuiltFor {
+                    path,
+                    found,
+                    pinned,
+                });
+            }
+        }
         let manifest: Manifest = serde_json::from_slice(&text)
             .map_err(|cause| PayloadError::Manifest { path, cause })?;
         Ok(Self {
@@ -226,6 +254,24 @@ mod tests {
         assert!(matches!(
             Payload::load(folder.path()),
             Err(PayloadError::Changed { .. })
+        ));
+    }
+
+    #[test]
+    fn an_operator_that_was_built_for_one_payload_takes_no_other() {
+        let folder = folder(&sha256_hex(b"agent"));
+        let text = std::fs::read(folder.path().join("payload.json")).unwrap();
+        let pinned: &'static str = sha256_hex(&text).leak();
+        assert!(Payload::load_built_for(Some(pinned), folder.path()).is_ok());
+        // Program and manifest both: they fit each other, and not the operator.
+        std::fs::write(folder.path().join("a.exe"), b"evil!").unwrap();
+        let changed = String::from_utf8(text).unwrap();
+        let changed = changed.replace(&sha256_hex(b"agent"), &sha256_hex(b"evil!"));
+        std::fs::write(folder.path().join("payload.json"), changed).unwrap();
+        assert!(Payload::load_built_for(None, folder.path()).is_ok());
+        assert!(matches!(
+            Payload::load_built_for(Some(pinned), folder.path()),
+            Err(PayloadError::NotBuiltFor { .. })
         ));
     }
 

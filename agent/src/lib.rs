@@ -14,6 +14,7 @@ pub mod interruption;
 pub mod journal;
 pub mod keep;
 pub mod order;
+pub mod owners;
 pub mod paths;
 pub mod plan;
 pub mod protocol;

@@ -14,11 +14,16 @@ use hyper_util::rt::TokioIo;
 use kube::client::{ConfigExt, OpensslTlsError};
 use openssl::error::ErrorStack;
 use openssl::sha::Sha256;
+use openssl::ssl::SslOptions;
 use openssl::x509::X509;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use openssl::x509::verify::X509VerifyFlags;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
+
+/// OpenSSL wipes its copy of what it has decrypted as soon as that was read. Source: openssl/ssl.h of version 3; those before
+/// it know no such bit and leave it alone.
+const CLEANSE_PLAINTEXT: SslOptions = SslOptions::from_bits_retain(1 << 1);
 
 /// What the files cannot be used for.
 #[derive(Debug, thiserror::Error)]
@@ -138,6 +143,8 @@ fn https(
     let mut tls = config.openssl_ssl_connector_builder()?;
     // In the place of the system's, which the library has read by now.
     tls.set_cert_store(store(authorities).map_err(tls_error)?);
+    // A Secret is in what it has decrypted last.
+    tls.set_options(CLEANSE_PLAINTEXT);
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     HttpsConnector::with_connector(http, tls).map_err(tls_error)

@@ -123,7 +123,7 @@ mod tests {
                 revoked: keys(revoked),
             },
             announced: Some(key("announced")),
-            trust_on_first_use: false,
+            ..HostKeyPolicy::default()
         };
         judge_offer(&policy, "ns", "win-1", &key("new"))
     }

@@ -1,5 +1,6 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
@@ -127,6 +128,8 @@ pub struct Planner<'a> {
     instances: Instances,
     key: Result<PrivateKey, NodeError>,
     known_hosts: KnownHosts,
+    /// The nodes with a pin, by their addresses.
+    pinned: HashMap<&'a str, &'a str>,
     /// What nodes shall look like; `None` while the services entry is being written.
     desired: Option<Result<Desired, NodeError>>,
 }
@@ -170,6 +173,7 @@ impl<'a> Planner<'a> {
             spec,
             instances: instances(cluster),
             known_hosts: known_hosts(cluster),
+            pinned: pinned(cluster),
             key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
             desired,
         }
@@ -230,8 +234,25 @@ impl<'a> Planner<'a> {
 
     fn known(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
         let known = self.known_hosts.look_up(address, self.spec.ssh.port);
-        host_keys(self.cluster, self.spec, (name, node), known)
+        let other = self.pinned.get(address).filter(|other| **other != name);
+        HostKeyPolicy {
+            address_of: other.map(|other| (*other).to_owned()),
+            ..host_keys(self.cluster, self.spec, (name, node), known)
+        }
     }
+}
+
+/// The nodes with a pin, by their addresses.
+fn pinned(cluster: &Cluster) -> HashMap<&str, &str> {
+    let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+    let names = pins.into_iter().flat_map(|pins| pins.data.keys());
+    let nodes = names.filter_map(|name| Some((name, cluster.nodes.get(name.as_str())?)));
+    nodes
+        .flat_map(|(name, node)| {
+            let addresses = node.addresses.iter();
+            addresses.map(|address| (&*address.address, name.as_str()))
+        })
+        .collect()
 }
 
 /// What is known of a node's host keys, with what the `known_hosts` lines say.
@@ -252,6 +273,7 @@ pub(super) fn host_keys(
             node.wmco_host_key.as_deref(),
         ),
         trust_on_first_use: spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
+        address_of: None,
     }
 }
 

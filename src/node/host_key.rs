@@ -116,6 +116,9 @@ pub struct HostKeyPolicy {
     pub announced: Option<HostKey>,
     /// Whether a key that nothing is known of is trusted and pinned at the first contact.
     pub trust_on_first_use: bool,
+    /// Another node that has a pin and the same address. One of the two tells an address that is not its own, and its
+    /// kubelet may do so to have another host be taken for it.
+    pub address_of: Option<String>,
 }
 
 impl HostKeyPolicy {
@@ -134,6 +137,7 @@ impl HostKeyPolicy {
             known,
             announced,
             trust_on_first_use,
+            address_of,
         } = self;
         let shown = presented.summary();
         let refused =
@@ -177,6 +181,17 @@ impl HostKeyPolicy {
                  the annotations are old; nothing was sent to it. If the key is right, pin it with: {}",
                 announced.summary(),
                 accept_command((namespace, node), presented)
+            ));
+        }
+        if let Some(other) = address_of.as_ref().filter(|_| *trust_on_first_use) {
+            return Judgement::Refused(NodeError::new(
+                Reason::HostKeyUnknown,
+                format!(
+                    "the address of this node is also that of node {other}, whose SSH host key is pinned, so the key {shown} was \
+                     not trusted at first sight and the node was not logged in to. Delete Node {other} if it is no more; if both are \
+                     right, accept the key with: {}",
+                    accept_command((namespace, node), presented)
+                ),
             ));
         }
         if *trust_on_first_use {
@@ -235,6 +250,25 @@ mod tests {
         HostKey::new(kind, own.as_bytes())
     }
 
+    #[test]
+    fn an_address_of_two_nodes_is_not_trusted_at_first_sight() {
+        let shown = key("ssh-ed25519", "of a");
+        let mut policy = HostKeyPolicy {
+            trust_on_first_use: true,
+            ..HostKeyPolicy::default()
+        };
+        assert_eq!(policy.judge("ns", "win-2", &shown), Judgement::New);
+        policy.address_of = Some("win-1".to_owned());
+        let error = refusal(&policy, &shown);
+        assert_eq!(error.reason, Reason::HostKeyUnknown);
+        for part in ["also that of node win-1", "accept-host-key"] {
+            assert!(error.message.contains(part), "{error}");
+        }
+        // Whoever accepts it knows better.
+        policy.pin = Some(shown.clone());
+        assert_eq!(policy.judge("ns", "win-2", &shown), Judgement::Known);
+    }
+
     fn refusal(policy: &HostKeyPolicy, presented: &HostKey) -> NodeError {
         match policy.judge("ns", "win-1", presented) {
             Judgement::Refused(error) => error,
@@ -289,6 +323,7 @@ mod tests {
                 },
                 announced: announced.chars().next().map(key_of),
                 trust_on_first_use: first_use,
+                address_of: None,
             };
             let found = match policy.judge("ns", "win-1", &key_of('1')) {
                 Judgement::Known => "known",
@@ -330,6 +365,7 @@ mod tests {
             },
             announced: Some(key("ssh-ed25519", "a")),
             trust_on_first_use: true,
+            address_of: None,
         };
         assert_eq!(
             policy.kinds(),

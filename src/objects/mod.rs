@@ -60,6 +60,11 @@ pub trait Object:
     fn key(meta: &ObjectMeta) -> Self::Key;
     /// What is kept; `None` where the object does not matter.
     fn row(self) -> Option<Self::Row>;
+    /// Whether what such an object holds is a secret: then nothing is told of what is wrong with it, as that would quote it.
+    #[must_use]
+    fn is_secret() -> bool {
+        false
+    }
     /// Whether the nodes are to be listed first.
     #[must_use]
     fn follows_nodes() -> bool {
@@ -114,6 +119,11 @@ pub fn absorb<K: Object>(cluster: &mut Cluster, object: &Received) -> bool {
         },
         // What it says is not known, so nothing good may follow from it.
         Err(problem) => {
+            let problem = if K::is_secret() {
+                "it is not as Kubernetes defines it"
+            } else {
+                &problem
+            };
             let problem = format!("{} {key} cannot be read: {problem}", K::kind(&()));
             tracing::warn!("{problem}");
             K::table(cluster).reject(key, problem)

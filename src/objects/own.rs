@@ -79,6 +79,10 @@ impl Object for core::Secret {
         own_name(meta)
     }
 
+    fn is_secret() -> bool {
+        true
+    }
+
     fn row(self) -> Option<Secret> {
         let data = self.data.unwrap_or_default();
         Some(Secret {

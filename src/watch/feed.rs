@@ -47,7 +47,11 @@ pub(super) async fn feed(
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
         metrics.count_watch_restart(&kind.name, interruption.cause());
-        let problem = interruption.explain();
+        let problem = if kind.is_secret {
+            interruption.explain_without_words()
+        } else {
+            interruption.explain()
+        };
         tracing::warn!(
             kind = %kind.name,
             retry_seconds = pause.as_secs_f32(),

@@ -63,11 +63,56 @@ impl Interruption {
             Self::Watcher(other @ watcher::Error::NoResourceVersion) => other.to_string(),
         }
     }
+
+    /// The same for objects of which nothing may be told: without what the server says, which may be what it was asked for.
+    pub fn explain_without_words(&self) -> String {
+        match (self, self.status().map(|status| status.code)) {
+            (_, Some(403)) => "reading it is forbidden".to_owned(),
+            (_, Some(code)) => format!("the API server answers {code}"),
+            (
+                Self::Watcher(
+                    watcher::Error::InitialListFailed(cause)
+                    | watcher::Error::WatchStartFailed(cause)
+                    | watcher::Error::WatchFailed(cause),
+                ),
+                None,
+            ) => match cause {
+                // The way to the server, and nothing of what came on it.
+                kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::Auth(_) => {
+                    deadline::plain(cause)
+                }
+                _ => "the answer is not one of an API server".to_owned(),
+            },
+            (Self::SlowList | Self::Wanted | Self::Watcher(_), None) => self.explain(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_secret_nothing_is_told_that_the_server_says() {
+        let mut status = kube::core::Status::failure("canary", "canary");
+        for code in [403, 500] {
+            status.code = code;
+            let status = Box::new(status.clone());
+            for error in [
+                watcher::Error::InitialListFailed(kube::Error::Api(status.clone())),
+                watcher::Error::WatchError(status),
+            ] {
+                let told = Interruption::Watcher(error);
+                assert!(told.explain().contains("canary"));
+                assert!(!told.explain_without_words().contains("canary"));
+            }
+        }
+        let error = serde_json::from_str::<u8>(r#""canary""#).unwrap_err();
+        assert!(error.to_string().contains("canary"));
+        let error = watcher::Error::WatchFailed(kube::Error::SerdeError(error));
+        let told = Interruption::Watcher(error).explain_without_words();
+        assert!(!told.contains("canary"), "{told}");
+    }
 
     #[test]
     fn what_the_server_says_moves_no_terminal() {

@@ -12,6 +12,8 @@ pub(super) struct Kind {
     pub name: String,
     /// A custom resource of this operator.
     pub is_own: bool,
+    /// What such objects hold is told nowhere, also not where the server repeats it.
+    pub is_secret: bool,
     pub follows_nodes: bool,
     pub fail: fn(&mut Cluster, String) -> bool,
     pub finish: fn(&mut Cluster) -> bool,
@@ -27,6 +29,7 @@ impl Kind {
         Self {
             name: K::kind(&()).into_owned(),
             is_own: K::group(&()) == GROUP,
+            is_secret: K::is_secret(),
             follows_nodes: K::follows_nodes(),
             fail: |cluster, problem| K::table(cluster).fail(problem),
             finish: |cluster| K::table(cluster).finish(),

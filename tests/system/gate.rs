@@ -29,13 +29,15 @@ impl Harness {
         self.get_http("readyz?verbose")
     }
 
-    fn get_http(&self, path: &str) -> String {
+    pub fn get_http(&self, path: &str) -> String {
         let log = self.log();
         let marker = "health and metrics are served on http://";
         let Some((_, rest)) = log.rsplit_once(marker) else {
             return String::new();
         };
-        let address = rest.split_whitespace().next().unwrap();
+        // It is followed by a quote in a line of JSON.
+        let ends = |letter: char| letter.is_whitespace() || letter == '"';
+        let address = rest.split(ends).next().unwrap();
         let Ok(mut stream) = TcpStream::connect(address) else {
             return String::new();
         };

@@ -32,7 +32,9 @@ impl Harness {
         self.eventually("metrics are served", || self.log().contains(marker));
         let log = self.log();
         let (_, rest) = log.rsplit_once(marker).unwrap();
-        rest.split_whitespace().next().unwrap().to_owned()
+        // It is followed by a quote in a line of JSON.
+        let ends = |letter: char| letter.is_whitespace() || letter == '"';
+        rest.split(ends).next().unwrap().to_owned()
     }
 
     /// A token of a new ServiceAccount, which may read metrics or not.

@@ -7,7 +7,7 @@ mod life;
 mod middle;
 mod must_gather;
 mod rollout;
-mod secrets;
+pub mod secrets;
 mod services;
 mod trust;
 
@@ -24,8 +24,8 @@ use crate::harness::Harness;
 /// A cluster whose Windows nodes are simulated.
 pub struct Simulation {
     pub harness: Harness,
-    fleet: SimulatedFleet,
-    hosts: Vec<SimulatedHost>,
+    pub fleet: SimulatedFleet,
+    pub hosts: Vec<SimulatedHost>,
     runtime: tokio::runtime::Runtime,
 }
 

@@ -1,6 +1,6 @@
 //! Traces: what the operator sends to a collector, and that it does not care where there is none.
 
-mod collector;
+pub mod collector;
 
 use std::fs;
 use std::net::TcpListener;

@@ -123,7 +123,7 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
     let Ok(there) = std::fs::symlink_metadata(path) else {
         return Err(error);
     };
-    if !there.is_dir() || there.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0 {
+    if !there.is_dir() || is_link(path) {
         // Somebody without rights may have laid a link here, to lead SYSTEM elsewhere.
         return Err(io::Error::new(
             io::ErrorKind::NotADirectory,
@@ -131,4 +131,10 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
         ));
     }
     protect(path, sddl)
+}
+
+/// Whether a path is a link to elsewhere: a junction, a symbolic link, a mount point.
+pub fn is_link(path: &str) -> bool {
+    std::fs::symlink_metadata(path)
+        .is_ok_and(|there| there.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0)
 }

@@ -82,6 +82,8 @@ pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
 /// Copies a program beside its place, whole and protected from the start; the result is where it is until it is renamed.
 pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     let beside = format!("{to}.new");
+    // One that is there may be somebody's who has it open, or a second name of another file.
+    remove(&beside)?;
     retry(|| fs::copy(from, &beside))?;
     flush(&beside)?;
     acl::protect(&beside, acl::PROGRAM)?;

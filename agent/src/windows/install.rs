@@ -21,7 +21,7 @@ use windows_storage_agent::protocol::{Answer, Failure, FailureCategory};
 use super::control::{self, Held, Processes};
 use super::fault::point;
 use super::scm::Scm;
-use super::{acl, apply, files, observe};
+use super::{acl, apply, files, observe, owners};
 
 /// How long the service may take to finish the request in hand. With the limits below, all of it stays under the minute
 /// that a command may take.
@@ -223,15 +223,22 @@ fn hash(path: &str) -> Result<Option<String>, Failure> {
 }
 
 fn make_folders() -> Result<(), Failure> {
-    if std::fs::symlink_metadata(PROGRAM_DIR).is_err() {
-        acl::make_folder(PROGRAM_DIR, acl::PROGRAM_FOLDER)
-            .map_err(|error| failed_to(&format!("making {PROGRAM_DIR}"), &error))?;
-    }
-    for folder in [STATE_DIR, INCOMING_DIR, AGENT_LOG_DIR] {
-        acl::make_folder(folder, acl::PRIVATE)
+    for (folder, list) in [
+        // Also where it was there before: who may write in it may lay libraries beside programs.
+        (PROGRAM_DIR, acl::PROGRAM_FOLDER),
+        (STATE_DIR, acl::PRIVATE),
+        (INCOMING_DIR, acl::PRIVATE),
+        (AGENT_LOG_DIR, acl::PRIVATE),
+    ] {
+        owners::check_way(folder)?;
+        if folder == PROGRAM_DIR && acl::is_link(folder) {
+            // An administrator has laid it, to another drive perhaps, and has the say there.
+            continue;
+        }
+        acl::make_folder(folder, list)
             .map_err(|error| failed_to(&format!("making {folder}"), &error))?;
     }
-    Ok(())
+    owners::check_programs(PROGRAM_DIR)
 }
 
 /// One install at a time: the file cannot be opened twice.

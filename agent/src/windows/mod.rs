@@ -12,6 +12,7 @@ mod install;
 mod log;
 mod machine;
 mod observe;
+mod owners;
 mod pipes;
 mod powershell;
 mod process;

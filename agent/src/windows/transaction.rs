@@ -10,6 +10,7 @@ use windows_storage_agent::interruption::Interruption;
 use windows_storage_agent::journal::{End, FileChange, Journal, Phase, ServiceSettings};
 use windows_storage_agent::keep::delay;
 use windows_storage_agent::order::key;
+use windows_storage_agent::owners::is_log_folder;
 use windows_storage_agent::paths::JOURNAL_FILE;
 use windows_storage_agent::plan::{Plan, Step, plan, settings};
 use windows_storage_agent::protocol::{Failure, Outcome, Request};
@@ -20,7 +21,7 @@ use super::control::{self, Processes};
 use super::fault::point;
 use super::observe::{Kept, observe};
 use super::scm::Scm;
-use super::{acl, files, log, powershell, store};
+use super::{acl, files, log, owners, powershell, store};
 
 /// The means to change the node.
 pub struct Worker {
@@ -290,8 +291,14 @@ fn make_log_folders(request: &Request) -> Result<(), Failure> {
         .iter()
         .flat_map(|service| log_folders(&service.path))
     {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| failed_to(&format!("making the log folder {folder}"), &error))?;
+        let made = if is_log_folder(folder) {
+            // SYSTEM writes there under a name that everybody knows.
+            owners::check_way(folder)?;
+            acl::make_folder(folder, acl::PROGRAM_FOLDER)
+        } else {
+            std::fs::create_dir_all(folder)
+        };
+        made.map_err(|error| failed_to(&format!("making the log folder {folder}"), &error))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ mod crash;
 mod faults;
 mod foreign;
 mod host;
+mod intruder;
 mod keeping;
 mod life;
 mod packed;

@@ -2,7 +2,7 @@
  * Stands in for csi-proxy, for a service of somebody else's, for PowerShell, and for an administrator with a tool, in
  * tests of the agent. As a service it opens the pipes PIPES, a list with ';' between them; BEHAVIOUR is what it does wrong.
  * As a command: "hold FILE" and "open SERVICE" keep that open, "serve PIPE" serves a pipe, each until C:\k\release is
- * there, with C:\k\holding from when it does; "change SERVICE START COMMAND" changes a service, '-' leaves a setting, and
+ * there, with C:\k\holding from when it does; "send PIPE FILE" writes a file into a pipe and prints the answer; "change SERVICE START COMMAND" changes a service, '-' leaves a setting, and
  * "need SERVICE OTHER" has it depend on another.
  */
 #include <stdio.h>
@@ -85,6 +85,29 @@ static int keep(HANDLE what)
     return 0;
 }
 
+static int send_file(const char *pipe, const char *name)
+{
+    static char text[1 << 20];
+    DWORD length, done;
+    FILE *file = fopen(name, "rb");
+    HANDLE opened = CreateFileA(pipe, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0, NULL);
+
+    if (!file || opened == INVALID_HANDLE_VALUE) {
+        printf("error %lu\n", GetLastError());
+        return 1;
+    }
+    while ((length = (DWORD)fread(text, 1, sizeof text, file)))
+        if (!WriteFile(opened, text, length, &done, NULL)) {
+            printf("hung up\n");
+            return 0;
+        }
+    if (ReadFile(opened, text, sizeof text - 1, &done, NULL))
+        printf("answer %.*s\n", (int)done, text);
+    else
+        printf("hung up\n");
+    return 0;
+}
+
 static int change(const char *name, const char *start, const char *command, const char *other)
 {
     char needs[256] = "";
@@ -139,6 +162,10 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "serve") == 0) {
         snprintf(path, sizeof path, "\\\\.\\pipe\\%s", argv[2]);
         return keep(CreateNamedPipeA(path, PIPE_ACCESS_DUPLEX, PIPE_TYPE_BYTE | PIPE_WAIT, 8, 512, 512, 0, NULL));
+    }
+    if (argc == 4 && strcmp(argv[1], "send") == 0) {
+        snprintf(path, sizeof path, "\\\\.\\pipe\\%s", argv[2]);
+        return send_file(path, argv[3]);
     }
     if (argc == 5 && strcmp(argv[1], "change") == 0)
         return change(argv[2], argv[3], argv[4], NULL);

@@ -1,6 +1,7 @@
 //! What makes a host key trustworthy, as the administrator says.
 
 use serde_json::json;
+use testbed::objects;
 use testbed::simulated_host::KeyKind;
 
 use super::Simulation;
@@ -111,4 +112,77 @@ fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown(
         "HostKeyChanged",
     );
     assert_eq!(simulation.host("win-001").counters().logins, 0);
+}
+
+impl Simulation {
+    /// What a kubelet may do: it has its own Node tell another address.
+    fn tell_address(&self, node: &str, address: &str) {
+        let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
+        let arguments = [
+            "patch",
+            "node",
+            node,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+        ];
+        let status = status.to_string();
+        let arguments: Vec<&str> = arguments.into_iter().chain([&*status]).collect();
+        self.harness.kubectl(&arguments);
+    }
+
+    /// A new Node that tells that address from the beginning.
+    fn join(&self, node: &str, address: &str) {
+        let new = [objects::windows_node(node), objects::csi_node(node, &[])].join("---\n");
+        let control_plane = &self.harness.sandbox.control_plane;
+        control_plane.apply(&new).unwrap();
+        self.tell_address(node, address);
+    }
+}
+
+#[test]
+fn a_kubelet_cannot_have_another_host_taken_for_its_own() {
+    let simulation = Simulation::new(2);
+    let harness = &simulation.harness;
+    // Nothing but news of the Nodes has hosts visited again.
+    simulation.want(&json!({"probeIntervalSeconds": 3600}));
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("both nodes are ready", || simulation.ready().len() == 2);
+    let (first, second) = (simulation.host("win-000"), simulation.host("win-001"));
+    let pins = || harness.get("configmap/windows-storage-host-keys")["data"].clone();
+    let expect = |node: &str, reason: &str| {
+        let object = format!("windowsnodestorage/{node}");
+        harness.expect(&object, "CSIProxyReady", "Unknown", reason)
+    };
+    let (logins, pinned) = ([first, second].map(|host| host.counters().logins), pins());
+    let address = first.address().to_string();
+
+    simulation.tell_address("win-001", &address);
+    expect("win-001", "HostKeyChanged");
+    simulation.join("new", &address);
+    let message = expect("new", "HostKeyUnknown");
+    assert!(message.contains("also that of node win-00"), "{message}");
+
+    // Addresses are connected to, and nothing else is done with them.
+    for (node, hostile) in [
+        ("option", "-oProxyCommand=touch /tmp/x"),
+        ("lines", "127.0.0.1\n127.0.0.1"),
+        ("escapes", "\u{1b}[2J\u{202e}"),
+        ("zone", "fe80::1%lo"),
+        ("port", "127.0.0.1:22"),
+        ("path", "../../etc/passwd"),
+        ("command", "$(touch x);`touch x`|touch x"),
+    ] {
+        simulation.join(node, hostile);
+        let message = expect(node, "Unreachable");
+        let is_plain = |letter: char| !letter.is_control() && letter != '\u{202e}';
+        assert!(message.chars().all(is_plain), "{message:?}");
+    }
+    assert_eq!([first, second].map(|host| host.counters().logins), logins);
+    assert_eq!(pins(), pinned, "what is pinned stays, and nothing new is");
+
+    simulation.tell_address("win-001", &second.address().to_string());
+    harness.eventually("its own host is what it was", || {
+        simulation.ready().len() == 2
+    });
 }

@@ -281,6 +281,7 @@ impl Shared {
                 status,
                 retry_after,
             }) => return refusal(*status, *retry_after),
+            Some(Fault::Answer { code, body }) => return json_answer(*code, body.clone()),
             _ => {}
         }
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -307,6 +308,14 @@ impl Shared {
         };
         Response::from_parts(parts, body)
     }
+}
+
+fn json_answer(status: StatusCode, body: String) -> Response<Answer> {
+    let mut answer = Response::new(body::whole(body));
+    *answer.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(CONTENT_TYPE, json);
+    answer
 }
 
 /// The words of the API server: of its request handler for 429, of its storage for 410.

@@ -145,6 +145,13 @@ pub enum Fault {
         /// The header `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
+    /// It is answered with that status and body, as JSON or not, and does not reach the API server.
+    Answer {
+        /// The status.
+        code: StatusCode,
+        /// The body.
+        body: String,
+    },
     /// The watch ends so after that many events, bookmarks included.
     EndAfter(usize, End),
     /// The connection is lost after that many bytes of the body.

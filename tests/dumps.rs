@@ -1,0 +1,132 @@
+//! The process keeps its memory to itself: there is an SSH key in it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_windows-storage-operator");
+/// `nobody`.
+const SOMEBODY: u32 = 65_534;
+/// As much as this user may have dumped.
+const DUMPS_WANTED: &str = "ulimit -S -c \"$(ulimit -H -c)\"";
+
+/// A command that waits for its standard input, started by a shell that asks for dumps.
+fn waiting(binary: &Path, folder: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg(format!("{DUMPS_WANTED}; exec \"$0\" check -f -"))
+        .arg(binary)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Waits until the process has done what it does first.
+fn begun(child: &Child) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let limits = format!("/proc/{}/limits", child.id());
+    loop {
+        let text = fs::read_to_string(&limits).unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("Max core file size"));
+        let limit: Vec<&str> = line.unwrap().split_whitespace().skip(4).take(2).collect();
+        if limit == ["0", "0"] {
+            return;
+        }
+        assert!(Instant::now() < deadline, "dumps are allowed: {limit:?}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn aborted(mut child: Child) -> ExitStatus {
+    let sent = Command::new("kill")
+        .args(["-s", "ABRT", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    child.wait().unwrap()
+}
+
+#[test]
+fn a_crash_leaves_no_dump() {
+    let folder = tempfile::tempdir().unwrap();
+    // One that keeps nothing to itself, to see that dumps would be made here.
+    let other = Command::new("sh")
+        .args(["-c", &format!("{DUMPS_WANTED}; exec sleep 600")])
+        .current_dir(folder.path())
+        .spawn()
+        .unwrap();
+    let is_sleep =
+        || fs::read_to_string(format!("/proc/{}/comm", other.id())).unwrap() == "sleep\n";
+    while !is_sleep() {
+        sleep(Duration::from_millis(20));
+    }
+    let dumped = aborted(other).core_dumped();
+    println!("other programs are dumped here: {dumped}");
+    let files = || fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+
+    let child = waiting(Path::new(BINARY), folder.path()).spawn().unwrap();
+    begun(&child);
+    let status = aborted(child);
+    assert_eq!(status.signal(), Some(6), "{status}");
+    assert!(!status.core_dumped(), "{status}");
+    assert_eq!(files(), before);
+}
+
+#[test]
+fn nobody_of_the_same_user_reads_its_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let own = fs::metadata("/proc/self").unwrap().uid();
+    let user = if own == 0 { SOMEBODY } else { own };
+    // Where that user may not go to where it was built.
+    let copy = folder.path().join("operator");
+    let run = |binary: &Path| {
+        let mut command = waiting(binary, folder.path());
+        if own == 0 {
+            command.uid(user).gid(user);
+        }
+        command.spawn()
+    };
+    let binary = Path::new(BINARY);
+    let reachable = binary
+        .ancestors()
+        .skip(1)
+        .all(|folder| fs::metadata(folder).unwrap().mode() & 0o001 != 0);
+    let child = if own == 0 && !reachable {
+        fs::copy(binary, &copy).unwrap();
+        run(&copy)
+    } else {
+        run(binary)
+    };
+    let mut child = child.unwrap();
+    begun(&child);
+    let process = format!("/proc/{}", child.id());
+    let status = fs::read_to_string(format!("{process}/status")).unwrap();
+    assert!(status.contains(&format!("Uid:\t{user}\t")), "{status}");
+    for file in ["mem", "environ", "maps"] {
+        let file = format!("{process}/{file}");
+        assert_eq!(
+            fs::metadata(&file).unwrap().uid(),
+            0,
+            "{file} is its user's"
+        );
+    }
+    if own != 0 {
+        let opened = fs::File::open(format!("{process}/mem"));
+        assert_eq!(opened.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

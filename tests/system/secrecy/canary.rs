@@ -1,0 +1,163 @@
+//! Secrets that are known again in whatever form they come out.
+
+use std::fmt::Write;
+
+use openssl::base64::encode_block;
+
+/// A secret that is looked for.
+pub struct Canary {
+    name: String,
+    forms: Vec<(&'static str, String)>,
+}
+
+impl Canary {
+    pub fn new(name: &str, secret: &str) -> Self {
+        assert!(
+            secret.len() >= 16 && secret.is_ascii(),
+            "{name} may be there by chance"
+        );
+        Self {
+            name: name.to_owned(),
+            forms: forms(secret),
+        }
+    }
+
+    /// A canary for each part of a key's text: one of them comes out also where it is cut.
+    pub fn of_key(name: &str, pem: &str) -> Vec<Self> {
+        let is_key = |line: &&str| !line.starts_with("-----") && line.len() > 40;
+        let lines: Vec<&str> = pem.lines().filter(is_key).collect();
+        // What comes first in each key of this format is in all of them.
+        let parts = lines.iter().skip(1).map(|line| &line[..40]);
+        let canaries: Vec<Self> = parts.map(|part| Self::new(name, part)).collect();
+        assert!(canaries.len() > 2, "{name} is no key");
+        canaries
+    }
+
+    /// In which form it is there.
+    pub fn find(&self, text: &str) -> Option<String> {
+        let (form, _) = self.forms.iter().find(|(_, form)| text.contains(form))?;
+        Some(format!("{} {form}", self.name))
+    }
+
+    /// The same, in the forms alone that a program itself makes of what it is given.
+    pub fn find_plain(&self, text: &str) -> Option<String> {
+        let mut forms = self.forms.iter();
+        let found = forms.find(|(form, secret)| {
+            let is_plain =
+                *form == "as it is" || form.starts_with("as base64") && !form.contains("url");
+            is_plain && text.contains(secret)
+        });
+        found.map(|(form, _)| format!("{} {form}", self.name))
+    }
+}
+
+/// Bytes as text to be searched: no form of a canary has a byte beyond ASCII.
+pub fn searchable(content: &[u8]) -> String {
+    let plain = |byte: &u8| {
+        if byte.is_ascii() {
+            char::from(*byte)
+        } else {
+            '\u{7f}'
+        }
+    };
+    content.iter().map(plain).collect()
+}
+
+fn forms(secret: &str) -> Vec<(&'static str, String)> {
+    let bytes = secret.as_bytes();
+    let joined = |write: &dyn Fn(&mut String, u8)| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            write(&mut text, *byte);
+            text
+        })
+    };
+    let json = serde_json::to_string(secret).unwrap();
+    let json = json.trim_matches('"').to_owned();
+    let decimal = joined(&|text, byte| write!(text, "{byte}, ").unwrap());
+    let mut forms = vec![
+        ("as it is", secret.to_owned()),
+        ("in JSON", json.clone()),
+        ("in JSON with slashes escaped", json.replace('/', r"\/")),
+        (
+            "in JSON in JSON",
+            json.replace('\\', r"\\").replace('"', r#"\""#),
+        ),
+        (
+            "as hexadecimal",
+            joined(&|text, byte| write!(text, "{byte:02x}").unwrap()),
+        ),
+        (
+            "as HEXADECIMAL",
+            joined(&|text, byte| write!(text, "{byte:02X}").unwrap()),
+        ),
+        (
+            "as a list of bytes",
+            decimal.trim_end_matches(", ").to_owned(),
+        ),
+        (
+            "as a list of bytes in JSON",
+            decimal.replace(' ', "").trim_end_matches(',').to_owned(),
+        ),
+        (
+            "percent-encoded",
+            joined(&|text, byte| {
+                if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+                    text.push(char::from(byte));
+                } else {
+                    write!(text, "%{byte:02X}").unwrap();
+                }
+            }),
+        ),
+    ];
+    for (form, url_form, before) in [
+        ("as base64", "as base64url", 0),
+        ("as base64 after one byte", "as base64url after one byte", 1),
+        (
+            "as base64 after two bytes",
+            "as base64url after two bytes",
+            2,
+        ),
+    ] {
+        let text = encode_block(&[&vec![0; before][..], bytes].concat());
+        // Without the digits that what is before and after has a part in.
+        let begin = [0, 2, 3][before];
+        let end = (before + bytes.len()) * 8 / 6;
+        let text = &text[begin..end];
+        forms.push((form, text.to_owned()));
+        forms.push((url_form, text.replace('+', "-").replace('/', "_")));
+    }
+    forms
+}
+
+#[test]
+fn a_canary_is_found_in_every_form_and_not_where_it_is_not() {
+    let secret = "canary/7f+3a=9c \"quoted\"";
+    let canary = Canary::new("it", secret);
+    let api_form = encode_block(format!("k: {secret}\n").as_bytes());
+    let bytes = format!("{:?}", secret.as_bytes());
+    let planted = [
+        format!("before {secret} after"),
+        serde_json::json!({"a": secret}).to_string(),
+        serde_json::json!({"a": serde_json::json!({"a": secret}).to_string()}).to_string(),
+        serde_json::json!(secret.as_bytes()).to_string(),
+        "canary%2F7f%2B3a%3D9c%20%22quoted%22".to_owned(),
+        api_form.clone(),
+        api_form.replace('+', "-").replace('/', "_"),
+        encode_block(format!("{secret}.").as_bytes()),
+        encode_block(format!(" {secret}.").as_bytes()),
+        secret
+            .bytes()
+            .fold(String::new(), |text, byte| format!("{text}{byte:02x}")),
+        secret
+            .bytes()
+            .fold(String::new(), |text, byte| format!("{text}{byte:02X}")),
+        bytes,
+    ];
+    for text in &planted {
+        assert!(canary.find(text).is_some(), "{text}");
+        let in_bytes = [&[0xff, 0xfe, 0][..], text.as_bytes()].concat();
+        assert!(canary.find(&searchable(&in_bytes)).is_some(), "{text}");
+    }
+    assert_eq!(canary.find(&secret.replace('9', "8")), None);
+    assert_eq!(canary.find(&secret[..secret.len() - 2]), None);
+}
