@@ -9,12 +9,13 @@ use clap::FromArgMatches;
 use cli::{CalledAs, Cli, Command};
 use command::Interrupted;
 use windows_storage_operator::assess::report::Upgradeable;
-use windows_storage_operator::memory;
+use windows_storage_operator::{memory, panics};
 
 /// Not upgradeable, by the command line's contract.
 const NOT_UPGRADEABLE: u8 = 3;
 
 fn main() -> ExitCode {
+    panics::end_the_process();
     memory::keep_little();
     let called_as = CalledAs::of(std::env::args_os().next().as_deref());
     command::answer_shell(called_as);

@@ -47,9 +47,14 @@ impl State {
 
     /// No status waits for another look.
     pub fn is_at_rest(&self) -> bool {
-        let nodes = self.0.iter().filter(|(name, _)| name.contains("WindowsNode"));
+        let nodes = self
+            .0
+            .iter()
+            .filter(|(name, _)| name.contains("WindowsNode"));
         nodes.clone().count() > 0
-            && nodes.clone().all(|(_, status)| status.contains("\"PipesOpen\""))
+            && nodes
+                .clone()
+                .all(|(_, status)| status.contains("\"PipesOpen\""))
     }
 
     /// Shows the first that differs.

@@ -137,7 +137,11 @@ impl Judge {
         }
         self.gate.sort_by_key(|(at, ..)| *at);
         self.stops = 0;
-        for stop in simulation.hosts.iter().flat_map(SimulatedHost::interruptions) {
+        for stop in simulation
+            .hosts
+            .iter()
+            .flat_map(SimulatedHost::interruptions)
+        {
             self.stops += 1;
             let stop = at(stop);
             let before = self.gate.partition_point(|(at, ..)| *at < stop);

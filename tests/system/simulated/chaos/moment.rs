@@ -165,7 +165,9 @@ fn phase(simulation: &Simulation, proxy: &ApiProxy, before: &Before) -> Phase {
     }
     let seen = proxy.seen_after(before.api);
     let written = seen.iter().rev().find_map(|seen| {
-        let resource = WRITTEN.into_iter().find(|name| *name == seen.call.resource)?;
+        let resource = WRITTEN
+            .into_iter()
+            .find(|name| *name == seen.call.resource)?;
         let writes = !matches!(seen.call.verb, Verb::Get | Verb::List | Verb::Watch);
         (writes && seen.at.elapsed() <= ON_ITS_WAY).then_some(resource)
     });

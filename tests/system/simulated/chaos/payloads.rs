@@ -50,7 +50,12 @@ impl Payloads {
         let agent = env!("CARGO_PKG_VERSION");
         let version = Self::version(number);
         for (program, file, version, content) in [
-            ("csiProxy", "csi-proxy.exe", &*version, content(number.into())),
+            (
+                "csiProxy",
+                "csi-proxy.exe",
+                &*version,
+                content(number.into()),
+            ),
             ("agent", "agent.exe", agent, content(0)),
         ] {
             fs::write(folder.join(file), &content).unwrap();
