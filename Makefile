@@ -134,6 +134,12 @@ FUZZ_SECONDS ?= 60
 fuzz: setup-build ## Read mutated input for FUZZ_SECONDS, by default 60; make test does so for some seconds
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test -p windows-storage-operator --test reader -- --nocapture mutation
 
+CHAOS_GROUPS :=
+
+.PHONY: chaos
+chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times; a table goes to target/chaos
+	@tools/chaos $(CHAOS_GROUPS)
+
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds

@@ -10,7 +10,7 @@ use cli::{CalledAs, Cli, Command};
 use command::Interrupted;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::wiping::Wiping;
-use windows_storage_operator::{dumps, memory};
+use windows_storage_operator::{dumps, memory, panics};
 
 /// Not upgradeable, by the command line's contract.
 const NOT_UPGRADEABLE: u8 = 3;
@@ -20,6 +20,7 @@ static ALLOCATOR: Wiping = Wiping;
 
 fn main() -> ExitCode {
     dumps::forbid();
+    panics::end_the_process();
     memory::keep_little();
     let called_as = CalledAs::of(std::env::args_os().next().as_deref());
     command::answer_shell(called_as);

@@ -1,8 +1,9 @@
 //! `run`: the controller.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
@@ -10,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::logs::Levels;
-use windows_storage_operator::run as controller;
+use windows_storage_operator::run::{self as controller, RunError};
 use windows_storage_operator::serve::Metrics;
 use windows_storage_operator::traces::{Traces, is_logged};
 
@@ -26,20 +27,22 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
         .context("cannot start the runtime")?;
     let traces = Traces::from_environment(runtime.handle())?;
     let levels = log(arguments, traces.as_ref())?;
-    // A panic in any task must end the process: a watch or a worker that died would go unseen.
-    let default_hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        default_hook(panic);
-        std::process::exit(101);
-    }));
     let outcome = runtime.block_on(async {
+        // From the first moment on: as the first process of a container it would not be ended by the signal itself.
+        let mut stop = std::pin::pin!(stopped());
         let metrics = Metrics::default();
         let fence = match candidacy {
             Some(_) => Fence::closed(),
             None => Fence::open(),
         };
         let cluster = &arguments.cluster;
-        let (client, version) = connect_operator(cluster, metrics.clone(), fence.clone()).await?;
+        let (client, version) = tokio::select! {
+            connected = connect_operator(cluster, metrics.clone(), fence.clone()) => connected?,
+            () = &mut stop => {
+                tracing::info!("asked to stop before anything was begun");
+                return if arguments.once { Err(RunError::Interrupted.into()) } else { Ok(None) };
+            }
+        };
         tracing::debug!(version, "connected");
         let options = controller::Options {
             namespace: arguments.namespace.clone(),
@@ -58,7 +61,7 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
             fence,
             once: arguments.once,
         };
-        let controller = Box::pin(controller::run(client, options, stopped()));
+        let controller = Box::pin(controller::run(client, options, stop));
         Ok::<_, anyhow::Error>(controller.await?)
     });
     if let Some(traces) = traces {
@@ -94,16 +97,21 @@ fn log(arguments: &RunArgs, traces: Option<&Traces>) -> anyhow::Result<Levels> {
     Ok(levels)
 }
 
-/// Waits until somebody asks the process to end.
-async fn stopped() {
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
+/// Waits until somebody asks the process to end, also where that was before this is waited for.
+fn stopped() -> impl Future<Output = ()> {
+    let [terminated, interrupted] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    async {
+        tokio::select! {
+            () = came(terminated) => {}
+            () = came(interrupted) => {}
         }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+    }
+}
+
+/// Where it cannot be told, the signal ends the process as it would any other.
+async fn came(signal: io::Result<Signal>) {
+    match signal {
+        Ok(mut signal) => drop(signal.recv().await),
+        Err(_) => std::future::pending().await,
     }
 }

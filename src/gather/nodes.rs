@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 use windows_storage_agent::protocol::NodeState;
 
@@ -21,6 +20,7 @@ use crate::index::Cluster;
 use crate::node::{
     NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, look, state,
 };
+use crate::tasks::Tasks;
 use crate::visible::visible;
 
 /// Nodes that are looked at at one time.
@@ -68,7 +68,7 @@ pub async fn gather(
     let wanted = cluster.wanted();
     let planner = Planner::to_look(cluster, &wanted);
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut visits = JoinSet::new();
+    let mut visits = Tasks::new();
     for (name, node) in cluster.windows_nodes() {
         let (name, plan) = (name.to_string(), planner.plan(name, node));
         let (places, root) = (Arc::clone(&places), root.to_owned());
@@ -88,13 +88,7 @@ pub async fn gather(
         });
     }
     let mut lines = BTreeMap::new();
-    while let Some(joined) = visits.join_next().await {
-        let (name, looked) = match joined {
-            Ok(ended) => ended,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Nobody ends single ones.
-            Err(_) => continue,
-        };
+    while let Some((name, looked)) = visits.join_next().await {
         let line = match looked {
             Looked::Seen(seen) => match seen.broken {
                 Some(error) => return Err(error),

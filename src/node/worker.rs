@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -16,6 +15,7 @@ use crate::node::{
     NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
 };
 use crate::serve::Metrics;
+use crate::tasks::Tasks;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LEAST_PAUSE: Duration = Duration::from_millis(200);
@@ -23,7 +23,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(200);
 /// The tasks of all nodes.
 pub struct Workers {
     assignments: BTreeMap<String, watch::Sender<Option<Assignment>>>,
-    tasks: JoinSet<()>,
+    tasks: Tasks<()>,
     shared: Arc<Shared>,
 }
 
@@ -63,7 +63,7 @@ impl Workers {
         tools.counted = metrics.visits();
         Self {
             assignments: BTreeMap::new(),
-            tasks: JoinSet::new(),
+            tasks: Tasks::new(),
             shared: Arc::new(Shared {
                 tools,
                 observations,
@@ -80,13 +80,13 @@ impl Workers {
         turns: &BTreeSet<String>,
         interval: Duration,
     ) {
-        self.assignments.retain(|node, sender| {
+        self.assignments.retain(|node, _| {
             let keep = plans.contains_key(node);
             if !keep {
                 self.shared.observations.forget(node);
                 self.shared.tools.turns.forget(node);
             }
-            keep && !sender.is_closed()
+            keep
         });
         for (node, plan) in plans {
             let assignment = match plan {
@@ -121,15 +121,16 @@ impl Workers {
         }
     }
 
-    /// Waits until a task ends by a panic, and hands it on: no task may die unseen.
-    pub async fn watch_for_panics(&mut self) {
+    /// Waits until a task ends that has work, which none does by itself, and says of which node it was.
+    pub async fn ended(&mut self) -> String {
         loop {
-            match self.tasks.join_next().await {
-                Some(Err(error)) if error.is_panic() => {
-                    std::panic::resume_unwind(error.into_panic())
-                }
-                Some(_) => {}
-                None => std::future::pending().await,
+            // One may have ended before it was waited for here.
+            let mut assignments = self.assignments.iter();
+            if let Some((node, _)) = assignments.find(|(_, sender)| sender.is_closed()) {
+                return node.clone();
+            }
+            if self.tasks.join_next().await.is_none() {
+                std::future::pending::<()>().await;
             }
         }
     }
@@ -419,10 +420,13 @@ mod tests {
         workers.assign(&BTreeMap::new(), &nobody, interval);
         let ended = tokio::time::timeout(Duration::from_secs(10), workers.tasks.join_next()).await;
         assert!(
-            ended.unwrap().unwrap().is_ok(),
+            ended.unwrap().is_some(),
             "the task goes on for a node that is gone"
         );
         assert!(observations.read().is_empty());
+        let mut ended = std::pin::pin!(workers.ended());
+        let none = tokio::time::timeout(Duration::from_millis(20), &mut ended).await;
+        assert!(none.is_err(), "what was to end is no fault");
         drop(held);
     }
 }

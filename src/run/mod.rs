@@ -109,6 +109,7 @@ pub async fn run(
             Ok(ended) => Err(RunError::ServerEnded(format!("{ended:?}"))),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         },
+        never = shown.liveness.turn() => match never {},
         () = stop => {
             tracing::info!("asked to stop; nodes go on by themselves");
             if options.once { Err(RunError::Interrupted) } else { Ok(None) }
@@ -164,7 +165,7 @@ async fn lead(
     let mut watches = watch::start(&client, &shared, &own, &options.metrics);
     tokio::select! {
         outcome = controller.drive(options.once) => outcome,
-        ended = watches.join_next() => Err(RunError::Watch(format!("{ended:?}"))),
+        _ = watches.join_next() => Err(RunError::Watch),
     }
 }
 
@@ -178,7 +179,9 @@ impl Controller {
             cluster.mark_unchanged();
             observed.mark_unchanged();
             let begin = Instant::now();
+            self.shown.liveness.pass_begins();
             self.pass().await;
+            self.shown.liveness.pass_ends();
             let (open, writing) = (self.decisions.open_nodes(), self.status.nodes.writing());
             let metrics = &self.shown.metrics;
             metrics.show_pass(begin.elapsed(), open.saturating_sub(writing), writing);
@@ -233,7 +236,7 @@ impl Controller {
             tokio::select! {
                 () = gathered(&mut cluster, &mut observed, gather) => {}
                 () = tokio::time::sleep(pause) => {}
-                () = self.workers.watch_for_panics() => {}
+                node = self.workers.ended() => return Err(RunError::Worker(node)),
             }
         }
     }

@@ -76,8 +76,11 @@ pub enum RunError {
     #[error("a server for health and metrics ended unexpectedly: {0}")]
     ServerEnded(String),
     /// A watch ended, which none does by itself.
-    #[error("a watch of the cluster ended unexpectedly: {0}")]
-    Watch(String),
+    #[error("a watch of the cluster ended unexpectedly")]
+    Watch,
+    /// The task of a node ended, which none does by itself.
+    #[error("the task of node {0} ended unexpectedly")]
+    Worker(String),
     /// A single pass could not read the cluster.
     #[error("the cluster could not be read within {} s: {what}", ONCE_LIMIT.as_secs())]
     Unread {

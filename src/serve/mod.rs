@@ -1,6 +1,7 @@
 //! Health and metrics over HTTP.
 
 mod connections;
+mod liveness;
 mod metrics;
 mod places;
 mod process;
@@ -19,11 +20,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tower::Service;
 
+pub use liveness::{Bounds as Patience, Liveness};
 pub use metrics::{Format, Metrics};
 pub(crate) use metrics::{TARGETS, VisitGauges};
 use places::{Bounds, Places};
 pub use readiness::{Health, Readiness};
 pub use secure::Secure;
+
+use crate::tasks;
 
 const PLACES: Bounds = Bounds {
     all: 64,
@@ -37,6 +41,8 @@ const CONNECTION: Duration = Duration::from_secs(10);
 pub struct Shown {
     /// Whether the cluster has been read and the gate has been set.
     pub readiness: Readiness,
+    /// Whether the controller gets on.
+    pub liveness: Liveness,
     /// The metrics.
     pub metrics: Metrics,
 }
@@ -51,7 +57,7 @@ pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
         get(metrics_are_elsewhere)
     };
     let router = axum::Router::new()
-        .route("/healthz", get(|| async { "ok" }))
+        .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", metrics)
         .with_state(shown);
@@ -59,7 +65,7 @@ pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
     loop {
         let (connection, peer) = connections::accept(&listener).await;
         let (place, router) = (places.take(peer), router.clone());
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             let respond = |head: Parts| {
                 let mut router = router.clone();
                 async move {
@@ -76,6 +82,14 @@ pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
                 Err(problem) => tracing::debug!("a connection for health was ended: {problem}"),
             }
         });
+    }
+}
+
+/// What is wrong names no object, so that anybody may see it.
+async fn alive(State(shown): State<Shown>) -> impl IntoResponse {
+    match shown.liveness.problem() {
+        None => (StatusCode::OK, "ok".to_owned()),
+        Some(problem) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{problem}\n")),
     }
 }
 
@@ -173,6 +187,76 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_secs(4), "for want of time");
         open(0).await;
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+    }
+
+    /// The code of the answer to `/healthz`, asked for until it is that one.
+    fn wait_for_health(address: SocketAddr, code: &str) -> String {
+        use std::io::{Read, Write};
+        let begin = Instant::now();
+        loop {
+            let mut answer = String::new();
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            let request = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).unwrap();
+            stream.read_to_string(&mut answer).unwrap();
+            if answer.starts_with(&format!("HTTP/1.1 {code}")) {
+                return answer;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{answer}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_controller_that_hangs_fails_its_health_and_one_that_goes_on_is_well_again() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let bounds = Patience {
+            turn: Duration::from_secs(1),
+            pass: Duration::from_millis(100),
+        };
+        let shown = Shown {
+            liveness: Liveness::within(bounds),
+            ..Shown::default()
+        };
+        let liveness = shown.liveness.clone();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(serve(listener, shown));
+            let (let_go, waiting) = std::sync::mpsc::channel();
+            let asker = std::thread::spawn(move || {
+                let stuck = wait_for_health(address, "500");
+                let_go.send(()).unwrap();
+                wait_for_health(address, "200");
+                stuck
+            });
+            // As two that wait for each other would: this task gives way to nobody.
+            waiting.recv().unwrap();
+            let work = async {
+                let asker = tokio::task::spawn_blocking(move || asker.join().unwrap());
+                let stuck = asker.await.unwrap();
+                assert!(
+                    stuck.contains("the controller has not moved for "),
+                    "{stuck}"
+                );
+                // A pass that waits for what never comes, while all else goes on.
+                liveness.pass_begins();
+                let stuck = move || wait_for_health(address, "500");
+                let stuck = tokio::task::spawn_blocking(stuck).await.unwrap();
+                assert!(stuck.contains("a pass has taken "), "{stuck}");
+                liveness.pass_ends();
+                let well = move || wait_for_health(address, "200");
+                tokio::task::spawn_blocking(well).await.unwrap();
+            };
+            tokio::select! {
+                never = liveness.turn() => match never {},
+                () = work => {}
+            }
+        });
     }
 
     #[tokio::test]

@@ -17,12 +17,12 @@ use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::task::JoinSet;
 
 use crate::assess::{Blocked, BlockedKey, BlockedKind};
 use crate::deadline::{self, CallError};
 use crate::status::events::{CONTROLLER, NOTE_LIMIT};
 use crate::status::sentence::shortened;
+use crate::tasks::Tasks;
 pub use schedule::MOST_BLOCKED;
 use schedule::{Due, Schedule};
 
@@ -30,7 +30,7 @@ use schedule::{Due, Schedule};
 pub struct BlockedEvents {
     api: EventApi,
     schedule: Schedule,
-    batch: JoinSet<Vec<(BlockedKey, bool)>>,
+    batch: Tasks<Vec<(BlockedKey, bool)>>,
 }
 
 impl BlockedEvents {
@@ -40,22 +40,15 @@ impl BlockedEvents {
         Self {
             api: EventApi { client, instance },
             schedule: Schedule::default(),
-            batch: JoinSet::new(),
+            batch: Tasks::new(),
         }
     }
 
     /// Those are what holds upgrades now. Tells some of those that are due.
     pub fn tell(&mut self, blocked: BTreeMap<BlockedKey, Blocked>, now: Instant) {
-        while let Some(ended) = self.batch.try_join_next() {
-            // Nobody aborts a batch, so that it can only have ended by a panic: no task may die unseen.
-            match ended.map_err(tokio::task::JoinError::try_into_panic) {
-                Ok(told) => {
-                    for (key, is_told) in told {
-                        self.schedule.ended(&key, is_told, now);
-                    }
-                }
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                Err(Err(_)) => {}
+        while let Some(told) = self.batch.try_join_next() {
+            for (key, is_told) in told {
+                self.schedule.ended(&key, is_told, now);
             }
         }
         let due = self.schedule.update(blocked, now);

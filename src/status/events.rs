@@ -1,5 +1,6 @@
 //! Events: each change of a condition told once, on the objects that people look at.
 
+use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::backoff;
 use crate::deadline::{self, CallError};
 use crate::status::sentence::shortened;
+use crate::tasks::{self, Tasks};
 
 /// The most that the API server takes as an event's note, in bytes.
 pub(super) const NOTE_LIMIT: usize = 1024;
@@ -45,7 +46,7 @@ struct Lanes {
     /// More were told than may wait, and that was said.
     overflowed: AtomicBool,
     /// They end with the sink.
-    _tasks: JoinSet<()>,
+    _tasks: Tasks<Infallible>,
 }
 
 struct Told {
@@ -62,11 +63,12 @@ impl EventSink {
             instance,
         };
         let unwritten = watch::Sender::new(0);
-        let mut tasks = JoinSet::new();
+        let mut tasks = Tasks::new();
         let senders = (0..LANES).map(|_| {
             let (sender, receiver) = mpsc::channel(WAITING);
             let publisher = Publisher::new(client.clone(), reporter.clone());
-            tasks.spawn(publisher.publish_all(receiver, unwritten.clone()));
+            let lane = publisher.publish_all(receiver, unwritten.clone());
+            tasks.spawn(tasks::lasting("a lane of events", lane));
             sender
         });
         Self(Arc::new(Lanes {
@@ -160,6 +162,8 @@ impl Publisher {
             self.is_failing = fails;
             unwritten.send_modify(|unwritten| *unwritten -= 1);
         }
+        // The sink is gone, and this ends with it.
+        std::future::pending().await
     }
 
     async fn publish(&mut self, told: &Told) -> Result<(), CallError> {

@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
-use tokio::task::JoinSet;
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::status::EventSink;
 use crate::status::events::log;
 use crate::status::writer::{reference, worth_telling};
+use crate::tasks::Tasks;
 use crate::watch::SharedCluster;
 
 /// Statuses on their way at one time: enough for an API server that is far away, and few for one that is busy.
@@ -44,7 +44,7 @@ pub struct Written {
 /// Writes statuses of nodes and tells of changes. A node has one write on its way at most.
 pub struct NodeWriter {
     api: Arc<NodeApi>,
-    writes: JoinSet<(String, Result<(), CallError>)>,
+    writes: Tasks<(String, Result<(), CallError>)>,
     on_their_way: BTreeMap<String, OnItsWay>,
 }
 
@@ -64,7 +64,7 @@ impl NodeWriter {
                 events,
                 shared,
             }),
-            writes: JoinSet::new(),
+            writes: Tasks::new(),
             on_their_way: BTreeMap::new(),
         }
     }
@@ -114,15 +114,7 @@ impl NodeWriter {
         self.writes.try_join_next().map(|ended| self.ended(ended))
     }
 
-    fn ended(
-        &mut self,
-        ended: Result<(String, Result<(), CallError>), tokio::task::JoinError>,
-    ) -> Written {
-        // Nobody aborts a write, so that it can only have ended by a panic: no task may die unseen.
-        let (node, outcome) = ended.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => unreachable!("{error}"),
-        });
+    fn ended(&mut self, (node, outcome): (String, Result<(), CallError>)) -> Written {
         let on_its_way = self.on_their_way.remove(&node);
         Written {
             outdated: on_its_way.is_some_and(|on_its_way| on_its_way.outdated),

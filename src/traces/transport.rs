@@ -20,6 +20,7 @@ use super::TracesError;
 use super::settings::Settings;
 use crate::client;
 use crate::deadline::causes;
+use crate::tasks;
 use crate::visible::visible;
 
 /// The most that is read of an answer, which says at most how many spans were refused.
@@ -75,7 +76,7 @@ impl HttpClient for Transport {
             value.set_sensitive(true);
         }
         let (client, limit) = (self.client.clone(), self.limit);
-        let sent = self.runtime.spawn(async move {
+        let sent = tasks::spawn_on(&self.runtime, async move {
             let asking = async {
                 let answer = client.request(request.map(Full::new)).await?;
                 let (head, body) = answer.into_parts();

@@ -25,7 +25,7 @@ impl Harness {
     }
 
     /// The answer to `/readyz`, with reasons, of the operator that was started last.
-    fn readyz(&self) -> String {
+    pub fn readyz(&self) -> String {
         self.get_http("readyz?verbose")
     }
 
@@ -51,7 +51,7 @@ impl Harness {
         answer
     }
 
-    fn expect_readyz(&self, code: &str, part: &str) {
+    pub fn expect_readyz(&self, code: &str, part: &str) {
         let mut last = String::new();
         self.eventually(&format!("/readyz says {code} with {part:?}"), || {
             last = self.readyz();

@@ -2,6 +2,7 @@
 //! do at a chosen moment. `testbed`'s own tests hold the simulation to what the real agent says.
 
 mod acceptance;
+mod chaos;
 mod fleet;
 mod life;
 mod middle;

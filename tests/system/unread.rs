@@ -56,15 +56,17 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
         .control_plane
         .apply(&without_pods())
         .unwrap();
-    let _operator = harness.start();
+    let _operator = harness.start_with_arguments(&["--serve-address=127.0.0.1:0"]);
     harness.expect_gate(
         "False",
         "ReadinessUnknown",
         &["Pod (reading it is forbidden"],
     );
+    harness.expect_readyz("503", "[-]cluster-read failed: missing Pod");
 
     harness.sandbox.control_plane.apply(MANIFEST).unwrap();
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
+    harness.expect_readyz("200", "[+]cluster-read ok");
 
     // Nobody has made the settings: the operator has, with their defaults, so that its verdict has a place.
     harness.expect(

@@ -27,6 +27,7 @@ use tower::BoxError;
 use crate::serve::connections;
 use crate::serve::metrics::{Format, Metrics};
 use crate::serve::places::{Bounds, Places};
+use crate::tasks;
 use crate::visible::visible;
 use access::{Access, Decision, Undecided};
 use certificates::Certificates;
@@ -89,7 +90,7 @@ impl Secure {
             };
             let place = shaking.take(peer);
             let (served, site) = (served.clone(), Arc::clone(&self.site));
-            tokio::spawn(async move {
+            tasks::spawn(async move {
                 let served = async {
                     let stream = place
                         .hold(HANDSHAKE, shake_hands(connection, &context))

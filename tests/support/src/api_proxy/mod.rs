@@ -194,6 +194,22 @@ impl ApiProxy {
         self.shared.seen().clone()
     }
 
+    /// How many requests there were.
+    #[must_use]
+    pub fn seen_so_far(&self) -> usize {
+        self.shared.seen().len()
+    }
+
+    /// The requests but so many of the first.
+    #[must_use]
+    pub fn seen_after(&self, so_many: usize) -> Vec<Seen> {
+        self.shared
+            .seen()
+            .get(so_many..)
+            .unwrap_or_default()
+            .to_vec()
+    }
+
     /// How many requests there were of that verb to that resource.
     #[must_use]
     pub fn count(&self, verb: Verb, resource: &str) -> usize {

@@ -39,6 +39,8 @@ pub struct Request {
     pub namespace: Option<String>,
     /// The object's name, where there is one.
     pub name: Option<String>,
+    /// When the answer was given: RFC 3339 with microseconds, in UTC.
+    pub at: String,
     /// The HTTP status of the answer.
     pub code: u64,
     /// The answer to a write of an `OperatorCondition`, which is the object where it went well; null for all else.
@@ -122,6 +124,7 @@ fn request(entry: &Value) -> Request {
         resource,
         namespace: text(&object["namespace"]),
         name: text(&object["name"]),
+        at: text(&entry["stageTimestamp"]).unwrap_or_default(),
         code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
         answer: entry["responseObject"].clone(),
     }

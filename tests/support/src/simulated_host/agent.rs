@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use windows_storage_agent::cli::{self, Command};
 use windows_storage_agent::command::same_path;
@@ -31,7 +30,7 @@ pub struct Agent {
     pub running: Option<String>,
     /// The request that the node is kept to.
     pub kept: Option<Request>,
-    /// A request that a reboot has cut off.
+    /// The request that it is in the middle of, or that a reboot has cut off.
     pub unfinished: Option<Request>,
     /// How the last request ended.
     pub last_result: Option<LastResult>,
@@ -46,17 +45,6 @@ pub struct Printed {
     pub stderr: String,
     /// The exit status.
     pub status: u32,
-}
-
-/// The request's file and the time that it has to arrive, of a command line of `apply`.
-fn apply_of(line: &str) -> Option<(String, Duration)> {
-    let words = line.split_whitespace().skip(1).map(str::to_owned);
-    match cli::parse(words) {
-        Ok(Command::Apply {
-            request, arrival, ..
-        }) => Some((request, arrival)),
-        _ => None,
-    }
 }
 
 /// What the agent's command does before the service gets the request.
@@ -80,7 +68,7 @@ fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_called_off(disk: &Disk, path: &str) -> bool {
+pub(super) fn is_called_off(disk: &Disk, path: &str) -> bool {
     disk.file(path)
         .is_some_and(|file| file.content() == CALLED_OFF.as_bytes())
 }
@@ -250,33 +238,7 @@ impl Agent {
         }))
     }
 
-    /// The request of an `apply` command line, where it is one.
-    pub fn requested(disk: &Disk, line: &str) -> Option<Request> {
-        Self::request(disk, &apply_of(line)?.0).ok()
-    }
-
-    /// Whether a command line is one of `apply` that still waits for what it needs.
-    pub fn awaits_files(disk: &Disk, line: &str) -> bool {
-        let Some((path, arrival)) = apply_of(line) else {
-            return false;
-        };
-        if arrival.is_zero() {
-            return false;
-        }
-        if is_called_off(disk, &path) {
-            return false;
-        }
-        let Ok(request) = Self::request(disk, &path) else {
-            return true;
-        };
-        let packed = request.files.iter().filter_map(|file| file.packed.as_ref());
-        packed.into_iter().any(|packed| {
-            disk.file(&packed.path)
-                .is_none_or(|file| file.size() < packed.size)
-        })
-    }
-
-    fn request(disk: &Disk, path: &str) -> Result<Request, Failure> {
+    pub(super) fn request(disk: &Disk, path: &str) -> Result<Request, Failure> {
         validate_request_path(path)?;
         let invalid = |message: String| failure(FailureCategory::InvalidRequest, message);
         let file = disk
@@ -345,6 +307,7 @@ impl Agent {
 
     fn state(&self, disk: &Disk, files: &[String], pipes: &[String]) -> NodeState {
         let kept = self.kept.as_ref();
+        let stopped = self.unfinished.is_some();
         let services = kept.iter().flat_map(|request| &request.services);
         let served: Vec<&String> = kept
             .iter()
@@ -373,8 +336,12 @@ impl Agent {
             services: services
                 .map(|service| ServiceStatus {
                     name: service.name.clone(),
-                    state: ServiceState::Running,
-                    process_id: Some(4),
+                    state: if stopped {
+                        ServiceState::Stopped
+                    } else {
+                        ServiceState::Running
+                    },
+                    process_id: (!stopped).then_some(4),
                     command: Some(service.path.clone()),
                     restarts: 0,
                     failing: None,
@@ -387,7 +354,7 @@ impl Agent {
                     sha256: hash(path),
                 })
                 .collect(),
-            pipes: (served.iter().map(|pipe| (*pipe, true)))
+            pipes: (served.iter().map(|pipe| (*pipe, !stopped)))
                 .chain(asked.map(|pipe| (pipe, false)))
                 .map(|(name, open)| PipeStatus {
                     name: name.clone(),

@@ -149,6 +149,8 @@ pub struct Disk {
     /// Bytes that can still be written; no limit where absent.
     pub free: Option<u64>,
     locked: BTreeSet<String>,
+    /// Each content, by its hash, that these files have ever had; none where the file was not there.
+    noted: BTreeMap<String, BTreeSet<Option<String>>>,
 }
 
 impl Default for Disk {
@@ -158,6 +160,7 @@ impl Default for Disk {
             entries: folders.map(|path| (path.to_owned(), Entry::Folder)).into(),
             free: None,
             locked: BTreeSet::new(),
+            noted: BTreeMap::new(),
         }
     }
 }
@@ -227,6 +230,28 @@ impl Disk {
         }
     }
 
+    /// From now on notes each content that this file has, after every single change.
+    pub fn note(&mut self, path: &str) {
+        let path = canonical(path);
+        self.noted.insert(path.clone(), BTreeSet::new());
+        self.changed(&path);
+    }
+
+    /// The hash of each content that a file of which note is taken has had, and whether it has ever been missing.
+    #[must_use]
+    pub fn noted(&self, path: &str) -> BTreeSet<Option<String>> {
+        let noted = self.noted.get(&canonical(path));
+        noted.cloned().unwrap_or_default()
+    }
+
+    fn changed(&mut self, path: &str) {
+        if self.noted.contains_key(path) {
+            let content = self.file(path).map(File::sha256);
+            let noted = self.noted.entry(path.to_owned());
+            noted.or_default().insert(content);
+        }
+    }
+
     /// Makes a folder and those above it.
     pub fn make_folders(&mut self, path: &str) {
         let path = canonical(path);
@@ -249,7 +274,9 @@ impl Disk {
 
     /// Puts a file in place, whatever was there.
     pub fn put(&mut self, path: &str, file: File) {
-        self.entries.insert(canonical(path), Entry::File(file));
+        let path = canonical(path);
+        self.entries.insert(path.clone(), Entry::File(file));
+        self.changed(&path);
     }
 
     /// Opens a file to write it from the start.
@@ -266,7 +293,8 @@ impl Disk {
             packed: path.ends_with(PACKED),
             ..File::default()
         };
-        self.entries.insert(path, Entry::File(file));
+        self.entries.insert(path.clone(), Entry::File(file));
+        self.changed(&path);
         Ok(())
     }
 
@@ -284,6 +312,7 @@ impl Disk {
                 .ok_or(Refusal::Failure)?;
         }
         file.append(data);
+        self.changed(&canonical(path));
         Ok(())
     }
 
@@ -296,6 +325,7 @@ impl Disk {
             Some(Entry::File(_)) if self.locked.contains(&path) => Err(Refusal::Denied),
             Some(Entry::File(_)) => {
                 self.entries.remove(&path);
+                self.changed(&path);
                 Ok(())
             }
         }
@@ -319,7 +349,9 @@ impl Disk {
             None => {}
         }
         self.entries.remove(&from);
-        self.entries.insert(to, Entry::File(file));
+        self.entries.insert(to.clone(), Entry::File(file));
+        self.changed(&from);
+        self.changed(&to);
         Ok(())
     }
 

@@ -87,6 +87,8 @@ pub struct Faults {
     pub speech: Speech,
     /// Commands start and do not end before [`super::SimulatedHost::release`].
     pub holds_commands: bool,
+    /// How long csi-proxy is stopped while the agent changes what works there.
+    pub interruption: Duration,
     /// The power is cut in the middle of the next `apply`.
     pub reboot_in_apply: bool,
     /// The request, by its number, that is held until [`super::SimulatedHost::release`].

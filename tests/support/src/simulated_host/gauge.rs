@@ -1,7 +1,7 @@
 //! How many there are of something at one time, over all hosts of a fleet.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is counted over a fleet.
 #[derive(Debug, Default)]
@@ -10,6 +10,21 @@ pub struct Gauges {
     pub connections: Gauge,
     /// Those of them that have logged in.
     pub logins: Gauge,
+    /// Hosts on which csi-proxy is stopped for the sake of a change.
+    pub interrupted: Gauge,
+    latest: Mutex<Option<&'static str>>,
+}
+
+impl Gauges {
+    /// The request that came last to any host, by its name.
+    #[must_use]
+    pub fn latest_request(&self) -> Option<&'static str> {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn came(&self, request: &'static str) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+    }
 }
 
 /// How many there are and were.

@@ -1,6 +1,7 @@
 //! The state of one simulated host, as its server and its tests share it.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use russh::keys::{PrivateKey, PublicKey};
@@ -9,7 +10,7 @@ use tokio::sync::watch;
 use super::agent::{Agent, Printed};
 use super::disk::Disk;
 use super::faults::{Counters, Faults, Moment};
-use super::gauge::Gauges;
+use super::gauge::{Entered, Gauges};
 use super::server::Cut;
 
 /// What a host has and does.
@@ -25,12 +26,18 @@ pub struct State {
     pub requests: Vec<&'static str>,
     /// The host keys, and the connection from which on they are shown; the last that fits holds.
     pub keys: Vec<(u64, Vec<PrivateKey>)>,
+    /// Held while csi-proxy is stopped.
+    pub stopped: Option<Entered>,
+    /// When csi-proxy was stopped for the sake of a change.
+    pub interruptions: Vec<SystemTime>,
 }
 
 /// One host.
 #[derive(Debug)]
 pub struct Host {
     state: Mutex<State>,
+    /// Held by the request that the agent carries out.
+    one_at_a_time: tokio::sync::Mutex<()>,
     counters: watch::Sender<Counters>,
     cuts: watch::Sender<u64>,
     releases: watch::Sender<u64>,
@@ -50,7 +57,10 @@ impl Host {
                 faults: Faults::default(),
                 requests: Vec::new(),
                 keys: vec![(0, keys)],
+                stopped: None,
+                interruptions: Vec::new(),
             }),
+            one_at_a_time: tokio::sync::Mutex::default(),
             counters: watch::Sender::default(),
             cuts: watch::Sender::default(),
             releases: watch::Sender::default(),
@@ -122,6 +132,7 @@ impl Host {
             counters.requests += 1;
             number = counters.requests;
         });
+        self.gauges.came(name);
         let faults = self.change(|state| {
             state.requests.push(name);
             state.faults.clone()
@@ -191,7 +202,45 @@ impl Host {
                 _ = cuts.changed() => return Err(Cut),
             }
         }
-        self.carry_out(line)
+        self.carry_out_in_time(line).await
+    }
+
+    /// Whether a command stops csi-proxy for a while.
+    pub fn takes_time(&self, line: &str) -> bool {
+        self.change(|state| {
+            !state.faults.interruption.is_zero() && Agent::requested(&state.disk, line).is_some()
+        })
+    }
+
+    /// Runs a command, with csi-proxy stopped as long as that takes. Who has started it may be gone: it goes on, until
+    /// the power is cut.
+    async fn carry_out_in_time(&self, line: &str) -> Result<Printed, Cut> {
+        if !self.takes_time(line) {
+            return self.carry_out(line);
+        }
+        let _one = self.one_at_a_time.lock().await;
+        let mut power = self.power();
+        let interruption = self.change(|state| {
+            let request = state.agent.interrupts(&state.disk, line)?;
+            state.agent.unfinished = Some(request);
+            state.stopped = Some(Entered::new(&self.gauges.interrupted));
+            state.interruptions.push(SystemTime::now());
+            Some(state.faults.interruption)
+        });
+        if let Some(interruption) = interruption {
+            tokio::select! {
+                biased;
+                // The sender lives as long as this host.
+                _ = power.wait_for(|down| *down) => return Err(Cut),
+                () = tokio::time::sleep(interruption) => {}
+            }
+        }
+        Ok(self.change(|state| {
+            state.agent.unfinished = None;
+            let printed = state.agent.run(&mut state.disk, line);
+            state.stopped = None;
+            printed
+        }))
     }
 
     /// Cuts the power where this command is the one in whose middle that is to happen.

@@ -8,6 +8,7 @@ mod disk;
 mod distance;
 mod faults;
 mod gauge;
+mod handed;
 mod host;
 mod server;
 mod sftp;
@@ -16,7 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use russh::keys::ssh_key::LineEnding;
@@ -294,9 +295,18 @@ impl SimulatedHost {
     /// Boots again: what a request was in the middle of is undone.
     pub async fn boot(&self) -> Result<()> {
         self.wait_until(|seen| !seen.listening).await?;
-        self.host.change(|state| state.agent.recover());
+        self.host.change(|state| {
+            state.agent.recover();
+            state.stopped = None;
+        });
         self.host.set_down(false);
         self.wait_until(|seen| seen.listening).await.map(drop)
+    }
+
+    /// When csi-proxy was stopped for the sake of a change.
+    #[must_use]
+    pub fn interruptions(&self) -> Vec<SystemTime> {
+        self.host.change(|state| state.interruptions.clone())
     }
 
     /// The counters now.

@@ -304,7 +304,7 @@ impl Handler for Connection {
         let cuts = host.cuts();
         let awaits_files = host.change(|state| Agent::awaits_files(&state.disk, &line));
         // At once where it can: then the answer is lost where the connection is cut after it.
-        let at_once = if awaits_files {
+        let at_once = if awaits_files || host.takes_time(&line) {
             None
         } else {
             Some(host.carry_out(&line)?)

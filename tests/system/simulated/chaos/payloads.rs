@@ -1,0 +1,78 @@
+//! Payloads of many versions, of programs that take several writes to bring.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rand::rngs::StdRng;
+use rand::{RngCore, SeedableRng};
+use serde_json::json;
+use testbed::simulated_host::{File, SimulatedHost};
+use windows_storage_operator::payload::sha256_hex;
+
+const SIZE: usize = 150_000;
+/// Where csi-proxy belongs.
+pub const CSI_PROXY: &str = r"C:\k\csi-proxy.exe";
+/// Where the agent belongs.
+pub const AGENT: &str = r"C:\k\windows-storage-agent.exe";
+
+/// Where the payloads are.
+pub struct Payloads(PathBuf);
+
+impl Payloads {
+    pub fn new(folder: &Path) -> Self {
+        Self(folder.join("chaos"))
+    }
+
+    /// The name of a version.
+    pub fn version(number: u32) -> String {
+        format!("v2.{number}.0")
+    }
+
+    /// The folder of a version.
+    pub fn of(&self, number: u32) -> PathBuf {
+        self.0.join(Self::version(number))
+    }
+
+    /// The hash of csi-proxy in a version.
+    pub fn sha256(&self, number: u32) -> String {
+        sha256_hex(&content(u64::from(number)))
+    }
+
+    /// The hash of the agent, which stays the same.
+    pub fn agent_sha256() -> String {
+        sha256_hex(&content(0))
+    }
+
+    pub fn make(&self, number: u32) {
+        let folder = self.of(number);
+        fs::create_dir_all(&folder).unwrap();
+        let mut manifest = json!({});
+        let agent = env!("CARGO_PKG_VERSION");
+        let version = Self::version(number);
+        for (program, file, version, content) in [
+            (
+                "csiProxy",
+                "csi-proxy.exe",
+                &*version,
+                content(number.into()),
+            ),
+            ("agent", "agent.exe", agent, content(0)),
+        ] {
+            fs::write(folder.join(file), &content).unwrap();
+            let sha256 = sha256_hex(&content);
+            manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
+        }
+        fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
+    }
+}
+
+fn content(number: u64) -> Vec<u8> {
+    let mut content = vec![0; SIZE];
+    StdRng::seed_from_u64(number).fill_bytes(&mut content);
+    content
+}
+
+/// The hash of csi-proxy on a host.
+pub fn csi_proxy_of(host: &SimulatedHost) -> Option<String> {
+    host.with_disk(|disk| disk.file(CSI_PROXY).map(File::sha256))
+}
