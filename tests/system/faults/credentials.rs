@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
 use testbed::control_plane::Issuer;
-use testbed::objects::{NAMESPACE, OPERATOR_CONDITION};
+use testbed::objects::NAMESPACE;
 
 use super::{NODES, Scene};
 
@@ -150,62 +149,5 @@ fn the_authority_of_the_cluster_is_replaced_without_a_restart() {
     scene.expect_told(mark, "certificate verify failed");
     scene.serve_with(Issuer::Successor);
     scene.expect_as_calm(&calm);
-    assert_eq!(operator.ended().unwrap(), None);
-}
-
-#[test]
-fn a_client_certificate_is_replaced_without_a_restart() {
-    let mut scene = Scene::new();
-    let folder = scene.mounted(&[Issuer::First]);
-    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    let accounts = "system:serviceaccounts";
-    let certify = |scene: &Scene, group: &str| {
-        let groups = [group, accounts];
-        let control_plane = scene.control_plane();
-        control_plane
-            .write_client_certificate(&folder, &user, &groups)
-            .unwrap();
-    };
-    // Only who has a certificate of that group has the rights.
-    let admit = |scene: &Scene, group: &str| {
-        let subject =
-            json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"});
-        let patch = json!({"subjects": [subject]}).to_string();
-        for (kind, name) in [
-            ("clusterrolebinding", ACCOUNT),
-            ("rolebinding", ACCOUNT),
-            ("rolebinding", OPERATOR_CONDITION),
-        ] {
-            let arguments = [
-                "patch",
-                kind,
-                name,
-                "-n",
-                NAMESPACE,
-                "--type=merge",
-                "-p",
-                &patch,
-            ];
-            scene.harness().kubectl(&arguments);
-        }
-    };
-    certify(&scene, "first");
-    admit(&scene, "first");
-    let kubeconfig = scene
-        .control_plane()
-        .kubeconfig_with_certificate_files(&folder);
-    scene.by(&kubeconfig.unwrap());
-    let mut operator = scene.start();
-    let calm = scene.calm();
-    let openings = scene.openings();
-    certify(&scene, "second");
-    admit(&scene, "second");
-    // Connections that stand go on as they were begun.
-    scene.control_plane().restart_api_server().unwrap();
-    scene.register(NODES[0], false);
-    scene.expect_missing("win-000, win-001");
-    scene.register(NODES[0], true);
-    scene.expect_as_calm(&calm);
-    assert_eq!(scene.openings(), openings + 1);
     assert_eq!(operator.ended().unwrap(), None);
 }

@@ -80,28 +80,6 @@ impl ControlPlane {
         self.write_kubeconfig_with("token-file", &authority, &credentials)
     }
 
-    /// The same for one that is known by the certificate in `tls.crt`, with its key in `tls.key`.
-    pub fn kubeconfig_with_certificate_files(&self, folder: &Path) -> Result<PathBuf> {
-        let folder = folder.display();
-        let authority = format!(r#""certificate-authority": "{folder}/ca.crt""#);
-        let credentials = format!(
-            r#""client-certificate": "{folder}/tls.crt", "client-key": "{folder}/tls.key""#
-        );
-        self.write_kubeconfig_with("certificate-files", &authority, &credentials)
-    }
-
-    /// Writes a new certificate of that user into `tls.crt` and `tls.key` of a folder.
-    pub fn write_client_certificate(
-        &self,
-        folder: &Path,
-        user: &str,
-        groups: &[&str],
-    ) -> Result<()> {
-        let client = self.authority.client(user, groups)?;
-        replace(&folder.join("tls.crt"), &client.certificate_pem()?)?;
-        replace(&folder.join("tls.key"), &client.key_pem()?)
-    }
-
     /// Whether a server answers the administrator well.
     pub(super) fn answers(&self, address: SocketAddr, path: &str) -> bool {
         let answer = self
