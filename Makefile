@@ -129,10 +129,19 @@ bench-readiness: setup-build ## Measure the judgement alone on a large cluster, 
 	@cargo bench -q -p windows-storage-operator --bench readiness
 
 FUZZ_SECONDS ?= 60
+TARGETS :=
 
 .PHONY: fuzz
-fuzz: setup-build ## Read mutated input for FUZZ_SECONDS, by default 60; make test does so for some seconds
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test -p windows-storage-operator --test reader -- --nocapture mutation
+fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(TARGETS)
+
+.PHONY: audit
+audit: setup payload ## Check dependencies, sums, SBOM, one crypto stack, and build all that is shipped twice (about 15 min)
+	@tools/audit
+
+.PHONY: audit-quick
+audit-quick: setup payload ## The same without building the operator twice
+	@tools/audit quick
 
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
