@@ -23,7 +23,7 @@ PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses krew
+	bundle-check olm-crds cargo-about go-licenses krew sbom-check
 
 .PHONY: help
 help: ## List the targets
@@ -129,10 +129,23 @@ bench-readiness: setup-build ## Measure the judgement alone on a large cluster, 
 	@cargo bench -q -p windows-storage-operator --bench readiness
 
 FUZZ_SECONDS ?= 60
+TARGETS :=
 
 .PHONY: fuzz
-fuzz: setup-build ## Read mutated input for FUZZ_SECONDS, by default 60; make test does so for some seconds
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test -p windows-storage-operator --test reader -- --nocapture mutation
+fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(TARGETS)
+
+.PHONY: sbom
+sbom: setup-image payload ## Write the SBOM of the three programs, CycloneDX, to target/sbom, and check it
+	@tools/sbom
+
+.PHONY: audit
+audit: setup payload ## Check dependencies, sums, SBOM, one crypto stack, and build all that is shipped twice (about 15 min)
+	@tools/audit
+
+.PHONY: audit-quick
+audit-quick: setup payload ## The same without building the operator twice
+	@tools/audit quick
 
 CHAOS_GROUPS :=
 

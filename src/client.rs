@@ -154,7 +154,8 @@ impl Manners {
     }
 }
 
-fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
+/// How long an answer asks to wait before the next request.
+pub fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
     let refuses = [
         StatusCode::TOO_MANY_REQUESTS,
         StatusCode::SERVICE_UNAVAILABLE,

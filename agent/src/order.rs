@@ -29,7 +29,16 @@ pub enum OrderError {
     /// Services need each other.
     #[error("services depend on each other: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
+    /// One needs another, which needs another, and so on for too long.
+    #[error(
+        "service {0} depends on a chain of more than {LONGEST_CHAIN} services, one after the other"
+    )]
+    TooLong(String),
 }
+
+/// The longest chain of dependencies that is followed: a document may list ten thousand services, and each of a chain
+/// takes its part of the stack.
+const LONGEST_CHAIN: usize = 100;
 
 /// Sorts services so that each comes after what it depends on and, beyond that, by priority and name.
 ///
@@ -77,6 +86,9 @@ impl<'a> Walk<'a, '_> {
             && first + 1 < path.len()
         {
             return Err(OrderError::Cycle(path.split_off(first)));
+        }
+        if path.len() > LONGEST_CHAIN {
+            return Err(OrderError::TooLong(path.swap_remove(0)));
         }
         for dependency in &service.dependencies {
             let Some(needed) = self.by_name.get(&key(dependency)) else {
@@ -130,6 +142,25 @@ mod tests {
             service("a", 2, &["d"]),
         ];
         assert_eq!(names(&services).unwrap(), ["b", "c", "d", "a"]);
+    }
+
+    #[test]
+    fn a_chain_is_followed_so_far_and_no_further() {
+        let chain = |length: u32| -> Vec<Service> {
+            let next = |number| format!("s{}", number + 1);
+            let mut chain: Vec<Service> = (0..length)
+                .map(|number| service(&format!("s{number}"), 1, &[&next(number)]))
+                .collect();
+            chain.push(service(&format!("s{length}"), 1, &[]));
+            chain
+        };
+        assert_eq!(names(&chain(99)).unwrap().len(), 100);
+        assert_eq!(names(&chain(100)), Err(OrderError::TooLong("s0".into())));
+        // As many as a ConfigMap holds, on a thread with a small stack as Windows gives one.
+        let services = chain(12_000);
+        let small = std::thread::Builder::new().stack_size(256 * 1024);
+        let ended = small.spawn(move || names(&services)).unwrap().join();
+        assert!(matches!(ended.unwrap(), Err(OrderError::TooLong(_))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub mod drivers;
 pub mod plugins;
 pub mod report;
 mod verdict;
-mod versions;
+pub mod versions;
 mod volumes;
 
 pub use assessment::{Assessment, Blocked, BlockedKey, BlockedKind};

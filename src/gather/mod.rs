@@ -4,7 +4,7 @@
 //! The objects are those that the judgement goes by, written as they are judged, so that `check -f` on the folder judges as
 //! `check` did on the cluster. What could not be had is said, and ends nothing.
 
-mod clean;
+pub mod clean;
 mod folder;
 mod left;
 mod logs;

@@ -6,6 +6,7 @@ use crate::node::session::Output;
 
 /// The answer is the last object of standard output on a line of its own, whatever the shell has put around it: a
 /// banner, a byte-order mark, a prompt.
+#[must_use]
 pub fn answer(output: &Output) -> Option<Answer> {
     output.stdout.lines().rev().find_map(|line| {
         let object = line.get(line.find('{')?..=line.rfind('}')?)?;
@@ -14,6 +15,7 @@ pub fn answer(output: &Output) -> Option<Answer> {
 }
 
 /// What a command printed in place of an answer, for people.
+#[must_use]
 pub fn brief(output: &Output) -> String {
     let text = if output.stderr.trim().is_empty() {
         &output.stdout

@@ -2,6 +2,8 @@
 
 use windows_storage_agent::protocol::{Failure, FailureCategory};
 
+use crate::visible::is_hidden;
+
 /// A bounded word for metrics, conditions and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -198,21 +200,12 @@ impl NodeError {
     }
 }
 
-/// The text without control characters and without invisible ones that change how a terminal shows it, cut to a
-/// length that conditions and events can carry.
+/// The text without what acts on a terminal or is there without being seen, cut to a length that conditions and events
+/// can carry.
 #[must_use]
 pub fn printable(text: &str) -> String {
     const MOST: usize = 2500;
-    let clean = |c: char| {
-        if c.is_control()
-            || ('\u{200b}'..='\u{202e}').contains(&c)
-            || ('\u{2060}'..='\u{206f}').contains(&c)
-        {
-            ' '
-        } else {
-            c
-        }
-    };
+    let clean = |c: char| if is_hidden(c) { ' ' } else { c };
     let mut short: String = text.trim().chars().map(clean).take(MOST).collect();
     if text.trim().chars().count() > MOST {
         short.push('…');

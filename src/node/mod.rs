@@ -27,6 +27,7 @@ mod worker;
 
 pub use acceptance::{NoWay, Offer, Way, judge_offer, shown_key};
 pub use actions::Actions;
+pub use answer::{answer, brief};
 pub use desired::{Desired, NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
 pub use host_key::{
@@ -43,7 +44,7 @@ pub use private_key::{
     PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };
 pub use rollout::{Candidate, Halt, Limits, Rollout, Standing, rollout};
-pub use session::{Cutter, Line, Session};
+pub use session::{Cutter, Line, Output, Session};
 pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use turns::Turns;
 pub use visit::{Tools, Visited, describe_foreign, visit};

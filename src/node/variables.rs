@@ -34,6 +34,7 @@ fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError>
     let mut variables = std::mem::take(&mut service.node_variables_in_command);
     // A name that is the beginning of another one must not be replaced within it.
     variables.sort_by_key(|variable| std::cmp::Reverse(variable.name.len()));
+    let mut values = Vec::with_capacity(variables.len());
     for variable in &variables {
         let value = value(&service.name, variable, node)?;
         if variable.name.is_empty() || !service.path.contains(&variable.name) {
@@ -45,8 +46,9 @@ fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError>
                 ),
             ));
         }
-        service.path = service.path.replace(&variable.name, &value);
+        values.push((variable.name.as_str(), value));
     }
+    service.path = replaced(&service.path, &values);
     for script in &mut service.powershell_pre_scripts {
         for variable in std::mem::take(&mut script.node_args) {
             let value = value(&service.name, &variable, node)?;
@@ -57,6 +59,25 @@ fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError>
         }
     }
     Ok(())
+}
+
+/// The command with each name's value in its place, the first that fits. Values are not looked through again: what a
+/// Node says must not be taken for a name, and grow with each.
+fn replaced(command: &str, values: &[(&str, String)]) -> String {
+    let mut replaced = String::with_capacity(command.len());
+    let mut rest = command;
+    while let Some(first) = rest.chars().next() {
+        let found = values.iter().find(|(name, _)| rest.starts_with(name));
+        let length = if let Some((name, value)) = found {
+            replaced.push_str(value);
+            name.len()
+        } else {
+            replaced.push(first);
+            first.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+    replaced
 }
 
 fn value(service: &str, variable: &NodeVariable, node: &Value) -> Result<String, NodeError> {
@@ -135,6 +156,19 @@ mod tests {
         let other = json!({"metadata": {"name": "win-2"}, "status": {"address": "10.0.0.4"}});
         assert_ne!(fill_in(&template, &other).unwrap().id, filled.id);
         assert_eq!(fill_in(&template, &node()).unwrap().id, filled.id);
+    }
+
+    #[test]
+    fn what_a_node_says_is_not_taken_for_a_name() {
+        let mut service = csi_proxy_service(&["-a=HOST".to_owned(), "-b=IP".to_owned()]);
+        service.node_variables_in_command = vec![
+            variable("HOST", "{.metadata.name}"),
+            variable("IP", "{.status.address}"),
+        ];
+        let node = json!({"metadata": {"name": "IP-IP"}, "status": {"address": "10.0.0.4"}});
+        let filled = fill_in(&request(service), &node).unwrap();
+        let command = &filled.services[0].path;
+        assert!(command.ends_with(" -a=IP-IP -b=10.0.0.4"), "{command}");
     }
 
     #[test]

@@ -78,7 +78,10 @@ fn standard(path: &str) -> Result<String, String> {
             push_name(&mut standard, &name)?;
             rest = remaining;
         } else {
-            let (name, remaining) = name(&rest[1..]);
+            let after = rest
+                .strip_prefix('.')
+                .ok_or("after a bracket comes neither '.' nor '['")?;
+            let (name, remaining) = name(after);
             push_name(&mut standard, &name)?;
             rest = remaining;
         }
@@ -142,6 +145,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_follows_a_bracket_is_a_dot_or_a_bracket() {
+        for path in ["{.a['b']\u{e9}}", "{.a['b']c}"] {
+            assert!(NodePath::parse(path).is_err(), "{path}");
+        }
+    }
 
     fn value(path: &str) -> Result<String, String> {
         let node = json!({

@@ -39,26 +39,15 @@ pub fn csi_proxy_status(
         .and_then(|file| file.sha256.clone())
         .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let service_state = service.map_or(ServiceState::Missing, |service| service.state);
-    let is_ours = |pipe: &&windows_storage_agent::protocol::PipeStatus| {
-        CSI_PROXY_PIPES.contains(&pipe.name.as_str())
-    };
+    // By our names: a node may list one a thousand times, and all of them would be written.
+    let pipe = |name: &str| state.pipes.iter().find(|pipe| pipe.name == name);
+    let pipes = || CSI_PROXY_PIPES.iter().filter_map(|name| pipe(name));
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
         sha256,
         service_state: format!("{service_state:?}"),
-        open_pipes: u32::try_from(
-            state
-                .pipes
-                .iter()
-                .filter(is_ours)
-                .filter(|pipe| pipe.open)
-                .count(),
-        )
-        .unwrap_or(u32::MAX),
-        missing_pipes: state
-            .pipes
-            .iter()
-            .filter(is_ours)
+        open_pipes: u32::try_from(pipes().filter(|pipe| pipe.open).count()).unwrap_or(u32::MAX),
+        missing_pipes: pipes()
             .filter(|pipe| !pipe.open)
             .map(|pipe| pipe.name.clone())
             .collect(),

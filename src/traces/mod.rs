@@ -22,7 +22,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 use exporter::Exporter;
-use settings::Settings;
+pub use settings::Settings;
 
 /// The target of spans that are for traces and not for the log: a pass has a line only where it decides something.
 pub const ONLY_TRACED: &str = "windows_storage_operator::only_traced";

@@ -1,10 +1,12 @@
 //! The SBOM and the licences.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::archive::{Image, walk};
+use crate::archive::{Image, sha256, walk};
 
 const DOCUMENTS: &str = "/usr/share/doc/windows-storage-operator";
 
@@ -88,6 +90,92 @@ fn the_sbom_names_crates_modules_and_packages() {
             "{start}: {packages:?}"
         );
     }
+}
+
+/// Name and version of each crate that is linked into a program.
+fn linked(package: &str, target: &str) -> BTreeSet<String> {
+    let tree = Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+        .args(["--package", package, "--target", target, "--format", "{p}"])
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{tree:?}");
+    String::from_utf8(tree.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            let (name, version) = (words.next()?, words.next()?);
+            Some(format!("{name} {}", version.strip_prefix('v')?))
+        })
+        .collect()
+}
+
+#[test]
+fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
+    let sbom = sbom();
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut expected = linked("windows-storage-operator", &host);
+    expected.extend(linked("windows-storage-agent", "x86_64-pc-windows-gnu"));
+    let named: BTreeSet<String> = components(&sbom, "cargo").into_keys().collect();
+    assert_eq!(named, expected);
+
+    let image = Image::get();
+    for component in sbom["components"].as_array().unwrap() {
+        let purl = component["purl"].as_str().unwrap();
+        if purl.starts_with("pkg:deb/") {
+            continue;
+        }
+        let licence = component["licenses"][0]["expression"].as_str();
+        assert!(licence.is_some_and(|text| !text.is_empty()), "{component}");
+        let hash = &component["hashes"][0]["content"];
+        let program = match component["name"].as_str().unwrap() {
+            "windows-storage-operator" => Some("/usr/bin/windows-storage-operator"),
+            "windows-storage-agent" => Some("/payload/windows-storage-agent.exe"),
+            _ => None,
+        };
+        if let Some(program) = program {
+            assert_eq!(hash, sha256(&image.path(program)).as_str(), "{component}");
+        } else if purl.starts_with("pkg:cargo/") {
+            let hash = hash.as_str().unwrap();
+            assert!(
+                include_str!("../../Cargo.lock").contains(hash),
+                "{component}"
+            );
+        } else if component["type"] == "library" && purl.starts_with("pkg:golang/github") {
+            let sum = component["properties"][0]["value"].as_str().unwrap();
+            let sums = include_str!("../../tools/csi-proxy-1.3.0/go.sum");
+            assert!(sums.contains(sum), "{component}");
+        }
+    }
+}
+
+#[test]
+fn the_sbom_is_valid_by_the_schema_of_the_standard() {
+    let part = |name| testbed::parts::part(name).unwrap();
+    let check = |sbom: &Path| {
+        Command::new(part("sbom-check"))
+            .arg(part("cyclonedx-schemas"))
+            .arg(sbom)
+            .output()
+            .unwrap()
+    };
+    let path = Image::get().path(&format!("{DOCUMENTS}/sbom.cdx.json"));
+    let valid = check(&path);
+    assert!(valid.status.success(), "{valid:?}");
+
+    let mut wrong = sbom();
+    wrong["components"][0]["type"] = "crate".into();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong.cdx.json");
+    std::fs::write(&path, wrong.to_string()).unwrap();
+    let invalid = check(&path);
+    let said = String::from_utf8_lossy(&invalid.stderr).into_owned();
+    assert!(
+        !invalid.status.success() && said.contains("/components/0/type"),
+        "{said}"
+    );
 }
 
 #[test]

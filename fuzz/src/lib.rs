@@ -1,0 +1,43 @@
+//! What holds of every input from outside. Each target takes any bytes and panics where something does not hold.
+//!
+//! `cargo test -p fuzz` gives every target its corpus, `make fuzz` lets libFuzzer look for inputs that nobody thought of.
+//! One that fails goes into the corpus when the fault is mended.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a panic is how a target says that something does not hold"
+)]
+
+mod compare;
+mod html;
+mod targets;
+mod yaml;
+
+/// What is done with the bytes of an input.
+pub type Target = fn(&[u8]);
+
+/// All targets by name, each with a folder of that name in `corpus/`.
+pub const TARGETS: [(&str, Target); 14] = [
+    ("agent_answer", targets::agent_answer),
+    ("agent_request", targets::agent_request),
+    ("environment", targets::environment),
+    ("files", targets::files),
+    ("journal", targets::journal),
+    ("known_hosts", targets::known_hosts),
+    ("lease", targets::lease),
+    ("node_path", targets::node_path),
+    ("private_key", targets::private_key),
+    ("redaction", targets::redaction),
+    ("report", targets::report),
+    ("services", targets::services),
+    ("unpack", targets::unpack),
+    ("words", targets::words),
+];
+
+/// The target of that name.
+#[must_use]
+pub fn target(name: &str) -> Option<Target> {
+    let found = TARGETS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, target)| *target)
+}

@@ -1,0 +1,124 @@
+//! Objects of a cluster, out of files and as an API server sends them, and what is written of them.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use windows_storage_operator::assess::assess;
+use windows_storage_operator::files::{self, Object, ReadErrors, Tally};
+use windows_storage_operator::index::Cluster;
+use windows_storage_operator::objects::{
+    ClaimObject, DaemonSetObject, Loader, NodeObject, PodObject, Received, VolumeObject, decode,
+    is_used,
+};
+use windows_storage_operator::report::{Format, Question, explain, render};
+
+use crate::compare::{is_same, is_visible};
+use crate::html;
+use crate::yaml;
+
+fn read(bytes: &[u8]) -> (Result<Tally, ReadErrors>, Vec<Object>) {
+    let mut objects = Vec::new();
+    let result = files::read_from("input", bytes, &|_, _| true, &mut |_| {}, &mut |object| {
+        objects.push(object);
+    });
+    (result, objects)
+}
+
+/// Files: the same answer each time, faults in one line each, and an object is the same in JSON and in YAML.
+pub fn files(bytes: &[u8]) {
+    let (result, objects) = read(bytes);
+    let again = read(bytes);
+    assert_eq!(
+        format!("{result:?} {objects:?}"),
+        format!("{:?} {:?}", again.0, again.1)
+    );
+    if let Err(errors) = &result {
+        for error in &errors.kept {
+            let text = error.to_string();
+            assert_eq!(text.lines().count(), 1, "{text:?}");
+            is_visible(&text, "an error");
+        }
+    }
+    for object in &objects {
+        // A list that is handed over whole would come back as its items.
+        if object.value.get("items").is_some() {
+            continue;
+        }
+        let json = object.value.to_string();
+        let yaml = yaml::written(&object.value);
+        for text in [&json, &yaml] {
+            let (result, found) = read(text.as_bytes());
+            // Within a list it was less deep than it may be.
+            let [found] = found.as_slice() else {
+                panic!("{} objects of {text:?}: {result:?}", found.len());
+            };
+            assert!(is_same(&found.value, &object.value), "{text:?}: {found:?}");
+        }
+        same_as_received(&json, &object.value);
+    }
+}
+
+/// What comes from an API server is decoded from its text, what comes from a file out of a tree.
+fn same_as_received(json: &str, value: &Value) {
+    let Ok(received) = serde_json::from_str::<Received>(json) else {
+        return;
+    };
+    macro_rules! same {
+        ($($kind:ty),*) => {$(
+            let (live, file) = (received.decode::<$kind>(), decode::<$kind>(value));
+            match (&live, &file) {
+                (Ok(live), Ok(file)) => assert_eq!(format!("{live:?}"), format!("{file:?}"), "{json}"),
+                (Err(_), Err(_)) => {}
+                _ => panic!("{}: {live:?}, but {file:?}: {json}", stringify!($kind)),
+            }
+        )*};
+    }
+    same!(
+        PodObject,
+        NodeObject,
+        ClaimObject,
+        VolumeObject,
+        DaemonSetObject
+    );
+}
+
+/// The judgement on any objects, in every format and asked about every name.
+pub fn report(bytes: &[u8]) {
+    let mut loader = Loader::default();
+    for object in read(bytes).1 {
+        if is_used(&object.api_version, &object.kind)
+            && let Err(error) = loader.put(&object.api_version, &object.kind, object.value)
+        {
+            is_visible(&error.to_string(), "an error");
+        }
+    }
+    let mut cluster: Cluster = loader.finish();
+    let report = assess(&mut cluster);
+    assert!(report.verdict.message.len() <= 32_768);
+    let text = |format| {
+        let mut text = Vec::new();
+        render(&report, format, false, Timestamp::UNIX_EPOCH, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let [table, json, yaml, page] =
+        [Format::Table, Format::Json, Format::Yaml, Format::Html].map(text);
+    for shown in [&table, &json, &yaml, &page] {
+        is_visible(shown, "the report");
+    }
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let yaml: Value = serde_yaml::from_str(&yaml).unwrap();
+    assert!(is_same(&json, &yaml), "{json} {yaml}");
+    html::check(&page);
+    let nodes = report.nodes.iter().map(|node| node.name.clone());
+    let volumes = report
+        .volumes
+        .iter()
+        .map(|volume| volume.workload.name.clone());
+    for name in nodes.chain(volumes).take(20) {
+        let question = Question { kind: None, name };
+        if let Some(explanation) = explain(&question, "default", &report, &cluster) {
+            let mut text = Vec::new();
+            explanation.render(false, &mut text).unwrap();
+            is_visible(&String::from_utf8(text).unwrap(), "an explanation");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What must-gather takes out.
+
+use serde_json::{Map, Value, json};
+use windows_storage_operator::gather::clean;
+
+use super::parts;
+
+const CANARY: &str = "canary-7f3a";
+/// Below these the names and values are kept, because selectors must still fit them.
+const KEPT: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
+/// Fields whose values are lists of a shape of their own: what is put into them is not what stands there in a cluster.
+const SHAPED: [&str; 5] = [
+    "ports",
+    "securityContext",
+    "resources",
+    "volumeMounts",
+    "envFrom",
+];
+
+/// In how many ways a secret may stand in an object.
+const FORMS: usize = 16;
+
+fn form(number: usize) -> (&'static str, Value) {
+    let text = |text: &str| Value::String(text.replace('@', CANARY));
+    match number % FORMS {
+        0 => ("password", text("@")),
+        1 => ("clientSecret", json!({"value": CANARY})),
+        2 => ("tokens", json!([CANARY, [CANARY]])),
+        3 => ("env", json!([{"name": "A", "value": CANARY}])),
+        4 => (
+            "httpHeaders",
+            json!([{"name": "Authorization", "value": CANARY}]),
+        ),
+        5 => ("args", json!(["--token", CANARY])),
+        6 => ("note", text("Server=s;Pwd=@")),
+        7 => ("note", text("https://a.example/b?sv=1&sig=@")),
+        8 => (
+            "note",
+            Value::String(format!("cifs://user:{CANARY}@a.example/b")),
+        ),
+        9 => ("note", text("login --password @ now")),
+        10 => ("config", text(r#"{"a":{"password":"@"}}"#)),
+        11 => (
+            "containers",
+            json!([{"name": "a", "command": ["x", CANARY], "args": [CANARY]}]),
+        ),
+        12 => (
+            "metadata",
+            json!({"annotations": {"example.com/a": CANARY}, "managedFields": [CANARY]}),
+        ),
+        13 => (
+            "containerStatuses",
+            json!([{"lastState": {"terminated": {"message": CANARY}}}]),
+        ),
+        14 => ("sshkey", text("@")),
+        _ => (
+            "mountOptions",
+            json!(["vers=3.0", format!("username=u,password={CANARY}")]),
+        ),
+    }
+}
+
+/// Puts a secret into any object at any place: after cleaning it is gone.
+pub fn redaction(bytes: &[u8]) {
+    let [place, text] = parts::<2>(bytes);
+    let Ok(Value::Object(mut object)) = serde_json::from_str::<Value>(&text) else {
+        return;
+    };
+    if text.contains(CANARY) {
+        return;
+    }
+    let mut steps = place.bytes().map(usize::from);
+    let (name, value) = form(steps.next().unwrap_or_default());
+    put(&mut object, &mut steps, name, &value);
+    let dirty = Value::Object(object);
+    for clean in [clean::object as fn(&mut Value), clean::data, clean::state] {
+        let mut once = dirty.clone();
+        clean(&mut once);
+        let shown = once.to_string();
+        assert!(!shown.contains(CANARY), "{shown}");
+    }
+    // Of a ConfigMap what is not known to be harmless goes, whatever its name.
+    let mut data = Map::from_iter([
+        ("services".to_owned(), Value::String(dirty.to_string())),
+        ("any".to_owned(), Value::String(format!("net use {CANARY}"))),
+    ]);
+    clean::config_map(&mut data);
+    let shown = Value::Object(data).to_string();
+    assert!(!shown.contains(CANARY), "{shown}");
+}
+
+/// Goes down by the steps as far as there is something, and puts the value there.
+fn put(
+    object: &mut Map<String, Value>,
+    steps: &mut dyn Iterator<Item = usize>,
+    name: &str,
+    value: &Value,
+) {
+    let at = steps.next().unwrap_or_default();
+    let inner: Vec<String> = object
+        .iter()
+        .filter(|(name, value)| {
+            !KEPT.contains(&name.as_str())
+                && !SHAPED.contains(&name.as_str())
+                && (value.is_object() || value.is_array())
+        })
+        .map(|(name, _)| name.clone())
+        .collect();
+    // One more than there are: here.
+    match inner
+        .get(at % (inner.len() + 1))
+        .and_then(|name| object.get_mut(name))
+    {
+        Some(Value::Object(inner)) => put(inner, steps, name, value),
+        Some(Value::Array(items)) => {
+            if let Some(inner) = items.iter_mut().find_map(Value::as_object_mut) {
+                put(inner, steps, name, value);
+            } else {
+                items.push(json!({name: value}));
+            }
+        }
+        _ => {
+            object.insert(name.to_owned(), value.clone());
+        }
+    }
+}

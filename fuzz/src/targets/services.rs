@@ -1,0 +1,112 @@
+//! ConfigMap `windows-services`, and paths into Nodes.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use windows_storage_operator::index::ConfigMap;
+use windows_storage_operator::services::{NodePath, Step, csi_proxy_service, parse, plan};
+
+use super::parts;
+
+const SERVICES: &str = "services";
+
+/// The document: our entry goes in once, and of all else every byte stays.
+pub fn services(bytes: &[u8]) {
+    let [services, files, environment] = parts::<3>(bytes);
+    let given = [
+        (SERVICES, services),
+        ("files", files),
+        ("environmentVars", environment),
+    ];
+    let data: BTreeMap<String, String> = given
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(key, text)| (key.to_owned(), text))
+        .collect();
+    let before = ConfigMap {
+        data,
+        immutable: false,
+        resource_version: "1".to_owned(),
+    };
+    let entry = csi_proxy_service(&["-v=3".to_owned()]);
+    let parsed = parse(&before.data);
+    match plan(Some(&before), &entry) {
+        Ok(Step::Keep(document)) => {
+            assert_eq!(Ok(&document), parsed.as_ref());
+            assert!(document.services.contains(&entry));
+        }
+        Ok(Step::Update {
+            data,
+            resource_version,
+        }) => {
+            assert_eq!(resource_version, "1");
+            let mut after = before.clone();
+            after.data.extend(data);
+            same_but_ours(&before, &after, &entry.name);
+            match plan(Some(&after), &entry) {
+                Ok(Step::Keep(_)) => {}
+                // The rest of the document was wrong before, and still is.
+                Err(_) => assert!(parse(&after.data).is_err()),
+                Ok(step) => panic!("once more: {step:?} of {after:?}"),
+            }
+            let immutable = ConfigMap {
+                immutable: true,
+                ..before.clone()
+            };
+            assert!(plan(Some(&immutable), &entry).is_err());
+        }
+        Ok(Step::Create(_)) => panic!("it is there"),
+        Err(_) => {}
+    }
+}
+
+fn same_but_ours(before: &ConfigMap, after: &ConfigMap, ours: &str) {
+    for (key, text) in &before.data {
+        if key != SERVICES {
+            assert_eq!(Some(text), after.data.get(key));
+        }
+    }
+    let text = |map: &ConfigMap| {
+        map.data
+            .get(SERVICES)
+            .cloned()
+            .unwrap_or_else(|| "[]".to_owned())
+    };
+    let (before, after) = (text(before), text(after));
+    let is_ours = |element: &&RawValue| {
+        let value: Value = serde_json::from_str(element.get()).unwrap();
+        value["name"] == ours
+    };
+    let elements = |text| serde_json::from_str::<Vec<&RawValue>>(text).unwrap();
+    let (old, new) = (elements(&before), elements(&after));
+    let others = |elements: &[&RawValue]| -> Vec<String> {
+        let others = elements.iter().filter(|element| !is_ours(element));
+        others.map(|element| element.get().to_owned()).collect()
+    };
+    assert_eq!(others(&old), others(&new));
+    let now = new.iter().find(|element| is_ours(element)).unwrap().get();
+    if let Some(then) = old.iter().find(|element| is_ours(element)) {
+        // It was changed in its place, and the white space around it stays.
+        let start = then.get().as_ptr().addr() - before.as_ptr().addr();
+        let end = start + then.get().len();
+        assert_eq!(
+            format!("{}{now}{}", &before[..start], &before[end..]),
+            after
+        );
+    }
+}
+
+/// A path into a Node: what it gives is fit for a command line.
+pub fn node_path(bytes: &[u8]) {
+    let [path, node] = parts::<2>(bytes);
+    let (Ok(path), Ok(node)) = (NodePath::parse(&path), serde_json::from_str::<Value>(&node))
+    else {
+        return;
+    };
+    if let Ok(value) = path.value(&node) {
+        assert!(!value.is_empty() && value.len() <= 1024, "{value}");
+        let is_fit = |char: char| char.is_ascii_graphic() && !"\"'`$%&|<>^;()*?!\\".contains(char);
+        assert!(value.chars().all(is_fit), "{value:?}");
+    }
+}

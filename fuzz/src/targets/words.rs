@@ -1,0 +1,96 @@
+//! Short texts: versions, names, questions, commands, variables of the environment.
+
+use std::collections::BTreeMap;
+
+use http::{Response, StatusCode};
+use serde_json::json;
+use windows_storage_agent::{cli, command, paths};
+use windows_storage_operator::assess::versions;
+use windows_storage_operator::client::retry_after;
+use windows_storage_operator::logs::Levels;
+use windows_storage_operator::node::printable;
+use windows_storage_operator::objects::registered_path;
+use windows_storage_operator::report::Question;
+use windows_storage_operator::traces::Settings;
+use windows_storage_operator::visible::visible;
+
+use crate::compare::is_visible;
+
+/// A text as each of these: what is made visible is, and what is read back is the same.
+pub fn words(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let shown = visible(&text);
+    is_visible(&shown, "a text");
+    assert!(!shown.contains('\n'));
+    assert_eq!(visible(&shown), shown);
+    let shown = printable(&text);
+    is_visible(&shown, "what a node says");
+    assert!(shown.chars().count() <= 2501 && !shown.contains('\n'));
+
+    let first = text.lines().next().unwrap_or_default();
+    if let Some(version) = versions::parse(first) {
+        assert_eq!(versions::parse(&version.to_string()), Some(version.clone()));
+        assert_eq!(versions::highest([first].into_iter()), Some(first));
+        assert_eq!(versions::minor(first), Some((version.major, version.minor)));
+        let _ = versions::misses_registrations(first);
+    }
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    if let Ok(question) = Question::parse(&words) {
+        assert!(!question.name.is_empty());
+    }
+    let _ = cli::parse(words.iter().cloned());
+    if text.len() < 200 {
+        let _ = Levels::parse(&text, false);
+    }
+    if let Some(program) = command::program(&text) {
+        assert!(text.contains(program));
+    }
+    for folder in command::log_folders(&text) {
+        assert!(text.contains(folder));
+    }
+    assert!(command::same_path(&text, &text));
+    let _ = paths::to_sftp(&text);
+    let _ = registered_path(&json!({"args": words, "command": [text.clone()]}));
+
+    for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::OK] {
+        let answer = Response::builder()
+            .status(status)
+            .header("Retry-After", bytes);
+        if let Ok(answer) = answer.body(()) {
+            let asked = retry_after(&answer);
+            assert!(asked.is_none() || status != StatusCode::OK);
+        }
+    }
+}
+
+/// Variables of the environment that say where traces go, one `NAME=VALUE` a line. No credential shows.
+pub fn environment(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let variables: BTreeMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .collect();
+    let read = Settings::read(|name| variables.get(name).map(|value| (*value).to_owned()));
+    match read {
+        Ok(Some(settings)) => {
+            let collector = settings.collector();
+            is_visible(&collector, "the collector");
+            assert!(!collector.contains('@'), "{collector}");
+            assert!(collector.starts_with("http"), "{collector}");
+            assert!(!settings.timeout.is_zero());
+        }
+        Ok(None) => {}
+        Err(error) => {
+            let shown = error.to_string();
+            is_visible(&shown, "an error");
+            // Other variables are shown, for they hold no credential.
+            let shown_values = variables
+                .iter()
+                .filter(|(name, _)| !name.ends_with("ENDPOINT"));
+            let is_elsewhere = shown_values
+                .into_iter()
+                .any(|(_, value)| value.contains("canary"));
+            assert!(is_elsewhere || !shown.contains("canary"), "{shown}");
+        }
+    }
+}

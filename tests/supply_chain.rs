@@ -1,0 +1,326 @@
+//! What is shipped stands on one crypto stack, and is built of nothing but what is pinned.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const LINUX: &str = "x86_64-unknown-linux-gnu";
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+
+/// The crates of the operator that their authors call cryptography, each with what it is there for.
+const OF_OPERATOR: [(&str, &str); 10] = [
+    ("openssl", "the stack: TLS, keys, signatures"),
+    ("openssl-sys", "the same, as C has it"),
+    ("sha2", "hashes of what is brought to nodes, and of texts"),
+    ("block-buffer", "of sha2"),
+    ("crypto-common", "of sha2"),
+    ("digest", "of sha2"),
+    ("pem", "a text format, of kube"),
+    (
+        "ppv-lite86",
+        "of rand, which chooses pauses and places, and no secret",
+    ),
+    ("secrecy", "of kube: keeps tokens out of logs"),
+    ("zeroize", "wipes memory"),
+];
+
+/// The agent speaks no TLS and holds no key.
+const OF_AGENT: [&str; 4] = ["block-buffer", "crypto-common", "digest", "sha2"];
+
+/// Stacks that must not come along, whatever their authors call them.
+const OTHER_STACKS: [&str; 22] = [
+    "aes",
+    "aes-gcm",
+    "aws-lc-rs",
+    "aws-lc-sys",
+    "boring",
+    "boring-sys",
+    "chacha20poly1305",
+    "curve25519-dalek",
+    "ed25519-dalek",
+    "graviola",
+    "mbedtls",
+    "native-tls",
+    "p256",
+    "ring",
+    "rsa",
+    "russh",
+    "rustls",
+    "s2n-tls",
+    "schannel",
+    "security-framework",
+    "sha1",
+    "wolfssl",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {problem}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root());
+    cargo
+}
+
+/// The names of all crates that are linked into a program.
+fn linked(package: &str, target: &str) -> BTreeSet<String> {
+    let tree = output(
+        cargo()
+            .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+            .args(["--package", package, "--target", target, "--format", "{p}"]),
+    );
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The names of all crates of the workspace's tree that their authors call cryptography.
+fn cryptography() -> BTreeSet<String> {
+    let text = output(cargo().args(["metadata", "--locked", "--format-version", "1"]));
+    let metadata: Value = serde_json::from_str(&text).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    let cryptography = packages.filter(|package| {
+        let categories = package["categories"].as_array().unwrap();
+        categories.iter().any(|category| category == "cryptography")
+    });
+    cryptography
+        .map(|package| package["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn what_is_shipped_has_one_crypto_stack() {
+    let cryptography = cryptography();
+    // Tests have others, which shows that they would be seen.
+    assert!(cryptography.contains("ring"), "{cryptography:?}");
+    let of = |package, target| -> BTreeSet<String> {
+        let linked = linked(package, target);
+        for other in OTHER_STACKS {
+            assert!(!linked.contains(other), "{package} is linked with {other}");
+        }
+        linked.intersection(&cryptography).cloned().collect()
+    };
+    let expected: BTreeSet<String> = OF_OPERATOR
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    for target in [LINUX, "aarch64-unknown-linux-gnu"] {
+        assert_eq!(of("windows-storage-operator", target), expected, "{target}");
+    }
+    let expected: BTreeSet<String> = OF_AGENT.map(str::to_owned).into();
+    assert_eq!(of("windows-storage-agent", WINDOWS), expected);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_operator_is_linked_with_one_libcrypto() {
+    let program = env!("CARGO_BIN_EXE_windows-storage-operator");
+    let libraries = output(Command::new("ldd").arg(program));
+    let names: BTreeSet<&str> = libraries
+        .split_whitespace()
+        .filter(|word| word.starts_with("lib"))
+        .collect();
+    for stem in ["libcrypto.so", "libssl.so"] {
+        let found: Vec<_> = names.iter().filter(|name| name.starts_with(stem)).collect();
+        assert_eq!(found.len(), 1, "{stem}: {names:?}");
+    }
+    for other in [
+        "libgnutls",
+        "libnss3",
+        "libgcrypt",
+        "libmbed",
+        "libsodium",
+        "libnettle",
+        "libssh2",
+    ] {
+        assert!(
+            !names.iter().any(|name| name.starts_with(other)),
+            "{other}: {names:?}"
+        );
+    }
+    // Nor is another one inside it: what it calls is OpenSSL's of the system, and it has none of these itself.
+    let undefined = output(Command::new("nm").args(["--dynamic", "--undefined-only", program]));
+    assert!(
+        undefined.contains("EVP_DigestInit_ex"),
+        "it does not call OpenSSL"
+    );
+    let defined = output(Command::new("nm").args(["--defined-only", program]));
+    assert!(
+        defined.contains("libssh2_session_handshake"),
+        "its symbols are stripped"
+    );
+    let own = defined
+        .lines()
+        .filter_map(|line| line.split(' ').nth(2))
+        .find(|name| {
+            [
+                "EVP_Digest",
+                "SSL_connect",
+                "aws_lc_",
+                "ring_core_",
+                "mbedtls_",
+                "wolfSSL_",
+                "gcry_",
+            ]
+            .iter()
+            .any(|start| name.starts_with(start))
+        });
+    assert_eq!(own, None, "it brings a crypto stack of its own");
+}
+
+#[test]
+fn the_agent_asks_windows_for_no_cryptography_but_random_numbers() {
+    let agent = root().join("target/payload/windows-storage-agent.exe");
+    assert!(
+        agent.exists(),
+        "{} is not there: make payload",
+        agent.display()
+    );
+    let headers = output(
+        Command::new("x86_64-w64-mingw32-objdump")
+            .arg("-p")
+            .arg(agent),
+    );
+    let libraries: BTreeSet<String> = headers
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("DLL Name: "))
+        .map(str::to_lowercase)
+        .collect();
+    assert!(libraries.contains("kernel32.dll"), "{libraries:?}");
+    for other in [
+        "bcrypt.dll",
+        "ncrypt.dll",
+        "crypt32.dll",
+        "secur32.dll",
+        "schannel.dll",
+        "libcrypto",
+    ] {
+        assert!(
+            !libraries.iter().any(|library| library.starts_with(other)),
+            "{libraries:?}"
+        );
+    }
+}
+
+/// The files of a folder, those of its folders included.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = walkdir::WalkDir::new(dir).into_iter().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    files.map(walkdir::DirEntry::into_path).collect()
+}
+
+#[test]
+fn every_go_module_is_built_of_what_its_sums_pin() {
+    let tools = files(&root().join("tools"));
+    let modules: Vec<_> = tools
+        .iter()
+        .filter(|file| file.ends_with("go.mod"))
+        .collect();
+    assert!(modules.len() > 10, "{modules:?}");
+    for module in modules {
+        let sums = module.with_file_name("go.sum");
+        let sums =
+            fs::read_to_string(&sums).unwrap_or_else(|error| panic!("{}: {error}", sums.display()));
+        assert!(sums.lines().count() > 1, "{}", module.display());
+        let text = fs::read_to_string(module).unwrap();
+        // One that is replaced by a folder has no sum.
+        let local = text
+            .lines()
+            .find(|line| line.contains("=> .") || line.contains("=> /"));
+        assert_eq!(local, None, "{}", module.display());
+    }
+    let is_script = |file: &&PathBuf| {
+        let is_source = file
+            .extension()
+            .is_some_and(|end| end == "rs" || end == "go" || end == "sum");
+        !is_source && fs::read(file).unwrap().starts_with(b"#!")
+    };
+    let mut scripts: Vec<PathBuf> = tools.iter().filter(is_script).cloned().collect();
+    scripts.extend([root().join("Makefile"), root().join(".ci/run")]);
+    let weak = [
+        "-mod=mod",
+        "-mod=vendor",
+        "GOSUMDB=",
+        "GONOSUMDB=",
+        "GONOSUMCHECK",
+        "GOINSECURE",
+        "GOPRIVATE=",
+        "-insecure",
+    ];
+    let mut builds = 0;
+    for script in scripts {
+        let text = fs::read_to_string(&script).unwrap();
+        for line in text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'))
+        {
+            let found = weak.iter().find(|word| line.contains(**word));
+            assert_eq!(found, None, "{}: {line}", script.display());
+            let runs_go = [" go build", " go install", " go run", " go mod download"];
+            let padded = format!(" {}", line.replace('(', " "));
+            if runs_go.iter().any(|command| padded.contains(command)) {
+                assert!(
+                    line.contains("-mod=readonly"),
+                    "{}: {line}",
+                    script.display()
+                );
+                builds += 1;
+            }
+        }
+    }
+    assert!(builds >= 2, "{builds} builds were seen");
+}
+
+#[test]
+fn every_exception_for_a_dependency_has_its_reason() {
+    let text = fs::read_to_string(root().join("deny.toml")).unwrap();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_entry = |line: &str| line.starts_with("{ ");
+    let settings = [
+        "ignore = [",
+        "exceptions = [",
+        "allow-wildcard-paths",
+        "multiple-versions = \"allow\"",
+    ];
+    let mut exceptions = 0;
+    for (number, line) in lines.iter().enumerate() {
+        if !is_entry(line) && !settings.iter().any(|start| line.starts_with(start)) {
+            continue;
+        }
+        exceptions += 1;
+        // A comment before the first of several, or before their list, holds for all of them.
+        let mut before = lines[..number]
+            .iter()
+            .rev()
+            .skip_while(|line| is_entry(line));
+        let comment = before.find(|line| !line.ends_with("= ["));
+        let has_reason = comment.is_some_and(|comment| comment.starts_with('#'));
+        assert!(
+            has_reason,
+            "deny.toml, line {}: no reason for {line}",
+            number + 1
+        );
+    }
+    assert!(exceptions > 8, "{exceptions}");
+}
