@@ -134,6 +134,22 @@ FUZZ_SECONDS ?= 60
 fuzz: setup-build ## Read mutated input for FUZZ_SECONDS, by default 60; make test does so for some seconds
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test -p windows-storage-operator --test reader -- --nocapture mutation
 
+.PHONY: mutants
+mutants: setup-build ## Change the judgement and see its tests fail; hours, or MUTANTS_SECONDS=N, or MUTANTS_SINCE=REVISION
+	@MUTANTS_SECONDS='$(MUTANTS_SECONDS)' MUTANTS_SINCE='$(MUTANTS_SINCE)' tools/mutants
+
+.PHONY: coverage
+coverage: setup-coverage ## Which lines the quick tests run, by room; pages go to target/coverage/html
+	@tools/coverage
+
+.PHONY: coverage-full
+coverage-full: setup setup-coverage parts payload ## The same with the whole-system tests
+	@tools/coverage full
+
+.PHONY: setup-coverage
+setup-coverage: setup-build ## Install what is missing for make coverage
+	@tools/setup coverage
+
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
