@@ -1,10 +1,12 @@
 use super::*;
 use crate::api::{CsiProxyNeed, SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
 
+type Finish = fn(&mut Cluster) -> bool;
+
 /// A cluster of which only what the work on nodes depends on has been read, but for what is left out.
 fn configured(left_out: &str) -> Cluster {
     let mut cluster = Cluster::default();
-    let kinds: [(&str, fn(&mut Cluster) -> bool); 5] = [
+    let kinds: [(&str, Finish); 5] = [
         ("ConfigMap", |cluster| cluster.config_maps.finish()),
         ("Secret", |cluster| cluster.secrets.finish()),
         ("WindowsStorage", |cluster| cluster.settings.finish()),
