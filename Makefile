@@ -153,6 +153,22 @@ CHAOS_GROUPS :=
 chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times; a table goes to target/chaos
 	@tools/chaos $(CHAOS_GROUPS)
 
+.PHONY: mutants
+mutants: setup-build ## Change the judgement and see its tests fail; hours, or MUTANTS_SECONDS=N, or MUTANTS_SINCE=REVISION
+	@MUTANTS_SECONDS='$(MUTANTS_SECONDS)' MUTANTS_SINCE='$(MUTANTS_SINCE)' tools/mutants
+
+.PHONY: coverage
+coverage: setup-coverage ## Which lines the quick tests run, by room; pages go to target/coverage/html
+	@tools/coverage
+
+.PHONY: coverage-full
+coverage-full: setup setup-coverage parts payload ## The same with the whole-system tests
+	@tools/coverage full
+
+.PHONY: setup-coverage
+setup-coverage: setup-build ## Install what is missing for make coverage
+	@tools/setup coverage
+
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds

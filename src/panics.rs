@@ -21,7 +21,7 @@ const BEFORE_VALUES: [&str; 6] = [": ", "\n", "\"", "'", " of `", " slicing `"];
 
 /// From now on a panic in any thread ends the process.
 pub fn end_the_process() {
-    std::panic::set_hook(Box::new(|panic| end(panic)));
+    std::panic::set_hook(Box::new(end));
 }
 
 fn end(panic: &PanicHookInfo<'_>) {
@@ -148,8 +148,8 @@ mod tests {
             .unwrap();
         match case.as_str() {
             "plain" => {
-                let failed: Result<(), String> = Err(format!("{SECRET}\u{1b}[31m"));
-                failed.unwrap();
+                let read = |text: String| -> Result<(), String> { Err(text) };
+                read(format!("{SECRET}\u{1b}[31m")).unwrap();
             }
             "task" => {
                 log_as_json();

@@ -1,5 +1,10 @@
 //! Every target with every input of its corpus, as `make fuzz` found it and as people wrote it: without instruments, in
 //! seconds, on every change.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper of tests fails as a test does"
+)]
 
 use std::fs;
 use std::panic::catch_unwind;

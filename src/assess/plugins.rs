@@ -130,6 +130,19 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_is_known_from_either_table_by_its_whole_name() {
+        for known in ["disk.csi.azure.com", "smb.csi.k8s.io"] {
+            assert!(is_known_driver(known), "{known}");
+        }
+        for plugin in &PLUGINS {
+            assert!(plugin.driver.is_none_or(is_known_driver), "{}", plugin.name);
+        }
+        for unknown in ["", "csi", "example.com/nfs", "kubernetes.io/azure-disk"] {
+            assert!(!is_known_driver(unknown), "{unknown}");
+        }
+    }
+
+    #[test]
     fn types_that_stay_in_kubernetes_are_not_plugins() {
         for field in [
             "nfs",

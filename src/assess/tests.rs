@@ -1,4 +1,5 @@
 mod departures;
+mod words;
 
 use std::sync::Arc;
 

@@ -295,3 +295,28 @@ pub fn ordinal_stem(claim: &str) -> Option<&str> {
     let is_plain = ordinal == "0" || !ordinal.starts_with('0');
     (is_number && is_plain).then_some(stem)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_claims_of_a_stateful_set_end_in_a_plain_number() {
+        for (claim, stem) in [
+            ("data-web-0", Some("data-web")),
+            ("data-web-10", Some("data-web")),
+            ("data-web-2147483647", Some("data-web")),
+            ("-0", Some("")),
+            ("data-web-", None),
+            ("data-web-01", None),
+            ("data-web-00", None),
+            ("data-web-1a", None),
+            ("data-web-+1", None),
+            ("data-web", None),
+            ("0", None),
+            ("", None),
+        ] {
+            assert_eq!(ordinal_stem(claim), stem, "{claim}");
+        }
+    }
+}

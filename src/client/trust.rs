@@ -104,21 +104,18 @@ impl Connector {
     }
 
     fn read(&self) -> Result<HttpsConnector<HttpConnector>, Unusable> {
-        let authorities = match &self.config.root_cert_file {
-            Some(path) => {
-                let text = std::fs::read(path)
-                    .map_err(|cause| Unusable::Unreadable(path.clone(), cause))?;
-                let authorities = X509::stack_from_pem(&text)
-                    .map_err(|cause| Unusable::NoCertificates(path.clone(), cause))?;
-                if authorities.is_empty() {
-                    return Err(Unusable::Empty(path.clone()));
-                }
-                authorities
+        let authorities = if let Some(path) = &self.config.root_cert_file {
+            let text =
+                std::fs::read(path).map_err(|cause| Unusable::Unreadable(path.clone(), cause))?;
+            let authorities = X509::stack_from_pem(&text)
+                .map_err(|cause| Unusable::NoCertificates(path.clone(), cause))?;
+            if authorities.is_empty() {
+                return Err(Unusable::Empty(path.clone()));
             }
-            None => {
-                let known = self.config.root_cert.iter().flatten();
-                known.filter_map(|der| X509::from_der(der).ok()).collect()
-            }
+            authorities
+        } else {
+            let known = self.config.root_cert.iter().flatten();
+            known.filter_map(|der| X509::from_der(der).ok()).collect()
         };
         https(&self.config, authorities).map_err(Unusable::Identity)
     }

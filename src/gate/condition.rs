@@ -215,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn others_conditions_are_not_taken_for_ours() {
+        let with = |of: &str| {
+            object(&json!({
+                "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
+                "metadata": {"name": "x"},
+                "spec": {"conditions": [{"type": of, "status": "False"}]},
+            }))
+        };
+        assert!(is_there(&with("Upgradeable")));
+        assert!(!is_there(&with("Other")));
+    }
+
+    #[test]
     fn the_first_override_of_our_type_counts() {
         let with = |overrides: Value| {
             object(&json!({

@@ -79,6 +79,21 @@ mod tests {
     }
 
     #[test]
+    fn the_limit_itself_is_over() {
+        let start = Instant::now();
+        let end = start + LIMIT;
+        let mut operations = Operations::default();
+        operations.holding(&names(&["a", "b"]), start);
+        let before = end.checked_sub(Duration::from_nanos(1)).unwrap();
+        assert_eq!(operations.holding(&names(&["a"]), before), ["a"]);
+        assert_eq!(operations.next_end(before), Some(end));
+        assert_eq!(operations.next_end(end), None);
+        assert!(operations.holding(&names(&["a"]), end).is_empty());
+        // It has rested for as long as the limit since it was seen last, so it begins anew.
+        assert_eq!(operations.holding(&names(&["b"]), end), ["b"]);
+    }
+
+    #[test]
     fn after_a_rest_a_node_may_hold_upgrades_again() {
         let start = Instant::now();
         let mut operations = Operations::default();

@@ -263,6 +263,7 @@ mod tests {
 
     fn reason(track: &Track, now: Instant) -> (&'static str, &'static str) {
         let report = track.report(now);
+        assert_eq!(report.is_pending(), report.reason == "Pending");
         (report.status, report.reason)
     }
 
@@ -339,6 +340,41 @@ mod tests {
         assert!(track.next_look().unwrap() > start + REASSERT / 2);
         let later = start + CONTEST;
         assert_eq!(reason(&track, later), ("True", "Confirmed"));
+        track.saw(wanted("o"), look(Change::Updated, true), later);
+        assert_eq!(
+            track.next_look(),
+            Some(later + REASSERT),
+            "what was long ago hurries nobody"
+        );
+    }
+
+    #[test]
+    fn each_look_that_finds_nothing_new_makes_the_pause_longer() {
+        let start = Instant::now();
+        let pause = |track: &Track| track.next_look().unwrap() - start;
+        let mut late = Track::new("x".to_owned());
+        late.saw(wanted("m"), look(Change::Transitioned, false), start);
+        assert!(pause(&late) < FIRST_LOOK.mul_f64(1.3));
+        late.saw(wanted("m"), look(Change::Unchanged, false), start);
+        assert!(pause(&late) > FIRST_LOOK.mul_f64(1.5));
+        let mut disturbed = Track::new("x".to_owned());
+        disturbed.saw(wanted("m"), look(Change::Transitioned, true), start);
+        disturbed.saw(wanted("m"), look(Change::Updated, true), start);
+        assert!(pause(&disturbed) < FIRST_LOOK.mul_f64(1.3));
+        disturbed.saw(wanted("m"), look(Change::Unchanged, true), start);
+        assert!(pause(&disturbed) > FIRST_LOOK.mul_f64(1.5));
+    }
+
+    #[test]
+    fn what_was_written_is_told_in_short() {
+        let mut track = Track::new("x".to_owned());
+        assert_eq!(track.told(), "says nothing");
+        track.saw(
+            wanted("m"),
+            look(Change::Transitioned, true),
+            Instant::now(),
+        );
+        assert_eq!(track.told(), "says Upgradeable False (DriversMissing)");
     }
 
     #[test]

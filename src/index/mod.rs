@@ -255,3 +255,6 @@ impl Cluster {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,6 +68,33 @@ mod tests {
     }
 
     #[test]
+    fn names_are_looked_through_only_when_they_have_doubled() {
+        let mut names = Names::default();
+        let kept: Vec<Name> = (0..FEW + 100)
+            .map(|number| names.shared(&format!("k{number}")))
+            .collect();
+        names.drop_unused();
+        assert_eq!(names.used, kept.len());
+        for number in 0..=kept.len() {
+            names.shared(&format!("pv-{number}"));
+        }
+        assert_eq!(names.known.len(), 2 * kept.len() + 1, "not yet");
+        names.shared("one more");
+        assert_eq!(names.known.len(), kept.len() + 1, "now");
+    }
+
+    #[test]
+    fn what_is_dropped_is_made_anew() {
+        let text = "a name of this test alone";
+        drop(shared(text));
+        drop_unused_names();
+        assert!(!NAMES.lock().unwrap().known.contains(text));
+        let kept = shared(text);
+        drop_unused_names();
+        assert!(ArcStr::ptr_eq(&kept, &shared(text)));
+    }
+
+    #[test]
     fn names_that_nobody_uses_do_not_pile_up() {
         let mut names = Names::default();
         let kept: Vec<Name> = (0..FEW)

@@ -236,6 +236,32 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_cannot_be_read_is_there_and_what_was_read_of_it_before_stays() {
+        let mut table = Table::<&str, u8>::default();
+        assert!(table.reject("a", "why".to_owned()));
+        assert!(!table.reject("a", "why".to_owned()), "no news");
+        assert!(table.reject("a", "other".to_owned()));
+        assert!(table.is_unreadable(&"a") && !table.is_unreadable(&"b"));
+        table.apply("b", 1);
+        table.reject("b", "why".to_owned());
+        assert!(!table.is_unreadable(&"b"), "it was read once");
+        assert_eq!(table.get(&"b"), Some(&1));
+        assert!(table.delete(&"a"), "the end of a problem is a change");
+        assert!(!table.is_unreadable(&"a") && !table.delete(&"a"));
+    }
+
+    #[test]
+    fn what_is_there_is_counted_and_its_end_is_news() {
+        let mut table = Table::default();
+        assert!(table.is_empty());
+        table.apply("a", 1);
+        table.apply("b", 2);
+        assert_eq!((table.len(), table.is_empty()), (2, false));
+        assert!(table.delete(&"a") && !table.delete(&"a"));
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
     fn a_failure_keeps_what_was_read() {
         let mut table = Table::default();
         table.begin();

@@ -113,6 +113,15 @@ mod tests {
     }
 
     #[test]
+    fn open_for_very_long_is_not_closed_for_good() {
+        let fence = Fence::closed();
+        fence.open_until(Duration::MAX);
+        assert!(fence.is_open_at(SECOND));
+        fence.open_until(SECOND * 2);
+        assert!(!fence.is_open_at(SECOND * 2));
+    }
+
+    #[test]
     fn the_clock_goes_on() {
         let before = since_boot();
         assert!(before > Duration::ZERO);

@@ -161,8 +161,11 @@ mod tests {
         assert_eq!(first.lease_duration_seconds, Some(10));
         assert_eq!(first.lease_transitions, Some(0));
         assert_eq!(first.acquire_time, first.renew_time);
-        let released = released(&held_by("them", "2026-01-01T00:00:10Z"));
+        let held = held_by("them", "2026-01-01T00:00:10Z");
+        let released = released(&held);
         assert_eq!(released.lease_duration_seconds, Some(1));
+        assert!(released.acquire_time > held.acquire_time);
+        assert!(released.renew_time > held.renew_time);
         let taken = written(next(&mut Record::default(), Some(&released), START));
         assert_eq!(taken.holder_identity.as_deref(), Some("us"));
         assert_eq!(taken.lease_transitions, Some(4));

@@ -114,11 +114,16 @@ mod tests {
     fn the_defaults_fit_each_other() {
         assert_eq!(timings(137_000, 107_000, 26_000), Ok(Timings::default()));
         assert_eq!(Timings::default().lease_seconds(), 137);
+        let times = Timings::default();
+        assert_eq!(times.lease_duration(), Duration::from_secs(137));
+        assert_eq!(times.renew_deadline(), Duration::from_secs(107));
+        assert_eq!(times.retry_period(), Duration::from_secs(26));
     }
 
     #[test]
     fn times_by_which_two_could_lead_are_refused() {
         assert_eq!(timings(4_000, 3_999, 500).map(drop), Ok(()));
+        assert_eq!(timings(86_400_000, 3_999, 500).map(drop), Ok(()));
         for (lease, renew, retry, refused) in [
             (0, 0, 0, TimingsError::LeaseDuration),
             (1_500, 1_000, 500, TimingsError::LeaseDuration),

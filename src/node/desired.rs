@@ -10,8 +10,8 @@ use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};
 use crate::index::{Cluster, Node};
 use crate::node::{
-    HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances, KNOWN_HOSTS,
-    Known, KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key,
+    Desired, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances,
+    KNOWN_HOSTS, Known, KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key,
     parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
@@ -88,23 +88,6 @@ impl Target {
             )),
         }
     }
-}
-
-/// What a node shall look like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desired {
-    /// Names what is desired, of whichever node: a hash over the programs and the services.
-    pub revision: String,
-    /// The hash of the agent that belongs there.
-    pub agent_sha256: String,
-    /// What the agent shall keep the node to. What comes from the Node object is not filled in yet.
-    pub request: Request,
-    /// `spec.rollout.resume`: another text asks for another attempt where one was undone.
-    pub attempt: String,
-    /// The request did not work on this node and was undone, and nobody has asked for another attempt: what happened.
-    pub refused: Option<String>,
-    /// It did not work on this node, and the administrator has asked for another attempt.
-    pub retry: bool,
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ mod worker;
 pub use acceptance::{NoWay, Offer, Way, judge_offer, shown_key};
 pub use actions::Actions;
 pub use answer::{answer, brief};
-pub use desired::{Desired, NodePlan, Planner, Target};
+pub use desired::{NodePlan, Planner, Target};
 pub use error::{NodeError, Reason, printable};
 pub use host_key::{
     HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement, first_contact, goes_with_node,
@@ -39,7 +39,7 @@ pub use look::{look, state};
 pub use observation::{Observation, Observations, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
-pub use plan::is_working;
+pub use plan::{Desired, is_working};
 pub use private_key::{
     PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };

@@ -7,7 +7,22 @@ use windows_storage_agent::protocol::{
     Request, ServiceState, ServiceStatus,
 };
 
-use crate::node::Desired;
+/// What a node shall look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Desired {
+    /// Names what is desired, of whichever node: a hash over the programs and the services.
+    pub revision: String,
+    /// The hash of the agent that belongs there.
+    pub agent_sha256: String,
+    /// What the agent shall keep the node to. What comes from the Node object is not filled in yet.
+    pub request: Request,
+    /// `spec.rollout.resume`: another text asks for another attempt where one was undone.
+    pub attempt: String,
+    /// The request did not work on this node and was undone, and nobody has asked for another attempt: what happened.
+    pub refused: Option<String>,
+    /// It did not work on this node, and the administrator has asked for another attempt.
+    pub retry: bool,
+}
 
 /// What was seen on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]

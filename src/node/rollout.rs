@@ -216,6 +216,31 @@ mod tests {
     }
 
     #[test]
+    fn who_is_down_is_named_but_not_who_is_just_being_updated() {
+        let mut nodes = candidates(&[
+            ("down", Standing::Bare),
+            ("updated", Standing::Waiting),
+            ("well", Standing::Current),
+        ]);
+        for (name, candidate) in &mut nodes {
+            candidate.down = name != "well";
+            candidate.at_work = name != "down";
+        }
+        assert_eq!(rollout(&nodes, &LIMITS).down, ["down"]);
+    }
+
+    #[test]
+    fn the_numbers_are_no_news_until_all_were_seen_once() {
+        let of = |standing, settling| {
+            let limits = Limits { settling, ..LIMITS };
+            rollout(&candidates(&[("a", standing)]), &limits).settling
+        };
+        assert!(of(Standing::Unseen, true));
+        assert!(!of(Standing::Current, true));
+        assert!(!of(Standing::Unseen, false));
+    }
+
+    #[test]
     fn a_failure_stops_all_who_have_not_begun() {
         use Standing::{Failed, Waiting};
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("bad", Failed)]);

@@ -115,7 +115,7 @@ mod tests {
         let now = Instant::now();
         assert_eq!(liveness.problem_at(now), None);
         assert_eq!(
-            liveness.problem_at(now + bounds.turn - Duration::from_secs(1)),
+            liveness.problem_at(now + bounds.turn.saturating_sub(Duration::from_secs(1))),
             None
         );
         let late = liveness.problem_at(now + bounds.turn + Duration::from_secs(2));

@@ -163,7 +163,7 @@ impl Publisher {
             unwritten.send_modify(|unwritten| *unwritten -= 1);
         }
         // The sink is gone, and this ends with it.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn publish(&mut self, told: &Told) -> Result<(), CallError> {

@@ -142,9 +142,24 @@ fn an_upgrade_stops_replaces_and_starts_without_configuring() {
             "pipes csi-proxy"
         ]
     );
-    assert!(!plan.first);
+    assert!(!plan.first && plan.changes_anything());
     assert_eq!(plan.files[0].previous_sha256, Some(sha("a")));
     assert!(plan.services[0].was_running);
+}
+
+#[test]
+fn a_change_of_files_alone_or_of_services_alone_is_a_change() {
+    let mut request = request();
+    request.files[0].path = r"C:\k\notes.txt".into();
+    let mut observed = done(&request);
+    observed.files.clear();
+    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
+    let files = plan(&request, &observed).unwrap();
+    assert_eq!(outline(&files), [r"replace C:\k\notes.txt"]);
+    assert!(files.changes_anything());
+    let mut observed = done(&request);
+    observed.services.get_mut("csi-proxy").unwrap().state = ServiceState::Stopped;
+    assert!(plan(&request, &observed).unwrap().changes_anything());
 }
 
 #[test]

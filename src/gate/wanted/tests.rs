@@ -193,6 +193,21 @@ fn only_what_can_be_read_at_that_moment_opens_the_gate_and_it_stays_open_without
 }
 
 #[test]
+fn what_comes_into_sight_again_is_not_trusted_so_soon() {
+    let mut rig = Rig::new();
+    rig.at(0, &held());
+    rig.blind(5_000, &held());
+    rig.blind(9_000, &held());
+    assert_eq!(rig.supplied(10_000, &open()), "DriversMissing");
+    assert_eq!(
+        rig.supplied(10_999, &open()),
+        "DriversMissing",
+        "something may have gone while nobody could look"
+    );
+    assert_eq!(rig.supplied(11_000, &open()), "DriversRegistered");
+}
+
+#[test]
 fn what_could_not_be_written_does_not_count_as_open() {
     let mut rig = Rig::new();
     rig.at(0, &held());

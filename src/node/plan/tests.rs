@@ -7,6 +7,8 @@ use windows_storage_agent::protocol::{
 use super::*;
 use crate::services::csi_proxy_service;
 
+mod apart;
+
 fn desired() -> Desired {
     Desired {
         agent_sha256: "agent".to_owned(),

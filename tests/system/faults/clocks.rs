@@ -57,7 +57,8 @@ fn library() -> &'static str {
         "/usr/lib/faketime/libfaketimeMT.so.1",
     ];
     let found = LIBRARIES.into_iter().find(|path| fs::exists(path).unwrap());
-    found.expect("libfaketime is not there: tools/setup")
+    assert!(found.is_some(), "libfaketime is not there: tools/setup");
+    found.unwrap()
 }
 
 /// By how much the clock of the one who leads differs from ours, as its lease tells.

@@ -1,5 +1,6 @@
 //! The right to read what the verdict rests on is taken away for a while, or for good.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -40,7 +41,7 @@ fn without(resources: &[&str]) -> String {
             }
             rules.retain(|rule| rule["resources"] != serde_json::json!([]));
         }
-        manifest.push_str(&format!("---\n{object}\n"));
+        writeln!(manifest, "---\n{object}").unwrap();
     }
     manifest
 }

@@ -16,8 +16,8 @@ impl Scene {
     /// Lets anything into `WindowsStorage`, as another version of its definition may.
     fn define_loosely(&self) {
         let loose = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let path = "/spec/versions/0/schema/openAPIV3Schema";
-        let patch = json!([{"op": "replace", "path": path, "value": loose}]).to_string();
+        let schema = "/spec/versions/0/schema/openAPIV3Schema";
+        let patch = json!([{"op": "replace", "path": schema, "value": loose}]).to_string();
         let name = "windowsstorages.windowsstorage.dev";
         self.harness()
             .kubectl(&["patch", "crd", name, "--type=json", "-p", &patch]);

@@ -178,12 +178,12 @@ impl Chaos {
     }
 
     fn state(&self) -> end::State {
-        end::State::of(&self.simulation, &self.payloads, self.version)
+        end::State::of(&self.simulation, self.version)
     }
 
     /// Every host has what is wanted, and nobody is at work.
     fn has_arrived(&self) -> bool {
-        let wanted = self.payloads.sha256(self.version);
+        let wanted = Payloads::sha256(self.version);
         let has_it = |host: &SimulatedHost| payloads::csi_proxy_of(host).as_ref() == Some(&wanted);
         let gauges = self.simulation.fleet.gauges();
         self.simulation.hosts.iter().all(has_it) && gauges.interrupted.now() == 0

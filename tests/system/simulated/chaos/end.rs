@@ -14,11 +14,11 @@ use crate::simulated::Simulation;
 pub struct State(BTreeMap<String, String>);
 
 impl State {
-    pub fn of(simulation: &Simulation, payloads: &Payloads, version: u32) -> Self {
+    pub fn of(simulation: &Simulation, version: u32) -> Self {
         let kinds = "windowsnodestorages,windowsstorages,configmaps,operatorconditions";
         let arguments = ["get", kinds, "-n", NAMESPACE, "-o", "json"];
         let list: Value = serde_json::from_str(&simulation.harness.kubectl(&arguments)).unwrap();
-        let (sha256, version) = (payloads.sha256(version), Payloads::version(version));
+        let (sha256, version) = (Payloads::sha256(version), Payloads::version(version));
         let plain = |text: &str| text.replace(&sha256, "SHA256").replace(&version, "VERSION");
         let mut state = BTreeMap::new();
         for object in list["items"].as_array().unwrap() {
@@ -71,7 +71,7 @@ impl State {
 fn without_times(value: &mut Value) {
     match value {
         Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => {
-            *text = "TIME".to_owned();
+            "TIME".clone_into(text);
         }
         Value::Array(items) => items.iter_mut().for_each(without_times),
         Value::Object(fields) => {

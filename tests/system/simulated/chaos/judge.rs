@@ -103,9 +103,8 @@ impl Judge {
         if !self.programs_are_noted {
             return;
         }
-        let payloads = Payloads::new(simulation.harness.sandbox.control_plane.dir());
         let whole: BTreeSet<Option<String>> = (1..=self.versions)
-            .map(|version| Some(payloads.sha256(version)))
+            .map(|version| Some(Payloads::sha256(version)))
             .collect();
         let agent: BTreeSet<Option<String>> = [Some(Payloads::agent_sha256())].into();
         for host in &simulation.hosts {

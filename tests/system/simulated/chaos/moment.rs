@@ -194,9 +194,8 @@ fn phase(simulation: &Simulation, proxy: &ApiProxy, before: &Before) -> Phase {
         }
         (Some("command"), _) if connected => Phase::Commanding,
         (Some(name), _) if connected && name.starts_with("sftp") => Phase::Bringing,
-        (Some(_), _) => Phase::Looking,
         (None, Some(resource)) => Phase::Writing(resource),
         (None, None) if now.hosts == before.hosts => Phase::Reading,
-        (None, None) => Phase::Looking,
+        (Some(_), _) | (None, None) => Phase::Looking,
     }
 }

@@ -34,7 +34,7 @@ impl Payloads {
     }
 
     /// The hash of csi-proxy in a version.
-    pub fn sha256(&self, number: u32) -> String {
+    pub fn sha256(number: u32) -> String {
         sha256_hex(&content(u64::from(number)))
     }
 

@@ -1,0 +1,63 @@
+//! What the verdict says, to the letter and to the limit.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::assess::verdict::{self, Facts};
+use crate::index::Name;
+
+/// What an `OperatorCondition` takes.
+const LIMIT: usize = 32_768;
+
+fn held(named: String, gate: UpgradeGate) -> String {
+    let facts = Facts {
+        windows_nodes: 1,
+        in_tree: 1,
+        abandoned: 0,
+        without_csi_node: &BTreeSet::new(),
+        blocking: 1,
+        named: vec![named],
+    };
+    verdict::verdict(&facts, gate).message
+}
+
+#[test]
+fn a_message_fills_the_condition_and_never_exceeds_it() {
+    let fits = "ä".repeat(LIMIT);
+    assert_eq!(held(fits.clone(), UpgradeGate::Enforce), fits);
+    let cut = held("ä".repeat(LIMIT + 1), UpgradeGate::Enforce);
+    assert_eq!(cut, format!("{}…", "ä".repeat(LIMIT - 1)));
+    let accepted = held(fits, UpgradeGate::Ignore);
+    assert_eq!(accepted.chars().count(), LIMIT);
+    assert!(accepted.starts_with("the administrator accepts the risk"));
+}
+
+#[test]
+fn ten_nodes_are_named_and_only_more_are_counted() {
+    let names = |count: usize| -> BTreeSet<Name> {
+        (0..count)
+            .map(|number| format!("w{number:02}").into())
+            .collect()
+    };
+    let ten = "w00, w01, w02, w03, w04, w05, w06, w07, w08, w09";
+    assert_eq!(verdict::list(&names(0)), "");
+    assert_eq!(verdict::list(&names(1)), "w00");
+    assert_eq!(verdict::list(&names(10)), ten);
+    assert_eq!(verdict::list(&names(11)), format!("{ten} and 1 more"));
+}
+
+#[test]
+fn a_verdict_that_holds_says_why_even_where_not_all_is_fresh() {
+    let held = Verdict {
+        upgradeable: Upgradeable::False,
+        reason: Reason::DriversMissing,
+        message: "m".to_owned(),
+    };
+    let stale = [Unread {
+        kind: "Pod",
+        problem: None,
+    }];
+    for last in [None, Some(&held)] {
+        assert_eq!(only_fresh_data_opens(last, held.clone(), &stale), held);
+    }
+}

@@ -1,0 +1,64 @@
+use super::*;
+use crate::api::{CsiProxyNeed, SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
+
+type Finish = fn(&mut Cluster) -> bool;
+
+/// A cluster of which only what the work on nodes depends on has been read, but for what is left out.
+fn configured(left_out: &str) -> Cluster {
+    let mut cluster = Cluster::default();
+    let kinds: [(&str, Finish); 5] = [
+        ("ConfigMap", |cluster| cluster.config_maps.finish()),
+        ("Secret", |cluster| cluster.secrets.finish()),
+        ("WindowsStorage", |cluster| cluster.settings.finish()),
+        ("Node", |cluster| cluster.nodes.finish()),
+        ("Node's status", |cluster| cluster.node_statuses.finish()),
+    ];
+    for (kind, finish) in kinds {
+        if kind != left_out {
+            finish(&mut cluster);
+        }
+    }
+    cluster
+}
+
+#[test]
+fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
+    assert!(configured("").knows_configuration());
+    for kind in [
+        "ConfigMap",
+        "Secret",
+        "WindowsStorage",
+        "Node",
+        "Node's status",
+    ] {
+        assert!(!configured(kind).knows_configuration(), "{kind}");
+    }
+}
+
+#[test]
+fn what_the_administrator_wants_is_not_guessed_where_it_cannot_be_read() {
+    let mut cluster = configured("");
+    cluster
+        .settings
+        .reject(SETTINGS_NAME.to_owned(), "no number".to_owned());
+    assert!(!cluster.knows_configuration());
+}
+
+#[test]
+fn the_settings_are_those_of_the_one_object() {
+    let mut cluster = configured("");
+    assert_eq!(cluster.wanted(), WindowsStorageSpec::default());
+    assert_eq!(cluster.csi_proxy_need(), CsiProxyNeed::default());
+    let mut spec = WindowsStorageSpec {
+        upgrade_gate: UpgradeGate::Ignore,
+        ..WindowsStorageSpec::default()
+    };
+    spec.csi_proxy.needed = CsiProxyNeed::Always;
+    for (name, counts) in [("other", false), (SETTINGS_NAME, true)] {
+        let object = WindowsStorage::new(name, spec.clone());
+        cluster.settings.apply(name.to_owned(), object);
+        assert_eq!(cluster.wanted() == spec, counts);
+        assert_eq!(cluster.csi_proxy_need() == CsiProxyNeed::Always, counts);
+        assert_eq!(cluster.upgrade_gate() == UpgradeGate::Ignore, counts);
+    }
+}
