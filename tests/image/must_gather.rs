@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use testbed::cleanup::Guardian;
+use testbed::control_plane::Issuer;
 use testbed::objects;
 use testbed::sandbox::Sandbox;
 
@@ -68,7 +69,7 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
     fs::create_dir_all(&account).unwrap();
     fs::write(account.join("token"), token.trim()).unwrap();
     fs::write(account.join("namespace"), "default").unwrap();
-    let authority = fs::read(control_plane.dir().join("ca.crt")).unwrap();
+    let authority = control_plane.authorities(&[Issuer::First]).unwrap();
     fs::write(account.join("ca.crt"), authority).unwrap();
     // Where the pod has its volume.
     fs::create_dir(root.join("must-gather")).unwrap();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::cleanup::{Guardian, MARK};
+use testbed::control_plane::Issuer;
 use testbed::objects::{self, NAMESPACE};
 use testbed::sandbox::Sandbox;
 use testbed::simulated_host::SimulatedFleet;
@@ -178,7 +179,7 @@ fn write_service_account(sandbox: &Sandbox, dir: &Path) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("token"), token.trim()).unwrap();
     fs::write(dir.join("namespace"), NAMESPACE).unwrap();
-    let authority = fs::read(control_plane.dir().join("ca.crt")).unwrap();
+    let authority = control_plane.authorities(&[Issuer::First]).unwrap();
     fs::write(dir.join("ca.crt"), authority).unwrap();
 }
 
