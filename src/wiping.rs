@@ -1,8 +1,11 @@
 //! What is freed holds no secrets.
 //!
 //! An SSH key comes from the API server by way of buffers of five libraries before it is ours to wipe: of TLS, HTTP, lines,
-//! JSON, base64. None of them wipes what it frees. The allocator does, for all of them, at the price of one more write of
-//! memory that is in the processor's cache mostly.
+//! JSON, base64; and it goes on to libssh2 and OpenSSL. None of them wipes what it frees. The allocator does, for all of
+//! them, at the price of one more write of memory that is in the processor's cache mostly.
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod libraries;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -10,6 +13,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// [`crate::memory::keep_little`]. To wipe them as well would touch pages that were never used.
 pub(crate) const MAPPED: u32 = 64 * 1024;
 const MAPPED_SIZE: usize = MAPPED as usize;
+
+/// Whether what the system's allocator is made of wipes by itself.
+const BELOW: bool = cfg!(all(target_os = "linux", target_env = "gnu"));
 
 /// The system's allocator, which leaves nothing in the blocks that it frees.
 pub struct Wiping;
@@ -28,7 +34,7 @@ unsafe impl GlobalAlloc for Wiping {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if layout.size() < MAPPED_SIZE {
+        if !BELOW && layout.size() < MAPPED_SIZE {
             // SAFETY: the block is still the caller's, of this size, and is used no more.
             unsafe { wipe(block, layout.size()) };
         }
@@ -37,8 +43,8 @@ unsafe impl GlobalAlloc for Wiping {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if layout.size() >= MAPPED_SIZE && size >= MAPPED_SIZE {
-            // The kernel moves pages, and wipes those that are left over.
+        if BELOW || layout.size() >= MAPPED_SIZE && size >= MAPPED_SIZE {
+            // The kernel moves pages, and wipes those that are left over; see also `libraries`.
             // SAFETY: the caller's.
             return unsafe { System.realloc(block, layout, size) };
         }
@@ -78,14 +84,14 @@ mod tests {
     use super::*;
 
     /// What lies in a block after it was freed is the system allocator's, which keeps pointers at its beginning.
-    const POINTERS: usize = 32;
+    pub(super) const POINTERS: usize = 32;
 
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, 16).unwrap()
     }
 
     /// Counts a byte in the process's own memory, which the kernel shows also where it is freed.
-    fn count(at: *const u8, size: usize, byte: u8) -> usize {
+    pub(super) fn count(at: *const u8, size: usize, byte: u8) -> usize {
         use std::io::{Read, Seek, SeekFrom};
         let mut memory = std::fs::File::open("/proc/self/mem").unwrap();
         memory.seek(SeekFrom::Start(at as u64)).unwrap();
