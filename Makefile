@@ -129,11 +129,12 @@ bench-readiness: setup-build ## Measure the judgement alone on a large cluster, 
 	@cargo bench -q -p windows-storage-operator --bench readiness
 
 FUZZ_SECONDS ?= 60
+FUZZ_SEED ?=
 TARGETS :=
 
 .PHONY: fuzz
 fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(TARGETS)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) tools/fuzz $(TARGETS)
 
 .PHONY: sbom
 sbom: setup-image payload ## Write the SBOM of the three programs, CycloneDX, to target/sbom, and check it
