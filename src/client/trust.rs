@@ -178,27 +178,4 @@ impl Service<Uri> for Connector {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn other_content_is_told_from_the_same_and_from_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = ["a", "b"].map(|name| folder.path().join(name));
-        let none = digest(&files);
-        fs::write(&files[0], "12").unwrap();
-        let one = digest(&files);
-        fs::write(&files[1], "3").unwrap();
-        let both = digest(&files);
-        fs::write(&files[0], "1").unwrap();
-        fs::write(&files[1], "23").unwrap();
-        let moved = digest(&files);
-        let all = [none, one, both, moved];
-        for (index, content) in all.iter().enumerate() {
-            assert!(!all[..index].contains(content), "{index}");
-        }
-        assert_eq!(digest(&files), moved);
-    }
-}
+mod tests;
