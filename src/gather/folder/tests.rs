@@ -1,0 +1,169 @@
+//! The folder on the disk: whole under its name, or not there.
+
+use super::*;
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn it_has_its_name_when_it_is_kept_and_is_gone_otherwise() {
+    let outer = tempfile::tempdir().unwrap();
+    let name = outer.path().join("made/too/dest");
+    let folder = Folder::create(&name).unwrap();
+    write(folder.path(), "a/b.txt", b"x").unwrap();
+    assert!(!name.exists());
+    assert_eq!(folder.keep().unwrap(), name);
+    assert_eq!(fs::read(name.join("a/b.txt")).unwrap(), b"x");
+    assert_eq!(names(&outer.path().join("made/too")), ["dest"]);
+
+    let other = outer.path().join("other");
+    let folder = Folder::create(&other).unwrap();
+    write(folder.path(), "a/b.txt", b"x").unwrap();
+    let partial = folder.path().to_owned();
+    drop(folder);
+    assert!(!partial.exists() && !other.exists());
+    assert!(
+        write(&partial, "a/b.txt", b"x").is_err(),
+        "what comes late brings it back"
+    );
+    assert_eq!(names(outer.path()), ["made"]);
+}
+
+#[test]
+fn an_empty_folder_is_filled_in_its_place_and_another_is_refused() {
+    let mounted = tempfile::tempdir().unwrap();
+    let folder = Folder::create(mounted.path()).unwrap();
+    write(folder.path(), "a/b.txt", b"x").unwrap();
+    write(folder.path(), "c.txt", b"x").unwrap();
+    drop(folder);
+    assert!(names(mounted.path()).is_empty());
+    let folder = Folder::create(mounted.path()).unwrap();
+    write(folder.path(), "a/b.txt", b"x").unwrap();
+    write(folder.path(), "c.txt", b"x").unwrap();
+    folder.keep().unwrap();
+    let mut there = names(mounted.path());
+    there.sort();
+    assert_eq!(there, ["a", "c.txt"]);
+    let error = Folder::create(mounted.path()).unwrap_err();
+    assert!(matches!(error, FolderError::NotEmpty { .. }), "{error}");
+    let error = Folder::create(&mounted.path().join("c.txt")).unwrap_err();
+    assert!(matches!(error, FolderError::NoFolder(_)), "{error}");
+    assert_eq!(names(mounted.path()).len(), 2);
+}
+
+#[test]
+fn folders_that_were_made_for_it_go_with_it() {
+    let outer = tempfile::tempdir().unwrap();
+    let name = outer.path().join("a/b/c");
+    drop(Folder::create(&name).unwrap());
+    assert!(names(outer.path()).is_empty());
+    // But not what somebody else has put there meanwhile.
+    let folder = Folder::create(&name).unwrap();
+    fs::write(outer.path().join("a/x"), b"x").unwrap();
+    drop(folder);
+    assert_eq!(names(&outer.path().join("a")), ["x"]);
+    // Nor what it cannot be made in.
+    let error =
+        Folder::create(&outer.path().join(format!("new/{}/c", "x".repeat(300)))).unwrap_err();
+    assert!(matches!(error, FolderError::Io { .. }), "{error}");
+    assert_eq!(names(outer.path()), ["a"]);
+}
+
+#[test]
+fn a_link_to_nothing_is_refused_before_anything_is_gathered() {
+    let outer = tempfile::tempdir().unwrap();
+    let link = outer.path().join("link");
+    std::os::unix::fs::symlink("nothing", &link).unwrap();
+    for name in [link.clone(), link.join("")] {
+        let error = Folder::create(&name).unwrap_err();
+        assert!(matches!(error, FolderError::LeadsNowhere(_)), "{error}");
+    }
+    assert_eq!(names(outer.path()), ["link"]);
+    // One to a folder is as good as the folder.
+    fs::create_dir(outer.path().join("nothing")).unwrap();
+    Folder::create(&link).unwrap().keep().unwrap();
+}
+
+#[test]
+fn nobody_else_may_look() {
+    use std::os::unix::fs::PermissionsExt;
+    let outer = tempfile::tempdir().unwrap();
+    let folder = Folder::create(&outer.path().join("dest")).unwrap();
+    write(folder.path(), "a/b.txt", b"x").unwrap();
+    for (path, mode) in [("", 0o700), ("a", 0o700), ("a/b.txt", 0o600)] {
+        let found = fs::metadata(folder.path().join(path))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(found & 0o777, mode, "{path}");
+    }
+}
+
+#[test]
+fn names_from_elsewhere_stay_within() {
+    assert_eq!(
+        file_name("csi-proxy.exe.WIN-1.log.INFO.2026"),
+        "csi-proxy.exe.WIN-1.log.INFO.2026"
+    );
+    assert_eq!(log_name("agent.log"), "agent.log");
+    for (name, safe) in [
+        ("../../etc/passwd", "_.._.._etc_passwd."),
+        ("a\u{1b}[2J b", "a__2J_b."),
+        ("", "_."),
+    ] {
+        let hash = file_name(name).strip_prefix(safe).map(str::len);
+        assert_eq!(hash, Some(12), "{name:?}");
+    }
+    assert_eq!(file_name(&"x".repeat(500)).len(), 133);
+    let trap = log_name("trap.YAML");
+    assert_eq!(trap.rsplit('.').next(), Some("txt"), "{trap}");
+}
+
+#[test]
+fn two_names_never_become_one() {
+    let long = "x".repeat(120);
+    let (one, other) = (format!("{long}1"), format!("{long}2"));
+    for pair in [
+        ["a b.log", "a_b.log"],
+        ["trap.yaml", "trap.yaml.txt"],
+        ["\u{436}.log", "\u{434}.log"],
+        [&one, &other],
+        [".a", "_.a"],
+        ["a b.json", "a_b.json"],
+    ] {
+        let names = pair.map(log_name);
+        assert_ne!(names[0], names[1]);
+        assert_eq!(names, pair.map(log_name), "not the same twice");
+        for name in names {
+            let end = name.rsplit('.').next().unwrap();
+            assert!(!["yaml", "json"].contains(&end), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_is_no_fault_of_the_folder() {
+    let outer = tempfile::tempdir().unwrap();
+    write(outer.path(), "a/b", b"x").unwrap();
+    for path in ["a/b", "a/b/c", "a"] {
+        let error = write(outer.path(), path, b"x").unwrap_err();
+        assert!(error.is_of_name(), "{error}");
+    }
+    let error = write(&outer.path().join("gone"), "a", b"x").unwrap_err();
+    assert!(!error.is_of_name(), "{error}");
+}
+
+#[test]
+fn what_is_put_in_its_place_is_all_of_it() {
+    let mounted = tempfile::tempdir().unwrap();
+    let folder = Folder::create(mounted.path()).unwrap();
+    for number in 0..2_000 {
+        write(folder.path(), &format!("{number}.txt"), b"x").unwrap();
+    }
+    folder.keep().unwrap();
+    assert_eq!(names(mounted.path()).len(), 2_000);
+}

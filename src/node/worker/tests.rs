@@ -1,0 +1,114 @@
+//! When a worker visits its node.
+
+use super::*;
+use crate::node::{Desired, HostKey, Pins, Turns};
+use crate::payload::Payload;
+
+fn assignment(turn: bool) -> Assignment {
+    Assignment {
+        target: Arc::new(Target::of_test_host(22)),
+        interval: Duration::from_secs(300),
+        turn,
+    }
+}
+
+#[test]
+fn only_news_of_others_call_for_a_visit() {
+    let known = assignment(false);
+    let new = |change: fn(&mut Assignment)| {
+        let mut new = known.clone();
+        change(&mut new);
+        new
+    };
+    let calls = |new: &Assignment| calls_for_visit(&known, new, false);
+    assert!(!calls(&known));
+    assert!(calls(&new(
+        |new| Arc::make_mut(&mut new.target).boot_id = "other".to_owned()
+    )));
+    assert!(calls(&new(|new| new.interval = Duration::from_secs(10))));
+    let turn = new(|new| new.turn = true);
+    assert!(calls(&turn));
+    assert!(
+        !calls_for_visit(&known, &turn, true),
+        "a turn does not cut short the pause after a failure"
+    );
+    assert!(
+        !calls_for_visit(&turn, &known, false),
+        "a turn that is over is no news"
+    );
+    let pinned = |key: &[u8]| {
+        let mut new = known.clone();
+        let target = Arc::make_mut(&mut new.target);
+        target.host_keys.pin = Some(HostKey::new("ssh-ed25519", key));
+        new
+    };
+    assert!(
+        !calls(&pinned(b"one")),
+        "the visit itself has pinned the key"
+    );
+    assert!(calls_for_visit(&pinned(b"one"), &pinned(b"two"), false));
+}
+
+#[test]
+fn what_was_undone_is_not_forgotten_before_the_status_says_so() {
+    let mut target = Target::of_test_host(22);
+    target.desired = Ok(Desired::of_test("revision", "1"));
+    let undone = |attempt: &str| Undone {
+        revision: "revision".to_owned(),
+        attempt: attempt.to_owned(),
+        message: "words".to_owned(),
+    };
+    let reminded = |attempt: &str| {
+        let mut target = Arc::new(target.clone());
+        remind(&mut target, Some(&undone(attempt)));
+        target.desired.clone().unwrap().refused
+    };
+    assert_eq!(reminded("1").as_deref(), Some("words"));
+    assert_eq!(reminded("0"), None, "the administrator asked for another");
+}
+
+#[tokio::test]
+async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
+    // A host that takes connections and never says a word.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Target::of_test_host(listener.local_addr().unwrap().port());
+    let interval = Duration::from_secs(300);
+    let payload = tempfile::tempdir().unwrap();
+    let sum = crate::payload::sha256_hex(b"x");
+    std::fs::write(payload.path().join("x"), b"x").unwrap();
+    let program = format!(r#"{{"file":"x","version":"v","sha256":"{sum}"}}"#);
+    let manifest = format!(r#"{{"csiProxy":{program},"agent":{program}}}"#);
+    std::fs::write(payload.path().join("payload.json"), manifest).unwrap();
+    let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+    let client = kube::Client::try_from(config).unwrap();
+    let observations = Observations::default();
+    let tools = Tools::new(
+        Payload::load(payload.path()).unwrap(),
+        Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
+        Turns::default(),
+        kube::Api::all(client),
+    );
+    let mut workers = Workers::new(tools, observations.clone(), Metrics::default());
+    let plan = NodePlan::Visit(Arc::new(target));
+    let nobody = BTreeSet::new();
+    workers.assign(
+        &BTreeMap::from([("win-1".to_owned(), plan)]),
+        &nobody,
+        interval,
+    );
+    // The host goes on taking connections: a task that goes on would find it as silent as before.
+    let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
+        .await
+        .unwrap();
+    workers.assign(&BTreeMap::new(), &nobody, interval);
+    let ended = tokio::time::timeout(Duration::from_secs(10), workers.tasks.join_next()).await;
+    assert!(
+        ended.unwrap().is_some(),
+        "the task goes on for a node that is gone"
+    );
+    assert!(observations.read().is_empty());
+    let mut ended = std::pin::pin!(workers.ended());
+    let none = tokio::time::timeout(Duration::from_millis(20), &mut ended).await;
+    assert!(none.is_err(), "what was to end is no fault");
+    drop(held);
+}

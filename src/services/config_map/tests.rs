@@ -1,0 +1,170 @@
+//! The document as others wrote it, and what becomes of it.
+
+use super::*;
+use crate::services::csi_proxy_service;
+
+fn config_map(services: &str) -> ConfigMap {
+    ConfigMap {
+        data: BTreeMap::from([
+            ("services".to_owned(), services.to_owned()),
+            ("files".to_owned(), "[ ]".to_owned()),
+            ("watchedEnvironmentVars".to_owned(), "null".to_owned()),
+        ]),
+        immutable: false,
+        resource_version: "7".to_owned(),
+    }
+}
+
+fn updated(existing: &ConfigMap, entry: &Service) -> String {
+    match plan(Some(existing), entry).unwrap() {
+        Step::Update {
+            data,
+            resource_version,
+        } => {
+            assert_eq!(resource_version, "7");
+            assert_eq!(
+                data.keys().collect::<Vec<_>>(),
+                ["services"],
+                "other keys are not written"
+            );
+            data["services"].clone()
+        }
+        other => panic!("expected an update, got {other:?}"),
+    }
+}
+
+const OTHERS: &str = "[\n  {\"name\" : \"kubelet\", \"path\":\"C:\\\\k\\\\kubelet.exe\",\t\"bootstrap\":true,\"priority\":0, \"later\": {\"x\": 1e2}}";
+
+#[test]
+fn a_missing_config_map_is_made_with_our_entry_alone() {
+    let entry = csi_proxy_service(&[]);
+    let Step::Create(data) = plan(None, &entry).unwrap() else {
+        panic!("expected a creation")
+    };
+    assert_eq!(parse(&data).unwrap().services, [entry]);
+    assert_eq!(data["files"], "[]");
+}
+
+#[test]
+fn adding_our_entry_leaves_every_other_byte() {
+    let text = format!("{OTHERS}\n]\n");
+    let entry = csi_proxy_service(&[]);
+    let changed = updated(&config_map(&text), &entry);
+    assert!(changed.starts_with(OTHERS), "{changed}");
+    assert!(changed.ends_with("]\n"));
+    let names: Vec<String> = serde_json::from_str::<Vec<serde_json::Value>>(&changed)
+        .unwrap()
+        .iter()
+        .map(|service| service["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["kubelet", "csi-proxy"]);
+}
+
+#[test]
+fn replacing_our_entry_leaves_every_other_byte() {
+    let tail = ",  {\"name\":\"after\",\"path\":\"C:\\\\k\\\\a.exe\",\"bootstrap\":false,\"priority\":3}  ]";
+    let text = format!(
+        "{OTHERS} , {{\"name\":\"csi-proxy\",\"path\":\"old\",\"bootstrap\":false,\"priority\":2}}{tail}"
+    );
+    let entry = csi_proxy_service(&["-require-privacy=false".to_owned()]);
+    let changed = updated(&config_map(&text), &entry);
+    let wanted = serde_json::to_string(&entry).unwrap();
+    assert_eq!(changed, format!("{OTHERS} , {wanted}{tail}"));
+    assert_eq!(
+        plan(Some(&config_map(&changed)), &entry).map(|step| matches!(step, Step::Keep(_))),
+        Ok(true)
+    );
+}
+
+#[test]
+fn text_that_is_not_a_list_of_services_is_refused_with_its_key() {
+    let entry = csi_proxy_service(&[]);
+    for text in ["", "{", "{}", "null", "[1]", "[{\"path\":\"x\"}]"] {
+        let error = plan(Some(&config_map(text)), &entry).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ServicesError::NotJson {
+                    key: "services",
+                    ..
+                }
+            ),
+            "{text}: {error}"
+        );
+        assert!(error.to_string().contains("windows-services"));
+    }
+}
+
+#[test]
+fn duplicates_and_dangling_dependencies_are_refused() {
+    let entry = csi_proxy_service(&[]);
+    let mine = serde_json::to_string(&entry).unwrap();
+    let error = plan(Some(&config_map(&format!("[{mine},{mine}]"))), &entry).unwrap_err();
+    assert_eq!(error, ServicesError::Duplicate("csi-proxy".to_owned()));
+    let dangling = r#"{"name":"a","path":"a","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
+    let error = plan(Some(&config_map(&format!("[{mine},{dangling}]"))), &entry).unwrap_err();
+    assert!(
+        matches!(error, ServicesError::UnknownDependency { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_every_agent_would_refuse_is_refused_here() {
+    let entry = csi_proxy_service(&[]);
+    let mine = serde_json::to_string(&entry).unwrap();
+    for other in [
+        r#"{"name":"CSI-PROXY","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
+        r#"{"name":"../../x y","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
+        r#"{"name":"a","path":"a.exe","bootstrap":false,"priority":3}"#,
+    ] {
+        let error = plan(Some(&config_map(&format!("[{mine},{other}]"))), &entry).unwrap_err();
+        assert!(
+            matches!(error, ServicesError::Refused(_)),
+            "{other}: {error}"
+        );
+    }
+}
+
+#[test]
+fn an_immutable_config_map_is_compared_and_never_written() {
+    let entry = csi_proxy_service(&[]);
+    let mut existing = config_map("[]");
+    existing.immutable = true;
+    assert_eq!(plan(Some(&existing), &entry), Err(ServicesError::Immutable));
+    existing.data.insert(
+        "services".to_owned(),
+        format!("[{}]", serde_json::to_string(&entry).unwrap()),
+    );
+    assert!(matches!(plan(Some(&existing), &entry), Ok(Step::Keep(_))));
+}
+
+#[test]
+fn variables_scripts_and_environment_are_read() {
+    let service = r#"[{"name":"x","path":"C:\\k\\x.exe -ip=IP","bootstrap":false,"priority":1,
+        "nodeVariablesInCommand":[{"name":"IP","nodeObjectJsonPath":"{.metadata.name}"}],
+        "powershellPreScripts":[{"variableName":"","path":"C:\\k\\x.ps1","NodeArgs":null}]}]"#;
+    let mut map = config_map(service);
+    let environment = r#"{"HTTP_PROXY":"http://10.0.0.1:3128","NO_PROXY":""}"#;
+    map.data
+        .insert("environmentVars".to_owned(), environment.to_owned());
+    let document = parse(&map.data).unwrap();
+    assert_eq!(document.services[0].node_variables_in_command.len(), 1);
+    assert_eq!(document.environment["HTTP_PROXY"], "http://10.0.0.1:3128");
+    for (text, expected) in [
+        (r#"{"a b":"x"}"#, "a b"),
+        ("{\"a\":\"x\\u0000y\"}", "\"a\""),
+        ("[1]", "environmentVars"),
+    ] {
+        map.data
+            .insert("environmentVars".to_owned(), text.to_owned());
+        let error = parse(&map.data).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    map.data
+        .insert("environmentVars".to_owned(), "null".to_owned());
+    assert!(parse(&map.data).unwrap().environment.is_empty());
+    let misspelt = service.replace("{.metadata.name}", "metadata.name");
+    let error = parse(&config_map(&misspelt).data).unwrap_err();
+    assert!(matches!(error, ServicesError::Path { .. }), "{error}");
+}
