@@ -8,6 +8,8 @@ mod failure_actions;
 mod fault;
 mod files;
 mod finish;
+#[cfg(feature = "guarded-heap")]
+mod guard;
 mod install;
 mod log;
 mod machine;
@@ -34,6 +36,8 @@ use windows_storage_agent::protocol::{Answer, Outcome};
 
 /// Carries out a command of the command line.
 pub fn run(command: Command) -> ExitCode {
+    #[cfg(feature = "guarded-heap")]
+    guard::watch();
     match command {
         Command::Install { sha256 } => print(&answer(install::install(sha256.as_deref()))),
         Command::Apply {

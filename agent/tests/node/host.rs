@@ -33,13 +33,15 @@ pub const PIPES: [&str; 6] = [
 pub const COMMAND: &str = r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false -windows-service -v=2";
 /// Where a test says at which point the agent dies, where it was built for that.
 pub const FAULT: &str = r"C:\k\windows-storage\fault";
+/// What the same build notices of its heap.
+pub const HEAP_DAMAGE: &str = r"C:\k\windows-storage\heap.damage";
 
 /// Which agent a test installs.
 #[derive(Clone, Copy, Debug)]
 pub enum Build {
     /// The one that goes to nodes.
     Payload,
-    /// The one that dies where a test wants it.
+    /// The one that dies where a test wants it, and where its heap is damaged.
     FaultInjection,
 }
 
@@ -259,6 +261,15 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    fn drop(&mut self) {
+        let damage = fs::read_to_string(self.local(HEAP_DAMAGE)).unwrap_or_default();
+        if !thread::panicking() {
+            assert_eq!(damage, "", "the agent has damaged its heap");
+        }
+    }
+}
+
 fn answer_in(output: &Output) -> Option<Answer> {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.trim().lines().last()?).ok()
@@ -268,7 +279,9 @@ fn answer_in(output: &Output) -> Option<Answer> {
 pub fn agent(which: Build) -> Vec<u8> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/build-agent");
     let mut build_agent = Command::new(script);
-    if matches!(which, Build::FaultInjection) {
+    // Any test may be run with it: `make guarded`.
+    let is_guarded = std::env::var_os("GUARDED_AGENT").is_some();
+    if matches!(which, Build::FaultInjection) || is_guarded {
         build_agent.arg("--fault-injection");
     }
     let built = build_agent.output().unwrap();

@@ -10,6 +10,7 @@
 mod crash;
 mod faults;
 mod foreign;
+mod guard;
 mod host;
 mod intruder;
 mod keeping;

@@ -1,0 +1,189 @@
+//! A heap in which damage does not pass unseen, for the `unsafe` of this agent: buffers that Windows fills, structures
+//! that it is handed.
+//!
+//! Only with the feature `guarded-heap`, which the agent for nodes is never built with: each block takes pages of its own.
+//! It ends where a page begins that nobody may touch, so reading or writing past its end ends the process at once,
+//! whether we do it or Windows on our behalf. What is before it in its pages, and the bytes that its alignment leaves behind
+//! it, are a pattern that is compared when it is freed. A block that was freed can no longer be touched, and its address is
+//! given away again only after many thousand others. Fresh memory is no zeros, so that what was never written shows.
+//!
+//! It sees nothing of what Windows allocates itself, and of what is before a block only writing, within its pages.
+//!
+//! What it finds is added to the file `heap.damage` in the agent's folder. `heap.trial` there names a fault to commit, by
+//! which a test knows that such are found.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::fs::OpenOptions;
+use std::hint::black_box;
+use std::io::Write;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use windows_storage_agent::paths::STATE_DIR;
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    EXCEPTION_POINTERS, SetUnhandledExceptionFilter,
+};
+use windows_sys::Win32::System::Memory::{
+    MEM_COMMIT, MEM_DECOMMIT, MEM_RELEASE, MEM_RESERVE, PAGE_NOACCESS, PAGE_READWRITE,
+    VirtualAlloc, VirtualFree, VirtualProtect,
+};
+use windows_sys::Win32::System::SystemInformation::GetWindowsDirectoryW;
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess};
+
+const PAGE: usize = 4096;
+const AROUND: u8 = 0xFD;
+const FRESH: u8 = 0xCD;
+/// How many freed blocks are kept from being given away again: 64 KiB of addresses each, and no memory.
+const KEPT: usize = 16_384;
+
+static FREED: [AtomicPtr<u8>; KEPT] = [const { AtomicPtr::new(ptr::null_mut()) }; KEPT];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static HEAP: Guarded = Guarded;
+
+struct Guarded;
+
+/// How a block lies in its pages.
+struct Place {
+    /// Bytes of the pages in front of the page that nobody may touch.
+    pages: usize,
+    /// Where in them the block begins.
+    start: usize,
+}
+
+impl Place {
+    fn of(layout: Layout) -> Self {
+        let pages = layout.size().next_multiple_of(PAGE);
+        let start = pages - layout.size().next_multiple_of(layout.align());
+        Self { pages, start }
+    }
+}
+
+// SAFETY: a block is committed memory of its own that begins at a multiple of the alignment, as pages do and what is taken from their
+// end is one; it stays so until it is freed.
+unsafe impl GlobalAlloc for Guarded {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() > PAGE {
+            return ptr::null_mut();
+        }
+        let place = Place::of(layout);
+        let all = place.pages + PAGE;
+        // SAFETY: new memory, wherever Windows has room; no pointer of ours is handed in.
+        let base =
+            unsafe { VirtualAlloc(ptr::null(), all, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE) }
+                .cast::<u8>();
+        if base.is_null() {
+            return base;
+        }
+        let mut before = 0;
+        // SAFETY: all of it was committed just now, and is nobody else's.
+        unsafe {
+            VirtualProtect(
+                base.add(place.pages).cast(),
+                PAGE,
+                PAGE_NOACCESS,
+                &raw mut before,
+            );
+            ptr::write_bytes(base, AROUND, place.pages);
+            ptr::write_bytes(base.add(place.start), FRESH, layout.size());
+            base.add(place.start)
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let place = Place::of(layout);
+        // SAFETY: the block came from `alloc` with this layout, so its pages begin so much before it and are committed.
+        let base = unsafe { block.sub(place.start) };
+        // SAFETY: as above; nobody else uses the pages any more.
+        let pages = unsafe { std::slice::from_raw_parts(base, place.pages) };
+        let (front, rest) = pages.split_at(place.start);
+        let behind = rest.get(layout.size()..).unwrap_or_default();
+        if front.iter().chain(behind).any(|byte| *byte != AROUND) {
+            tell(&format!("{} bytes have been written around", layout.size()));
+            end();
+        }
+        // SAFETY: it was one reservation from its base on; nobody may touch it after it was freed.
+        unsafe { VirtualFree(base.cast(), 0, MEM_DECOMMIT) };
+        let slot = NEXT.fetch_add(1, Ordering::Relaxed) % KEPT;
+        let oldest = FREED[slot].swap(base, Ordering::AcqRel);
+        if !oldest.is_null() {
+            // SAFETY: it was a reservation's base, and only who takes it out of its slot gives it back.
+            unsafe { VirtualFree(oldest.cast(), 0, MEM_RELEASE) };
+        }
+    }
+}
+
+/// From here on a fault that nobody handles is told before it ends the process. Commits the fault that a test asks for.
+pub fn watch() {
+    // SAFETY: the function has the form that Windows asks for, and is there until the process ends.
+    unsafe { SetUnhandledExceptionFilter(Some(fault)) };
+    let trial = std::fs::read_to_string(format!(r"{STATE_DIR}\heap.trial"));
+    if let Ok(trial) = trial {
+        commit(trial.trim());
+        tell(&format!("{trial:?} was not noticed"));
+    }
+}
+
+/// What Windows calls where nobody else handles a fault.
+unsafe extern "system" fn fault(exception: *const EXCEPTION_POINTERS) -> i32 {
+    // SAFETY: Windows hands over pointers to a record that is there until this returns.
+    let record = unsafe { &*(*exception).ExceptionRecord };
+    tell(&format!(
+        "exception {:#x}, at {:#x}",
+        record.ExceptionCode, record.ExceptionInformation[1]
+    ));
+    end();
+}
+
+/// Wine would have its debugger look at the process first, for seconds.
+fn end() -> ! {
+    // SAFETY: the pseudo-handle of the own process is always valid.
+    unsafe { TerminateProcess(GetCurrentProcess(), 10) };
+    unreachable!("the process was ended");
+}
+
+fn tell(what: &str) {
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(format!(r"{STATE_DIR}\heap.damage"));
+    if let Ok(mut file) = file {
+        let _ = writeln!(file, "{what}");
+    }
+}
+
+/// Does what must not be done.
+fn commit(trial: &str) {
+    let mut block = vec![0_u8; 13];
+    let start = black_box(block.as_mut_ptr());
+    // SAFETY: none of this is sound. It is there to be found, in a program that goes to no node.
+    unsafe {
+        match trial {
+            "write behind" => start.add(13).write_volatile(1),
+            "write before" => start.sub(1).write_volatile(1),
+            "write where nothing is for its alignment" => {
+                let layout = Layout::from_size_align_unchecked(13, 8);
+                let aligned = std::alloc::alloc(layout);
+                black_box(aligned).add(13).write_volatile(1);
+                std::alloc::dealloc(aligned, layout);
+            }
+            "read behind" => {
+                let aligned = vec![0_u64; 2];
+                black_box(aligned.as_ptr().add(2).read_volatile());
+            }
+            "read what was freed" => {
+                drop(black_box(std::mem::take(&mut block)));
+                black_box(start.read_volatile());
+            }
+            "free twice" => {
+                drop(Vec::from_raw_parts(start, 13, 13));
+            }
+            "have Windows write behind" => {
+                let mut short = vec![0_u16; 4];
+                GetWindowsDirectoryW(black_box(short.as_mut_ptr()), 260);
+            }
+            other => tell(&format!("there is no fault {other:?}")),
+        }
+    }
+}
