@@ -136,6 +136,13 @@ TARGETS :=
 fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) tools/fuzz $(TARGETS)
 
+# The programs of these tests are the ones for nodes, or two at one time.
+NOT_GUARDED := --skip the_agent_for_nodes_is_built_without_it --skip the_agent_loads_no_library --skip replace_agent
+
+.PHONY: guarded
+guarded: setup parts payload ## Run all tests of the agent on Wine with a heap that guards each block (about 3 min)
+	@GUARDED_AGENT=1 RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-agent --test node -- $(NOT_GUARDED)
+
 .PHONY: sbom
 sbom: setup-image payload ## Write the SBOM of the three programs, CycloneDX, to target/sbom, and check it
 	@tools/sbom

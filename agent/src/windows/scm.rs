@@ -26,7 +26,7 @@ use windows_sys::Win32::System::Services::{
 use super::acl::wide;
 use super::registry;
 
-/// More than Windows lets a description have.
+/// In bytes: more than Windows lets a description have.
 const DESCRIPTION_SPACE: usize = 8192;
 
 /// A connection to the Service Control Manager.
@@ -232,13 +232,17 @@ impl OpenService {
         if text.is_null() {
             return Ok(String::new());
         }
-        // SAFETY: the text is in the buffer and terminated by nul.
-        let text = unsafe {
-            let length = (0..DESCRIPTION_SPACE)
-                .take_while(|&index| *text.add(index) != 0)
-                .count();
-            std::slice::from_raw_parts(text, length)
+        // SAFETY: it is the buffer, all of which is initialised, as units of half a word each.
+        let units = unsafe {
+            std::slice::from_raw_parts(
+                buffer.as_ptr().cast::<u16>(),
+                DESCRIPTION_SPACE / size_of::<u16>(),
+            )
         };
+        // The text is in the buffer, too, and never read beyond its end.
+        let start = text.addr().wrapping_sub(buffer.as_ptr().addr()) / size_of::<u16>();
+        let text = units.get(start..).ok_or(io::ErrorKind::InvalidData)?;
+        let text = text.split(|unit| *unit == 0).next().unwrap_or_default();
         Ok(String::from_utf16_lossy(text))
     }
 

@@ -52,7 +52,8 @@ fn expect_unread(scene: &Scene, kinds: &[&str]) {
         .harness()
         .eventually(&format!("the gate misses {kinds:?}"), || {
             let (status, reason, message) = scene.harness().gate();
-            let named = |kind: &str| message.contains(&format!("{kind} (reading it is forbidden"));
+            // With the blank before it: a CronJob is no Job.
+            let named = |kind: &str| message.contains(&format!(" {kind} (reading it is forbidden"));
             let all = KINDS.iter().map(|(_, kind)| *kind);
             let named: Vec<&str> = all.filter(|kind| named(kind)).collect();
             status == "False" && reason == "ReadinessUnknown" && named == kinds
