@@ -98,7 +98,8 @@ lint: setup-build ## Check format, clippy, documentation, dependencies
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@if [ -d "$$(rustc --print target-libdir --target $(WINDOWS))" ]; then \
-		cargo clippy -p windows-storage-agent --all-targets --target $(WINDOWS) -- -D warnings; \
+		cargo clippy -p windows-storage-agent --all-targets --target $(WINDOWS) -- -D warnings && \
+		cargo clippy -p windows-storage-agent --all-targets --all-features --target $(WINDOWS) -- -D warnings; \
 	else \
 		echo "clippy of the agent for Windows: skipped, because this Rust has no $(WINDOWS)"; \
 	fi

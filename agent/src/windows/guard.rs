@@ -169,7 +169,7 @@ fn commit(trial: &str) {
                 std::alloc::dealloc(aligned, layout);
             }
             "read behind" => {
-                let aligned = vec![0_u64; 2];
+                let aligned = Box::new([0_u64; 2]);
                 black_box(aligned.as_ptr().add(2).read_volatile());
             }
             "read what was freed" => {
@@ -177,7 +177,10 @@ fn commit(trial: &str) {
                 black_box(start.read_volatile());
             }
             "free twice" => {
-                drop(Vec::from_raw_parts(start, 13, 13));
+                std::alloc::dealloc(
+                    start,
+                    Layout::array::<u8>(13).unwrap_or(Layout::new::<u8>()),
+                );
             }
             "have Windows write behind" => {
                 let mut short = vec![0_u16; 4];
