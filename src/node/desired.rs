@@ -1,6 +1,7 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
@@ -112,7 +113,7 @@ pub struct Planner<'a> {
     key: Result<PrivateKey, NodeError>,
     known_hosts: KnownHosts,
     /// The nodes with a pin, by their addresses.
-    pinned: HashMap<&'a str, &'a str>,
+    pinned: HashMap<String, &'a str>,
     /// What nodes shall look like; `None` while the services entry is being written.
     desired: Option<Result<Desired, NodeError>>,
 }
@@ -217,7 +218,8 @@ impl<'a> Planner<'a> {
 
     fn known(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
         let known = self.known_hosts.look_up(address, self.spec.ssh.port);
-        let other = self.pinned.get(address).filter(|other| **other != name);
+        let same = one_spelling(address);
+        let other = self.pinned.get(&same).filter(|other| **other != name);
         HostKeyPolicy {
             address_of: other.map(|other| (*other).to_owned()),
             ..host_keys(self.cluster, self.spec, (name, node), known)
@@ -226,16 +228,24 @@ impl<'a> Planner<'a> {
 }
 
 /// The nodes with a pin, by their addresses.
-fn pinned(cluster: &Cluster) -> HashMap<&str, &str> {
+fn pinned(cluster: &Cluster) -> HashMap<String, &str> {
     let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
     let names = pins.into_iter().flat_map(|pins| pins.data.keys());
     let nodes = names.filter_map(|name| Some((name, cluster.nodes.get(name.as_str())?)));
     nodes
         .flat_map(|(name, node)| {
             let addresses = node.addresses.iter();
-            addresses.map(|address| (&*address.address, name.as_str()))
+            addresses.map(|address| (one_spelling(&address.address), name.as_str()))
         })
         .collect()
+}
+
+/// An address as all of its spellings have it: of IPv6 there are many, and IPv4 can be written as IPv6.
+fn one_spelling(address: &str) -> String {
+    match address.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().to_string(),
+        Err(_) => address.trim_end_matches('.').to_ascii_lowercase(),
+    }
 }
 
 /// What is known of a node's host keys, with what the `known_hosts` lines say.

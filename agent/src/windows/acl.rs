@@ -109,17 +109,15 @@ pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     }
 }
 
-/// Makes a folder with the given access list, or gives it to one that is there.
+/// Makes a folder with the given access list, or gives it to one that is there. What is missing on the way to it is for
+/// administrators to change, too.
 pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
     if let Some(parent) = Path::new(path).parent() {
-        std::fs::create_dir_all(parent)?;
+        make_way(parent)?;
     }
-    let descriptor = Descriptor::parse(sddl)?;
-    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
-    if unsafe { CreateDirectoryW(wide(path).as_ptr(), &descriptor.attributes()) } != 0 {
+    let Err(error) = create(path, sddl) else {
         return Ok(());
-    }
-    let error = io::Error::last_os_error();
+    };
     let Ok(there) = std::fs::symlink_metadata(path) else {
         return Err(error);
     };
@@ -131,6 +129,31 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
         ));
     }
     protect(path, sddl)
+}
+
+/// Makes what is missing on the way to a folder. What it would inherit from `C:\` lets every account rename what is in it, and
+/// put another folder or a link in its place.
+fn make_way(folder: &Path) -> io::Result<()> {
+    let missing = folder.ancestors().take_while(|part| !part.exists());
+    let missing: Vec<&Path> = missing.collect();
+    for part in missing.into_iter().rev() {
+        let name = part.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+        match create(name, PROGRAM_FOLDER) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn create(folder: &str, sddl: &str) -> io::Result<()> {
+    let descriptor = Descriptor::parse(sddl)?;
+    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
+    if unsafe { CreateDirectoryW(wide(folder).as_ptr(), &descriptor.attributes()) } == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether a path is a link to elsewhere: a junction, a symbolic link, a mount point.

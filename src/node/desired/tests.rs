@@ -76,3 +76,14 @@ fn auto_leaves_wmco_nodes_alone() {
     assert!(!is_external(&node(&[]), Management::Auto));
     assert!(is_external(&node(&[]), Management::External));
 }
+
+#[test]
+fn an_address_has_one_spelling() {
+    let same = |one: &str, other: &str| one_spelling(one) == one_spelling(other);
+    assert!(same("10.0.0.1", "::ffff:10.0.0.1"));
+    assert!(same("::ffff:10.0.0.1", "::FFFF:a00:1"));
+    assert!(same("fd00::1", "FD00:0:0:0:0:0:0:1"));
+    assert!(same("win-1.example.com", "WIN-1.example.com."));
+    assert!(!same("10.0.0.1", "10.0.0.2"));
+    assert!(!same("win-1", "win-1.example.com"));
+}

@@ -111,6 +111,19 @@ impl Moment {
         }
     }
 
+    /// At which the operator is probably at that.
+    pub fn aimed_at(phase: Phase, dice: &mut StdRng) -> Self {
+        match phase {
+            Phase::Starting => Self::After(Duration::ZERO),
+            Phase::Reading => Self::ApiRequests(dice.random_range(1..10)),
+            Phase::Writing(resource) => Self::Writes(resource),
+            Phase::Stopped => Self::Stopped(Duration::ZERO),
+            Phase::LoggingIn | Phase::Commanding | Phase::Bringing | Phase::Looking => {
+                Self::Held(dice.random_range(0..HOSTS), dice.random_range(1..45))
+            }
+        }
+    }
+
     /// Waits for it, and says what the operator is at then.
     pub fn come(&self, simulation: &Simulation, proxy: &ApiProxy, dice: &mut StdRng) -> Phase {
         let before = Before::of(simulation, proxy);
