@@ -7,7 +7,8 @@
 //! it, are a pattern that is compared when it is freed. A block that was freed can no longer be touched, and its address is
 //! given away again only after many thousand others. Fresh memory is no zeros, so that what was never written shows.
 //!
-//! It sees nothing of what Windows allocates itself, and of what is before a block only writing, within its pages.
+//! It sees nothing of what Windows allocates itself, and of what is before a block only writing, within its pages. A call
+//! that the kernel itself carries out ends nothing either: it fails with `ERROR_NOACCESS`, as the call's caller will tell.
 //!
 //! What it finds is added to the file `heap.damage` in the agent's folder. `heap.trial` there names a fault to commit, by
 //! which a test knows that such are found.
@@ -20,12 +21,15 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use windows_storage_agent::paths::STATE_DIR;
+use windows_sys::Win32::Foundation::STATUS_ACCESS_VIOLATION;
+use windows_sys::Win32::Security::IsValidSid;
 use windows_sys::Win32::System::Diagnostics::Debug::{
-    EXCEPTION_POINTERS, SetUnhandledExceptionFilter,
+    AddVectoredExceptionHandler, EXCEPTION_CONTINUE_SEARCH, EXCEPTION_POINTERS,
+    SetUnhandledExceptionFilter,
 };
 use windows_sys::Win32::System::Memory::{
     MEM_COMMIT, MEM_DECOMMIT, MEM_RELEASE, MEM_RESERVE, PAGE_NOACCESS, PAGE_READWRITE,
-    VirtualAlloc, VirtualFree, VirtualProtect,
+    VirtualAlloc, VirtualFree,
 };
 use windows_sys::Win32::System::SystemInformation::GetWindowsDirectoryW;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess};
@@ -68,26 +72,27 @@ unsafe impl GlobalAlloc for Guarded {
             return ptr::null_mut();
         }
         let place = Place::of(layout);
+        // The last page is never committed, so that nobody may touch it.
         let all = place.pages + PAGE;
-        // SAFETY: new memory, wherever Windows has room; no pointer of ours is handed in.
-        let base =
-            unsafe { VirtualAlloc(ptr::null(), all, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE) }
-                .cast::<u8>();
+        // SAFETY: new addresses, wherever Windows has room; no pointer of ours is handed in.
+        let base = unsafe { VirtualAlloc(ptr::null(), all, MEM_RESERVE, PAGE_NOACCESS) };
         if base.is_null() {
-            return base;
+            return ptr::null_mut();
         }
-        let mut before = 0;
-        // SAFETY: all of it was committed just now, and is nobody else's.
+        // SAFETY: these addresses were reserved just now, and are nobody else's.
+        let pages = unsafe { VirtualAlloc(base, place.pages, MEM_COMMIT, PAGE_READWRITE) };
+        if pages.is_null() {
+            // SAFETY: the reservation's base, which nobody else knows.
+            unsafe { VirtualFree(base, 0, MEM_RELEASE) };
+            return ptr::null_mut();
+        }
+        let base = base.cast::<u8>();
+        // SAFETY: so many bytes are committed from the base on, and the block lies in them.
         unsafe {
-            VirtualProtect(
-                base.add(place.pages).cast(),
-                PAGE,
-                PAGE_NOACCESS,
-                &raw mut before,
-            );
             ptr::write_bytes(base, AROUND, place.pages);
-            ptr::write_bytes(base.add(place.start), FRESH, layout.size());
-            base.add(place.start)
+            let block = base.add(place.start);
+            ptr::write_bytes(block, FRESH, layout.size());
+            block
         }
     }
 
@@ -104,7 +109,10 @@ unsafe impl GlobalAlloc for Guarded {
             end();
         }
         // SAFETY: it was one reservation from its base on; nobody may touch it after it was freed.
-        unsafe { VirtualFree(base.cast(), 0, MEM_DECOMMIT) };
+        if unsafe { VirtualFree(base.cast(), 0, MEM_DECOMMIT) } == 0 {
+            tell("what was freed can still be touched");
+            end();
+        }
         let slot = NEXT.fetch_add(1, Ordering::Relaxed) % KEPT;
         let oldest = FREED[slot].swap(base, Ordering::AcqRel);
         if !oldest.is_null() {
@@ -114,15 +122,31 @@ unsafe impl GlobalAlloc for Guarded {
     }
 }
 
-/// From here on a fault that nobody handles is told before it ends the process. Commits the fault that a test asks for.
+/// From here on a fault is told before it ends the process: where memory was touched that may not be, before anybody
+/// handles it, because some functions of Windows do, and only say that an argument was bad. Commits the fault that a test
+/// asks for.
 pub fn watch() {
-    // SAFETY: the function has the form that Windows asks for, and is there until the process ends.
-    unsafe { SetUnhandledExceptionFilter(Some(fault)) };
+    // SAFETY: the functions have the form that Windows asks for, and are there until the process ends.
+    unsafe {
+        AddVectoredExceptionHandler(1, Some(touched));
+        SetUnhandledExceptionFilter(Some(fault));
+    }
     let trial = std::fs::read_to_string(format!(r"{STATE_DIR}\heap.trial"));
     if let Ok(trial) = trial {
         commit(trial.trim());
         tell(&format!("{trial:?} was not noticed"));
     }
+}
+
+/// What Windows calls at each fault, before anybody else.
+unsafe extern "system" fn touched(exception: *mut EXCEPTION_POINTERS) -> i32 {
+    // SAFETY: Windows hands over pointers to a record that is there until this returns.
+    let code = unsafe { (*(*exception).ExceptionRecord).ExceptionCode };
+    if code != STATUS_ACCESS_VIOLATION {
+        return EXCEPTION_CONTINUE_SEARCH;
+    }
+    // SAFETY: as above.
+    unsafe { fault(exception) }
 }
 
 /// What Windows calls where nobody else handles a fault.
@@ -175,6 +199,10 @@ fn commit(trial: &str) {
             "read what was freed" => {
                 drop(black_box(std::mem::take(&mut block)));
                 black_box(start.read_volatile());
+            }
+            "have Windows read what was freed, and not say so" => {
+                drop(black_box(std::mem::take(&mut block)));
+                black_box(IsValidSid(start.cast()));
             }
             "free twice" => {
                 std::alloc::dealloc(

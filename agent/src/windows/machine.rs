@@ -96,8 +96,12 @@ fn names_and_states() -> io::Result<Vec<SeenService>> {
                 ..SeenService::default()
             });
         }
-        if done || count == 0 {
+        if done {
             return Ok(found);
+        }
+        if count == 0 {
+            // There are more, and not one of them fits: to go on would not end, and to leave them out not be true.
+            return Err(error);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Running the scripts of services.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::windows::io::AsRawHandle;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -23,12 +23,14 @@ const OUTPUT: Duration = Duration::from_secs(5);
 /// Runs a script to its end, or to the end of its time.
 pub fn run(script: &PreScript) -> Ended {
     log::line(format!("script {} runs", script.path));
-    let started = Command::new(program())
-        .args(arguments(script))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
+    let started = program().and_then(|program| {
+        Command::new(program)
+            .args(arguments(script))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+    });
     let mut child = match started {
         Ok(child) => child,
         Err(error) => return Ended::NotStarted(error.to_string()),
@@ -65,10 +67,20 @@ fn wait(child: &Child) -> bool {
 }
 
 /// By its full path, so that no other program of that name can take its place.
-fn program() -> String {
-    let mut buffer = [0; 260];
-    // SAFETY: the buffer has the length that is given.
-    let length = unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), 260) };
-    let folder = String::from_utf16_lossy(&buffer[..usize::try_from(length).unwrap_or(0).min(260)]);
-    format!(r"{folder}\WindowsPowerShell\v1.0\powershell.exe")
+fn program() -> io::Result<String> {
+    const SPACE: u32 = 260;
+    let mut buffer = [0_u16; SPACE as usize];
+    // SAFETY: the buffer has the length that is given, in units.
+    let length = unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), SPACE) };
+    // Without a folder the path would lead to one that anybody may make.
+    if length == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Where the buffer is too small, the length is the one that is needed.
+    let folder = usize::try_from(length)
+        .ok()
+        .and_then(|length| buffer.get(..length))
+        .ok_or(io::ErrorKind::InvalidFilename)?;
+    let folder = String::from_utf16_lossy(folder);
+    Ok(format!(r"{folder}\WindowsPowerShell\v1.0\powershell.exe"))
 }

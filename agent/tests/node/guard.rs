@@ -18,6 +18,7 @@ fn damage_to_the_heap_ends_the_agent_that_is_built_for_it() {
         ("write where nothing is for its alignment", WRITTEN),
         ("read behind", TOUCHED),
         ("read what was freed", TOUCHED),
+        ("have Windows read what was freed, and not say so", TOUCHED),
         ("free twice", TOUCHED),
         ("have Windows write behind", TOUCHED),
     ] {
