@@ -332,8 +332,9 @@ async fn serve(host: Arc<Host>, first: TcpListener, place: SocketAddr) {
     let mut power = host.power();
     let mut listener = Some(first);
     loop {
-        let Some(bound) = listener.take().or_else(|| bind(place).ok()) else {
-            return;
+        let bound = match listener.take() {
+            Some(first) => first,
+            None => bind_again(place).await,
         };
         let Ok(bound) = tokio::net::TcpListener::from_std(bound) else {
             return;
@@ -346,6 +347,17 @@ async fn serve(host: Arc<Host>, first: TcpListener, place: SocketAddr) {
         host.count(|counters| counters.listening = false);
         if power.wait_for(|down| !*down).await.is_err() {
             return;
+        }
+    }
+}
+
+/// A process that is being started has the listener of before for a moment, whoever starts it, until it becomes another
+/// program.
+async fn bind_again(place: SocketAddr) -> TcpListener {
+    loop {
+        match bind(place) {
+            Ok(listener) => return listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
 }
