@@ -179,6 +179,38 @@ mod tests {
             assert_eq!(code(plugin, "v1.33.0").as_deref(), Some("PluginRemoved"));
         }
         assert_eq!(code("kubernetes.io/rbd", "v1.27.0"), None);
+        // Not a version that the table has, nor one of OpenShift that it has.
+        let named = |version: &str| {
+            let plugin = plugins::by_name("kubernetes.io/aws-ebs").unwrap();
+            recommend(plugin, version).unwrap().message
+        };
+        let message = named("v1.22.0");
+        assert!(
+            message.starts_with("at Kubernetes 1.22 stay with the in-tree plugin"),
+            "{message}"
+        );
+        let message = named("v1.23.0");
+        assert!(
+            message.starts_with("at Kubernetes 1.23 (OpenShift 4.10) stay with"),
+            "{message}"
+        );
         assert_eq!(code("kubernetes.io/aws-ebs", "unknown"), None);
+    }
+
+    #[test]
+    fn versions_of_v_center_are_told_of_its_volumes_one_version_before_and_from_then_on() {
+        let tells = |plugin: &str, minor: u64| {
+            let plugin = plugins::by_name(plugin).unwrap();
+            let finding = recommend(plugin, &format!("v1.{minor}.0")).unwrap();
+            finding.message.contains("vCenter")
+        };
+        let from = plugins::by_name(VSPHERE_PLUGIN).unwrap().csi_from;
+        assert!(!tells(VSPHERE_PLUGIN, from - 2));
+        assert!(tells(VSPHERE_PLUGIN, from - 1));
+        assert!(tells(VSPHERE_PLUGIN, from));
+        assert!(tells(VSPHERE_PLUGIN, from + 10));
+        for minor in from - 2..from + 10 {
+            assert!(!tells("kubernetes.io/azure-disk", minor), "{minor}");
+        }
     }
 }

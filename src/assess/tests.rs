@@ -1,4 +1,7 @@
+mod blocked;
+mod claims_of_sets;
 mod departures;
+mod touched;
 mod words;
 
 use std::sync::Arc;

@@ -114,15 +114,6 @@ pub struct WindowsRequest {
 }
 
 impl WindowsRequest {
-    /// One that asks by itself.
-    #[must_use]
-    pub fn by_itself() -> Self {
-        Self {
-            by_itself: true,
-            runtime_class: None,
-        }
-    }
-
     /// Whether nothing in it can ask for Windows.
     #[must_use]
     pub fn never_asks(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Builder, claim, inline};
 use crate::assess::Assessment;
 use crate::assess::report::Upgradeable;
-use crate::index::{Cluster, CsiNode, Name, ObjectKey, Pod};
+use crate::index::{Cluster, CsiNode, Name, Node, ObjectKey, Pod};
 
 const DRIVER: &str = "disk.csi.azure.com";
 
@@ -62,6 +62,28 @@ fn a_driver_that_registers_takes_nothing_from_sight() {
     assert_eq!(held.upgradeable(), Upgradeable::True);
     let gone = held.departs(|cluster| cluster.pods.delete(&key("web-0")));
     assert!(!gone, "it no longer held anything");
+}
+
+#[test]
+fn a_windows_node_that_holds_nothing_takes_nothing_from_sight() {
+    let mut held = Held::new();
+    held.register("win-1");
+    held.register("win-2");
+    let change = |held: &mut Held, system: &str| {
+        held.departs(|cluster| {
+            let node = Node {
+                operating_system: system.to_owned(),
+                boot_id: "another".to_owned(),
+                ..Node::default()
+            };
+            cluster.nodes.apply("win-2".into(), node)
+        })
+    };
+    assert!(!change(&mut held, "windows"), "nothing but a field of it");
+    assert!(!change(&mut held, "linux"), "it held nothing");
+    let mut held = Held::new();
+    assert!(!change(&mut held, "windows"), "it holds as before");
+    assert!(change(&mut held, "linux"), "it held");
 }
 
 #[test]

@@ -274,3 +274,16 @@ fn an_entry_that_no_ready_pod_stands_behind_is_stale() {
     objects[1] = csi_node(&["other.csi.example"]);
     silent(on_node(&live_report(&objects)), codes::STALE_ENTRY);
 }
+
+#[test]
+fn the_pod_of_another_driver_tells_nothing_of_this_one() {
+    let other = daemon_set(
+        "kube-system",
+        "csi-smb-node-win",
+        "registry.k8s.io/sig-storage/smbplugin:v1.17.0",
+    );
+    let without = live_report(&with(start(), &[driver_set(), other.clone()]));
+    let pod = driver_pod(&other, false, Some("CrashLoopBackOff"));
+    let along = live_report(&with(start(), &[driver_set(), other, pod]));
+    assert_eq!(on_node(&along), on_node(&without));
+}

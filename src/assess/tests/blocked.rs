@@ -1,0 +1,122 @@
+//! Which claims and pods are told that they hold upgrades, and what.
+
+use super::{Builder, claim, inline};
+use crate::assess::report::Reason;
+use crate::assess::{Assessment, Blocked, BlockedKey, BlockedKind};
+use crate::index::{Cluster, Name, ObjectKey, Owner, PodVolume, WindowsRequest};
+
+const AZURE_DISK: &str = "disk.csi.azure.com";
+
+fn key(kind: BlockedKind, name: &str, driver: Option<&str>) -> BlockedKey {
+    BlockedKey {
+        kind,
+        object: ObjectKey::new("shop", name),
+        driver: driver.map(Name::from),
+    }
+}
+
+fn blocked(mut cluster: Cluster, most: usize) -> Vec<(BlockedKey, Blocked)> {
+    let mut assessment = Assessment::default();
+    assessment.update(&mut cluster);
+    let found = assessment.blocked_objects(&cluster, most);
+    found.into_iter().collect()
+}
+
+/// A pod with a claim, one with the volume in it, one whose claim is not there, one whose driver is there, and one whose volume
+/// no driver takes over.
+fn several() -> Builder {
+    Builder::default()
+        .node("win-1", Some(&["file.csi.azure.com"]))
+        .node("win-2", Some(&["file.csi.azure.com"]))
+        .volume("pv-disk", "azureDisk")
+        .volume("pv-file", "azureFile")
+        .volume("pv-old", "glusterfs")
+        .claim("data", Some("pv-disk"), None)
+        .claim("files", Some("pv-file"), None)
+        .claim("old", Some("pv-old"), None)
+        .pod("a-claim", Some("win-1"), claim("data"))
+        .pod("b-inline", Some("win-2"), inline("azureDisk"))
+        .pod("c-fine", Some("win-1"), claim("files"))
+        .pod("d-old", Some("win-1"), claim("old"))
+}
+
+#[test]
+fn a_claim_is_told_where_there_is_one_and_a_pod_otherwise() {
+    let found = blocked(several().read(), 100);
+    let keys: Vec<&BlockedKey> = found.iter().map(|(key, _)| key).collect();
+    assert_eq!(
+        keys,
+        [
+            &key(BlockedKind::Claim, "data", Some(AZURE_DISK)),
+            &key(BlockedKind::Claim, "old", None),
+            &key(BlockedKind::Pod, "b-inline", Some(AZURE_DISK)),
+        ]
+    );
+    let (missing, abandoned) = (&found[0].1, &found[1].1);
+    assert_eq!(missing.reason, Reason::DriversMissing);
+    assert_eq!(
+        missing.note,
+        "Volume data of Pod a-claim (kubernetes.io/azure-disk) needs the CSI driver disk.csi.azure.com, which is not \
+         registered on win-1, win-2; upgrades are not safe before it is."
+    );
+    assert_eq!(abandoned.reason, Reason::NoCSIMigration);
+    assert_eq!(
+        abandoned.note,
+        "Volume data of Pod d-old (kubernetes.io/glusterfs) has no CSI driver that takes over; move its data to another \
+         volume before an upgrade."
+    );
+}
+
+#[test]
+fn no_more_are_told_than_are_asked_for() {
+    for most in 1..4 {
+        assert_eq!(blocked(several().read(), most).len(), most);
+    }
+    let abandoned = || {
+        Builder::default()
+            .node("win-1", Some(&[]))
+            .volume("pv-1", "glusterfs")
+            .claim("one", Some("pv-1"), None)
+            .claim("two", Some("pv-1"), None)
+            .claim("three", Some("pv-1"), None)
+            .pod("one", Some("win-1"), claim("one"))
+            .pod("two", Some("win-1"), claim("two"))
+            .pod("three", Some("win-1"), claim("three"))
+    };
+    for most in 1..4 {
+        assert_eq!(blocked(abandoned().read(), most).len(), most);
+    }
+}
+
+#[test]
+fn a_template_without_a_pod_is_no_object_that_is_told() {
+    let with_template = |source| {
+        let mut cluster = Builder::default()
+            .node("win-1", Some(&[]))
+            .volume("pv-1", "azureDisk")
+            .claim("data", Some("pv-1"), None)
+            .read();
+        let owner = Owner {
+            request: WindowsRequest {
+                by_itself: true,
+                runtime_class: None,
+            },
+            volumes: Box::new([PodVolume {
+                name: "data".into(),
+                source,
+            }]),
+            ..Owner::default()
+        };
+        let deployments = &mut cluster.owners.deployments;
+        deployments.apply(ObjectKey::new("shop", "web"), owner);
+        blocked(cluster, 100)
+    };
+    assert_eq!(with_template(inline("azureDisk")), []);
+    // Its claim is there, and is somebody's to look after.
+    let found = with_template(claim("data"));
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].0,
+        key(BlockedKind::Claim, "data", Some(AZURE_DISK))
+    );
+}
