@@ -206,6 +206,7 @@ mod tests {
         table.apply("a", 1);
         table.apply("b", 2);
         table.finish();
+        assert_eq!(table.take_changed(), BTreeSet::from(["a", "b"]));
         table.begin();
         assert!(!table.apply("b", 2));
         assert_eq!(
@@ -216,6 +217,7 @@ mod tests {
         assert!(table.finish());
         assert_eq!(table.get(&"a"), None);
         assert_eq!(table.get(&"b"), Some(&2));
+        assert_eq!(table.take_changed(), BTreeSet::from(["a"]));
     }
 
     #[test]

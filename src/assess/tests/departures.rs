@@ -82,6 +82,10 @@ fn a_windows_node_that_holds_nothing_takes_nothing_from_sight() {
     assert!(!change(&mut held, "windows"), "nothing but a field of it");
     assert!(!change(&mut held, "linux"), "it held nothing");
     let mut held = Held::new();
+    held.register("win-2");
+    assert!(!change(&mut held, "linux"), "another node holds");
+    assert_eq!(held.upgradeable(), Upgradeable::False);
+    let mut held = Held::new();
     assert!(!change(&mut held, "windows"), "it holds as before");
     assert!(change(&mut held, "linux"), "it held");
 }
