@@ -1,6 +1,7 @@
 mod blocked;
 mod claims_of_sets;
 mod departures;
+mod nodes;
 mod registered;
 mod touched;
 mod words;

@@ -1,0 +1,82 @@
+//! The readiness of one node.
+
+use super::{Builder, inline};
+use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
+use crate::assess::{Assessment, codes};
+use crate::index::{Cluster, ObjectKey, Pod, ReadFrom};
+
+const AZURE_DISK: &str = "disk.csi.azure.com";
+
+/// Three Windows nodes, of which only the first has what its pods need, but for csi-proxy, of which more is to be said.
+fn cluster(service_state: Option<&str>) -> Cluster {
+    let mut cluster = Builder::default()
+        .node("win-1", Some(&[AZURE_DISK]))
+        .node("win-2", Some(&[]))
+        .node("win-3", None)
+        .linux_node("linux-1")
+        .pod("web-0", Some("win-1"), inline("azureDisk"))
+        .read();
+    cluster.read_from = ReadFrom::Api;
+    let pod = Pod {
+        node_name: Some("win-1".into()),
+        csi_proxy_pipes: Box::new(["csi-proxy-disk-v1".to_owned()]),
+        ..Pod::default()
+    };
+    let key = ObjectKey::new("kube-system", "driver");
+    cluster.pods.apply(key, pod);
+    if let Some(state) = service_state {
+        let status = WindowsNodeStorageStatus {
+            csi_proxy: Some(CsiProxyStatus {
+                service_state: state.to_owned(),
+                open_pipes: 23,
+                ..CsiProxyStatus::default()
+            }),
+            ..WindowsNodeStorageStatus::default()
+        };
+        cluster.node_statuses.apply("win-1".to_owned(), status);
+    }
+    cluster
+}
+
+fn assessed(cluster: &mut Cluster) -> Assessment {
+    let mut assessment = Assessment::default();
+    assessment.update(cluster);
+    assessment
+}
+
+#[test]
+fn each_node_by_itself_is_what_the_report_says_of_it() {
+    let mut cluster = cluster(Some("Running"));
+    let assessment = assessed(&mut cluster);
+    let mut report = assessment.report(&cluster);
+    // Entries that nothing explains are looked for in reports alone.
+    for node in &mut report.nodes {
+        let findings = &mut node.findings;
+        findings.retain(|finding| finding.code != codes::STALE_ENTRY);
+    }
+    let names = assessment.windows_nodes().iter();
+    let nodes: Vec<_> = names
+        .map(|name| assessment.node(&cluster, name).unwrap())
+        .collect();
+    assert_eq!(nodes, report.nodes);
+    assert_eq!(nodes.len(), 3);
+    assert!(assessment.node(&cluster, "linux-1").is_none());
+}
+
+#[test]
+fn a_node_is_ready_that_has_its_csi_node_its_drivers_and_csi_proxy() {
+    for (state, first, code) in [
+        (Some("Running"), true, None),
+        (Some("Stopped"), false, Some(codes::CSI_PROXY_NOT_READY)),
+        (None, true, Some(codes::CSI_PROXY_UNKNOWN)),
+    ] {
+        let mut cluster = cluster(state);
+        let assessment = assessed(&mut cluster);
+        let node = |name: &str| assessment.node(&cluster, name).unwrap();
+        let ready = ["win-1", "win-2", "win-3"].map(|name| node(name).ready);
+        assert_eq!(ready, [first, false, false], "{state:?}");
+        let found = node("win-1").findings;
+        let found: Vec<&str> = found.iter().map(|finding| &*finding.code).collect();
+        assert_eq!(found, code.as_slice(), "{state:?}");
+    }
+}
