@@ -80,3 +80,26 @@ fn a_node_is_ready_that_has_its_csi_node_its_drivers_and_csi_proxy() {
         assert_eq!(found, code.as_slice(), "{state:?}");
     }
 }
+
+#[test]
+fn findings_are_in_their_order_whatever_is_looked_at_first() {
+    let mut cluster = cluster(None);
+    let pod = Pod {
+        node_name: Some("win-3".into()),
+        csi_proxy_pipes: Box::new(["csi-proxy-disk-v1".to_owned()]),
+        ..Pod::default()
+    };
+    let key = ObjectKey::new("kube-system", "another");
+    cluster.pods.apply(key, pod);
+    let assessment = assessed(&mut cluster);
+    let found = assessment.node(&cluster, "win-3").unwrap().findings;
+    let found: Vec<&str> = found.iter().map(|finding| &*finding.code).collect();
+    assert_eq!(
+        found,
+        [
+            codes::CSI_NODE_MISSING,
+            codes::CSI_PROXY_UNKNOWN,
+            codes::DAEMON_SET_MISSING
+        ]
+    );
+}
