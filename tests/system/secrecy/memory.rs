@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 
 const PAGE: usize = 4096;
+const EMPTY: [u8; PAGE] = [0; PAGE];
 
 /// All that a process can write to, as bytes one after the other; what is gone meanwhile is left out.
 pub fn memory_of(process: u32) -> io::Result<Vec<u8>> {
@@ -30,7 +31,7 @@ pub fn memory_of(process: u32) -> io::Result<Vec<u8>> {
         let region = seen.split_off(at);
         let pages = region
             .chunks(PAGE)
-            .filter(|page| page.iter().any(|byte| *byte != 0));
+            .filter(|page| **page != EMPTY[..page.len()]);
         pages.for_each(|page| seen.extend_from_slice(page));
     }
     Ok(seen)
