@@ -25,7 +25,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(5);
 pub struct Candidate {
     name: &'static str,
     pub operator: Operator,
-    proxy: ApiProxy,
+    pub proxy: ApiProxy,
     log: PathBuf,
 }
 

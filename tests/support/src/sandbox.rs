@@ -14,6 +14,9 @@ use crate::olm::Olm;
 use crate::reused::Reused;
 use crate::windows_host::{Fleet, WindowsHost};
 
+/// How long the end of an operator is waited for.
+const END: Duration = Duration::from_secs(120);
+
 /// A control plane with our CRDs, namespace, rights and an `OperatorCondition`, and a fleet of Windows hosts.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -310,7 +313,7 @@ impl Operator {
             status.success(),
             "the operator could not be asked to stop: {status}"
         );
-        Ok(self.child.wait()?)
+        self.wait()
     }
 
     /// Stops it where it is, as a machine that sleeps does, or lets it go on.
@@ -335,9 +338,19 @@ impl Operator {
         Ok(peak.trim().parse::<u64>()? * 1024)
     }
 
-    /// Waits for its end.
+    /// Waits for its end, for [`END`] at most.
     pub fn wait(&mut self) -> Result<ExitStatus> {
-        Ok(self.child.wait()?)
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            anyhow::ensure!(
+                begin.elapsed() < END,
+                "the operator is still there after {END:?}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// How it ended, if it has.

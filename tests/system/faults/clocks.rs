@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
+use testbed::api_proxy::{Fault, On, Verb};
 use testbed::control_plane::Issuer;
 use testbed::objects::NAMESPACE;
 
@@ -153,6 +154,10 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
     harness.expect_registered(false);
     // All clocks but the one since the boot have stood still.
     clock.shift(&format!("-{}s", asleep.elapsed().as_secs()));
+    // Nor does anybody tell it who leads now.
+    let renewals = sleeper
+        .proxy
+        .order(On::to(Verb::Update, "leases"), Fault::Hang);
     let awoken = Instant::now();
     sleeper.signal("CONT");
     let status = sleeper.operator.wait().unwrap();
@@ -163,5 +168,6 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
         late.is_empty(),
         "written after the lease was lost: {late:#?}"
     );
+    assert_eq!(renewals.hits(), 0, "it knows by the clock alone");
     assert_eq!(harness.holder(), "successor");
 }

@@ -50,7 +50,7 @@ fn settings_of_a_wrong_type_open_nothing_and_unknown_ones_are_no_fault() {
     scene.register(NODES[0], true);
     scene.expect_missing(NODES[1]);
 
-    scene.patch_settings(&json!({"spec": {"upgradeGate": 7, "probeIntervalSeconds": HOSTILE}}));
+    scene.patch_settings(&json!({"spec": {"upgradeGate": HOSTILE}}));
     scene
         .harness()
         .eventually("it says so where it is asked", || {
@@ -60,6 +60,11 @@ fn settings_of_a_wrong_type_open_nothing_and_unknown_ones_are_no_fault() {
     scene
         .harness()
         .expect_gate("False", "ReadinessUnknown", &["WindowsStorage"]);
+    // Where they say what is there in place of a mode.
+    assert_calm_text(&scene.ready());
+    assert_calm_text(&scene.harness().log());
+    assert_tame(&json!(scene.harness().gate()));
+    scene.patch_settings(&json!({"spec": {"upgradeGate": 7, "probeIntervalSeconds": HOSTILE}}));
     assert_eq!(scene.openings(), openings);
     assert_eq!(NODES.map(|node| scene.node(node)), nodes);
     scene.register(NODES[1], false);
@@ -156,13 +161,7 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
         let objects: Value = serde_json::from_str(&text).unwrap();
         assert_tame(&objects);
     }
-    let told = harness.log();
-    let unruly = |c: char| c.is_control() && c != '\n';
-    assert!(!told.contains(unruly), "{told:?}");
-    assert!(
-        !told.lines().any(|line| line.starts_with("verdict: True")),
-        "{told}"
-    );
+    assert_calm_text(&harness.log());
     for object in objects.iter().rev() {
         // Nobody else is there to let go of pods and claims.
         let arguments = [
@@ -182,6 +181,16 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     assert_eq!(scene.openings(), openings);
     scene.expect_as_calm(&calm);
     assert_eq!(operator.ended().unwrap(), None);
+}
+
+/// Nothing in it moves a terminal or passes for a line of its own.
+fn assert_calm_text(told: &str) {
+    let unruly = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!told.contains(unruly), "{told:?}");
+    assert!(
+        !told.lines().any(|line| line.starts_with("verdict: True")),
+        "{told}"
+    );
 }
 
 /// No text in it moves a terminal.
