@@ -23,7 +23,7 @@ use testbed::simulated_host::{Moment as CutAt, SimulatedHost};
 
 use super::Simulation;
 use judge::Judge;
-use moment::{Moment, PHASES, Phase};
+use moment::{Before, Moment, PHASES, Phase};
 use payloads::Payloads;
 
 const HOSTS: usize = 10;
@@ -74,6 +74,8 @@ fn killed_at_any_moment_of_rollouts_it_ends_where_an_undisturbed_one_does() {
         if chaos.dice.random_bool(0.2) {
             chaos.turn_driver();
         }
+        let before = Before::of(&chaos.simulation, &chaos.proxy);
+        let logged = chaos.log().len();
         let operator = chaos.start();
         chaos.disturb(&operator);
         // Chance alone leaves a phase out now and then, and a long run is to hit each.
@@ -82,13 +84,14 @@ fn killed_at_any_moment_of_rollouts_it_ends_where_an_undisturbed_one_does() {
             Some(phase) => Moment::aimed_at(*phase, &mut chaos.dice),
             None => Moment::any(&mut chaos.dice),
         };
-        let phase = moment.come(&chaos.simulation, &chaos.proxy, &mut chaos.dice);
+        let phase = moment.come(&chaos.simulation, &chaos.proxy, &before, &mut chaos.dice);
         *chaos.hit.entry(phase).or_default() += 1;
         // A kubelet asks first, and kills when it has waited in vain.
         if chaos.dice.random_bool(0.15) {
+            // A process that has only just begun knows no signals yet, and ends by them. Once it logs, it knows them.
+            let may_be_early = chaos.log().len() == logged;
             let status = operator.terminate().unwrap();
-            // A process that has only just begun knows no signals yet, and ends by them.
-            let is_early = phase == Phase::Starting && status.signal() == Some(TERMINATED);
+            let is_early = may_be_early && status.signal() == Some(TERMINATED);
             assert!(
                 status.success() || is_early,
                 "kill {kill} {phase}: {status}\n{}",

@@ -80,14 +80,14 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Requests so far.
-struct Before {
+/// Requests so far, when the operator was not running.
+pub struct Before {
     api: usize,
     hosts: u64,
 }
 
 impl Before {
-    fn of(simulation: &Simulation, proxy: &ApiProxy) -> Self {
+    pub fn of(simulation: &Simulation, proxy: &ApiProxy) -> Self {
         let requests = simulation.hosts.iter().map(|host| host.counters().requests);
         Self {
             api: proxy.seen_so_far(),
@@ -124,14 +124,19 @@ impl Moment {
         }
     }
 
-    /// Waits for it, and says what the operator is at then.
-    pub fn come(&self, simulation: &Simulation, proxy: &ApiProxy, dice: &mut StdRng) -> Phase {
-        let before = Before::of(simulation, proxy);
+    /// Waits for it, and says what the operator is at then that was started after `before`.
+    pub fn come(
+        &self,
+        simulation: &Simulation,
+        proxy: &ApiProxy,
+        before: &Before,
+        dice: &mut StdRng,
+    ) -> Phase {
         let started = Instant::now();
         if let Self::Held(host, request) = self {
             simulation.hosts[*host].hold_at(*request);
         }
-        while !self.is_here(simulation, proxy, &before, started) && started.elapsed() < PATIENCE {
+        while !self.is_here(simulation, proxy, before, started) && started.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(2));
         }
         if let Self::Stopped(delay) = self {
@@ -141,7 +146,7 @@ impl Moment {
         if dice.random_bool(0.3) {
             std::thread::sleep(Duration::from_millis(dice.random_range(0..30)));
         }
-        phase(simulation, proxy, &before)
+        phase(simulation, proxy, before)
     }
 
     fn is_here(
@@ -170,11 +175,12 @@ impl Moment {
 
 fn phase(simulation: &Simulation, proxy: &ApiProxy, before: &Before) -> Phase {
     let now = Before::of(simulation, proxy);
-    if simulation.fleet.gauges().interrupted.now() > 0 {
-        return Phase::Stopped;
-    }
+    // First, because csi-proxy may still be stopped by the operator that was killed before.
     if now.api == before.api {
         return Phase::Starting;
+    }
+    if simulation.fleet.gauges().interrupted.now() > 0 {
+        return Phase::Stopped;
     }
     let seen = proxy.seen_after(before.api);
     let written = seen.iter().rev().find_map(|seen| {
