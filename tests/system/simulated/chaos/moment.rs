@@ -35,7 +35,7 @@ pub enum Moment {
     ApiRequests(usize),
     /// While this host keeps its answer to that request of it back.
     Held(usize, u64),
-    /// So long after csi-proxy was stopped somewhere.
+    /// So long after csi-proxy was stopped somewhere, by this operator or the one before.
     Stopped(Duration),
     /// When this is being written.
     Writes(&'static str),
@@ -163,7 +163,10 @@ impl Moment {
                 Before::of(simulation, proxy).hosts >= before.hosts + number
             }
             Self::Held(host, _) => simulation.hosts[*host].counters().held > 0,
-            Self::Stopped(_) => simulation.fleet.gauges().interrupted.now() > 0,
+            Self::Stopped(_) => {
+                let has_begun = proxy.seen_so_far() > before.api;
+                has_begun && simulation.fleet.gauges().interrupted.now() > 0
+            }
             Self::Writes(resource) => {
                 let seen = proxy.seen_after(before.api);
                 let is_it = |verb| verb != Verb::Get && verb != Verb::List && verb != Verb::Watch;
