@@ -338,7 +338,7 @@ impl Operator {
         Ok(peak.trim().parse::<u64>()? * 1024)
     }
 
-    /// Waits for its end, for [`END`] at most.
+    /// Waits for its end, for two minutes at most.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         let begin = Instant::now();
         loop {
