@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use testbed::api_proxy::{ApiProxy, Fault, On, Seen, Verb};
 use testbed::objects::NAMESPACE;
 use testbed::sandbox::Operator;
+use testbed::simulated_host::File;
 
 use crate::harness::Harness;
 use crate::simulated::Simulation;
@@ -366,7 +367,16 @@ fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
             .all(|name| simulation.host(name).counters().connections_now == 1)
     });
     let requests = |name: &String| simulation.host(name).requests();
-    let before: Vec<usize> = names.iter().map(|name| requests(name).len()).collect();
+    let files = |name: &String| {
+        simulation.host(name).with_disk(|disk| {
+            let hash = |path: &String| disk.file(path).map(File::sha256);
+            let with_hash = |path: String| (hash(&path), path);
+            disk.files().into_iter().map(with_hash).collect::<Vec<_>>()
+        })
+    };
+    let before: Vec<_> = (names.iter())
+        .map(|name| (requests(name).len(), files(name)))
+        .collect();
     leader.signal("CONT");
     assert_eq!(leader.operator.wait().unwrap().code(), Some(1));
     harness.eventually("its connections are over", || {
@@ -374,10 +384,13 @@ fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
             .iter()
             .all(|name| simulation.host(name).counters().connections_now == 0)
     });
-    for (name, before) in names.iter().zip(before) {
+    for (name, (before, files_before)) in names.iter().zip(before) {
         let mut later = requests(name).split_off(before);
-        // To open a channel, and SFTP in it, takes three requests, which change nothing.
-        later.retain(|request| !["channel", "subsystem", "sftp init"].contains(request));
+        // To open a channel, and SFTP in it, takes three requests, which change nothing. Nor does it to close a file.
+        later.retain(|request| {
+            !["channel", "subsystem", "sftp init", "sftp close"].contains(request)
+        });
         assert!(later.is_empty(), "{name}: {later:?}");
+        assert_eq!(files(name), files_before, "{name}");
     }
 }
