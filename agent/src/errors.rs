@@ -16,6 +16,12 @@ const HANDLE_DISK_FULL: i32 = 39;
 const DISK_FULL: i32 = 112;
 /// Windows' number for a program that is running and therefore not to be replaced.
 const USER_MAPPED_FILE: i32 = 1224;
+const BROKEN_PIPE: i32 = 109;
+const NO_DATA: i32 = 232;
+const PIPE_NOT_CONNECTED: i32 = 233;
+const SERVICE_REQUEST_TIMEOUT: i32 = 1053;
+const SERVICE_CANNOT_ACCEPT_CTRL: i32 = 1061;
+const SERVICE_NOT_ACTIVE: i32 = 1062;
 
 /// The category of a Windows error.
 #[must_use]
@@ -35,6 +41,21 @@ pub fn may_pass(error: &io::Error) -> bool {
         category(error),
         FailureCategory::FileInUse | FailureCategory::AccessDenied
     )
+}
+
+/// Whether a service knows that it is to stop, after Windows answered with this error; false where it is to be told again
+/// if it is still there. `None` is a failure for good.
+///
+/// A pipe that ends is the one from the service to the Service Control Manager: the process ended before it had answered
+/// (<https://devblogs.microsoft.com/oldnewthing/20190405-00/?p=102389>). A service that does not answer within the manager's
+/// 30 seconds was told all the same.
+#[must_use]
+pub fn was_told_to_stop(error: &io::Error) -> Option<bool> {
+    match error.raw_os_error()? {
+        SERVICE_NOT_ACTIVE | SERVICE_REQUEST_TIMEOUT => Some(true),
+        SERVICE_CANNOT_ACCEPT_CTRL | BROKEN_PIPE | NO_DATA | PIPE_NOT_CONNECTED => Some(false),
+        _ => None,
+    }
 }
 
 /// A failure of the given kind.
@@ -80,5 +101,21 @@ mod tests {
             FailureCategory::ServiceStart,
         );
         assert_eq!(start.category, FailureCategory::ServiceStart);
+    }
+
+    #[test]
+    fn a_service_that_ended_before_it_answered_was_stopped_no_less() {
+        let told = |number| was_told_to_stop(&io::Error::from_raw_os_error(number));
+        for number in [109, 232, 233, 1061] {
+            assert_eq!(told(number), Some(false), "{number}");
+        }
+        for number in [1053, 1062] {
+            assert_eq!(told(number), Some(true), "{number}");
+        }
+        // No access; other services need it; it takes no such control.
+        for number in [5, 1051, 1052] {
+            assert_eq!(told(number), None, "{number}");
+        }
+        assert_eq!(was_told_to_stop(&io::Error::other("not Windows'")), None);
     }
 }

@@ -10,11 +10,11 @@ use windows_service::service::{
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_storage_agent::command::program;
+use windows_storage_agent::errors::was_told_to_stop;
 use windows_storage_agent::journal::ServiceSettings;
 use windows_storage_agent::protocol::ServiceState;
 use windows_sys::Win32::Foundation::{
-    ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_CANNOT_ACCEPT_CTRL, ERROR_SERVICE_DOES_NOT_EXIST,
-    ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
+    ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE,
 };
 use windows_sys::Win32::System::Services::{
     ChangeServiceConfigW, QueryServiceConfig2W, QueryServiceStatusEx, SC_STATUS_PROCESS_INFO,
@@ -275,9 +275,7 @@ impl OpenService {
     pub fn ask_to_stop(&self) -> io::Result<bool> {
         match self.service.stop().map_err(plain) {
             Ok(_) => Ok(true),
-            Err(error) if is(&error, ERROR_SERVICE_NOT_ACTIVE) => Ok(true),
-            Err(error) if is(&error, ERROR_SERVICE_CANNOT_ACCEPT_CTRL) => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => was_told_to_stop(&error).ok_or(error),
         }
     }
 

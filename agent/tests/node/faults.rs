@@ -119,6 +119,17 @@ fn bad_programs_files_and_requests() {
     assert_eq!(failure.category, FailureCategory::InvalidRequest);
 }
 
+/// Windows then says "The pipe has been ended" to whoever told it to stop.
+#[test]
+fn a_service_that_ends_while_it_is_told_to_stop_has_stopped() {
+    let (quits, good) = (standin_for_csi_proxy(Behaviour::Quits), variant(0));
+    let node = Node::new();
+    assert_eq!(node.apply("quits", &quits).outcome, Outcome::Applied);
+    let applied = node.apply("good", &good);
+    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert!(is_well(&applied.state, &good), "{applied:?}");
+}
+
 #[test]
 fn a_full_disk() {
     let (good, better) = (variant(0), variant(1));

@@ -16,6 +16,7 @@ pub enum Behaviour {
     Hangs,
     Crashes,
     Mutes,
+    Quits,
 }
 
 /// A program that opens these pipes as a service.

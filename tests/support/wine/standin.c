@@ -15,6 +15,7 @@
 #define HANGS 2  /* does not stop */
 #define CRASHES 3 /* exits while C:\k\crash is there */
 #define MUTES 4  /* closes its pipes while C:\k\mute is there */
+#define QUITS 5  /* ends without an answer when it is told to stop */
 #ifndef BEHAVIOUR
 #define BEHAVIOUR WELL
 #endif
@@ -46,6 +47,8 @@ static void open_pipes(void)
 static DWORD WINAPI control(DWORD code, DWORD type, void *data, void *context)
 {
     (void)type, (void)data, (void)context;
+    if (code == SERVICE_CONTROL_STOP && BEHAVIOUR == QUITS)
+        ExitProcess(0);
     if (code == SERVICE_CONTROL_STOP && BEHAVIOUR != HANGS)
         SetEvent(stopped);
     return NO_ERROR;
