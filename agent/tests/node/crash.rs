@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use windows_storage_agent::paths::{AGENT_SERVICE, CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
+use windows_storage_agent::paths::{CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
 use windows_storage_agent::protocol::{NodeState, Outcome};
 
 use crate::host::{Build, FAULT, Node, is_well};
@@ -134,12 +134,7 @@ fn at_every_point_of_going_back() {
         node.points();
         node.die_at(&number.to_string());
         node.apply("broken", &broken);
-        node.cut_off(further, || {
-            node.host
-                .run(&format!("net start {AGENT_SERVICE}"))
-                .unwrap();
-            until(point, || !node.local(FAULT).exists());
-        });
+        node.cut_off(further, || node.start_agent_to_die());
         let state = node.settled(point);
         assert!(is_well(&state, &good), "recovery, {point}: {state:?}");
         assert!(noted(&state, "broken"), "recovery, {point}: {state:?}");
@@ -194,7 +189,9 @@ fn while_the_agent_starts() {
     let node = Node::with(Build::FaultInjection);
     node.stop_agent();
     node.die_at("service starts");
-    node.run(&format!("net start {AGENT_SERVICE}"));
+    until("the agent's service can be started", || {
+        node.agent_is_started()
+    });
     until("the agent dies", || {
         node.local(&format!("{FAULT}.trace")).exists()
     });

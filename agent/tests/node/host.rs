@@ -1,5 +1,6 @@
 //! A Windows host with the agent on it, and what a test does with it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -184,12 +185,29 @@ impl Node {
     /// ends as soon as the service says that it is starting.
     pub fn start_agent(&self) {
         self.await_in_log("agent is up", || {
-            // Refused for as long as the process before it has not quite gone.
             until("the agent's service can be started", || {
-                let started = self.host.run(&format!("net start {AGENT_SERVICE}"));
-                started.unwrap().status.success()
+                self.agent_is_started()
             });
         });
+    }
+
+    /// Starts the agent's service where it is to die once, and waits until it is at that point.
+    pub fn start_agent_to_die(&self) {
+        let is_started = Cell::new(false);
+        until("the agent dies", || {
+            is_started.set(is_started.get() || self.agent_is_started());
+            !self.local(FAULT).exists()
+        });
+    }
+
+    /// Starts the agent's service; refused for as long as the process before it has not quite gone.
+    pub fn agent_is_started(&self) -> bool {
+        let started = self.host.run(&format!("net start {AGENT_SERVICE}"));
+        let started = started.unwrap();
+        if !started.status.success() {
+            eprintln!("not started: {started:?}");
+        }
+        started.status.success()
     }
 
     /// Stops the agent's service, and waits until it has done its last work: `net stop` ends before that.

@@ -170,12 +170,8 @@ fn a_stopped_service_comes_back(story: &mut Story, win_1: &WindowsHost) -> Resul
     story.tell("csi-proxy is stopped by hand on win-1: the agent starts it again");
     let before = csi_proxy_process(win_1)?;
     ensure!(before.is_some(), "csi-proxy does not run on win-1");
-    let stopped = win_1.run("net stop csi-proxy")?;
-    ensure!(
-        stopped.status.success(),
-        "net stop csi-proxy: {}",
-        String::from_utf8_lossy(&stopped.stdout)
-    );
+    // It may say that a pipe has ended: what counts is that another process runs.
+    win_1.run("net stop csi-proxy")?;
     // The stopped process keeps its pipes for a moment: only another process is a new one.
     wait_until("csi-proxy runs in a new process", || {
         let now = csi_proxy_process(win_1)?;
