@@ -189,12 +189,8 @@ fn while_the_agent_starts() {
     let node = Node::with(Build::FaultInjection);
     node.stop_agent();
     node.die_at("service starts");
-    until("the agent's service can be started", || {
-        node.agent_is_started()
-    });
-    until("the agent dies", || {
-        node.local(&format!("{FAULT}.trace")).exists()
-    });
+    let trace = node.local(&format!("{FAULT}.trace"));
+    node.start_agent_until("the agent dies", || trace.exists());
     node.points();
     // Its service stays starting, as far as Wine knows; the command sees the process.
     let applied = node.apply("good", &good);

@@ -175,54 +175,57 @@ impl Node {
 
     /// Runs a command of Windows that must succeed.
     pub fn run(&self, command: &str) -> String {
-        let output = self.host.run(command).unwrap();
+        let output = self.started(command);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{command}: {text}");
+        assert!(output.status.success(), "{command}: {output:?}");
         text
     }
 
     /// Starts the agent's service, as Windows does by itself after a crash, and waits until it takes calls: `net start`
     /// ends as soon as the service says that it is starting.
     pub fn start_agent(&self) {
-        self.await_in_log("agent is up", || {
-            until("the agent's service can be started", || {
-                self.agent_is_started()
-            });
-        });
+        let line = "agent is up";
+        let before = self.lines(line);
+        self.start_agent_until(line, || self.lines(line) > before);
     }
 
     /// Starts the agent's service where it is to die once, and waits until it is at that point.
     pub fn start_agent_to_die(&self) {
-        let is_started = Cell::new(false);
-        until("the agent dies", || {
-            is_started.set(is_started.get() || self.agent_is_started());
-            !self.local(FAULT).exists()
-        });
+        self.start_agent_until("the agent dies", || !self.local(FAULT).exists());
     }
 
-    /// Starts the agent's service; refused for as long as the process before it has not quite gone.
-    pub fn agent_is_started(&self) -> bool {
-        let started = self.host.run(&format!("net start {AGENT_SERVICE}"));
-        let started = started.unwrap();
-        if !started.status.success() {
-            eprintln!("not started: {started:?}");
-        }
-        started.status.success()
+    /// Starts the agent's service until this holds. A start is refused while the process before it has not quite gone, and
+    /// rarely a program ends under Wine at its start: Windows would start it again.
+    pub fn start_agent_until(&self, what: &str, holds: impl Fn() -> bool) {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let started: Cell<Option<Instant>> = Cell::new(None);
+        until(what, || {
+            if holds() {
+                return true;
+            }
+            if started.get().is_none_or(|at| at.elapsed() > PATIENCE) {
+                let output = self.started(&format!("net start {AGENT_SERVICE}"));
+                if output.status.success() {
+                    started.set(Some(Instant::now()));
+                } else {
+                    eprintln!("the agent is not started: {output:?}");
+                }
+            }
+            holds()
+        });
     }
 
     /// Stops the agent's service, and waits until it has done its last work: `net stop` ends before that.
     pub fn stop_agent(&self) {
-        self.await_in_log("agent stops", || {
-            self.run(&format!("net stop {AGENT_SERVICE}"));
-        });
+        let line = "agent stops";
+        let before = self.lines(line);
+        self.run(&format!("net stop {AGENT_SERVICE}"));
+        until(line, || self.lines(line) > before);
     }
 
-    /// Does something, and waits until the agent has logged this once more.
-    fn await_in_log(&self, line: &str, work: impl FnOnce()) {
-        let lines = || self.log().matches(line).count();
-        let before = lines();
-        work();
-        until(line, || lines() > before);
+    /// How often the agent has logged this.
+    fn lines(&self, line: &str) -> usize {
+        self.log().matches(line).count()
     }
 
     /// How a service is configured: the lines of its registry key that a change of the agent could touch.
