@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use protocol::Format;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use windows_storage_agent::protocol::Format;
 
 /// The SHA-256 of `payload.json`, which names those of the programs, where the operator was built for one payload alone, as
 /// that of the image is: whoever can change files beside it cannot have it bring other programs to nodes.

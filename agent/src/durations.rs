@@ -2,65 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
-/// How long the parts of a request took, in milliseconds; absent where a part was not done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Durations {
-    /// Unpacking, the wait for what was still arriving included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unpack: Option<u64>,
-    /// Looking at the node, checking what was uploaded, running scripts and writing the journal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prepare: Option<u64>,
-    /// Stopping services, the ends of their processes included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop: Option<u64>,
-    /// Putting files in place and configuring services.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<u64>,
-    /// Starting services, until Windows calls them running.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<u64>,
-    /// From there until their pipes are open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pipes: Option<u64>,
-    /// Bookkeeping after that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish: Option<u64>,
-}
-
-impl Durations {
-    /// All of them in order, with the name of each.
-    #[must_use]
-    pub fn named(&self) -> [(&'static str, Option<u64>); 7] {
-        let Self {
-            unpack,
-            prepare,
-            stop,
-            install,
-            start,
-            pipes,
-            finish,
-        } = *self;
-        [
-            ("unpack", unpack),
-            ("prepare", prepare),
-            ("stop", stop),
-            ("install", install),
-            ("start", start),
-            ("pipes", pipes),
-            ("finish", finish),
-        ]
-    }
-}
-
-/// A duration as the protocol writes it.
-#[must_use]
-pub fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
+use protocol::{Durations, milliseconds};
 
 /// A part of a request's way through the agent's service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

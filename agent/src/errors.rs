@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::protocol::{Failure, FailureCategory};
+use protocol::{Failure, FailureCategory};
 
 /// Windows' number for a file that is not there.
 pub const FILE_NOT_FOUND: i32 = 2;
@@ -58,19 +58,10 @@ pub fn was_told_to_stop(error: &io::Error) -> Option<bool> {
     }
 }
 
-/// A failure of the given kind.
-#[must_use]
-pub fn failure(category: FailureCategory, message: impl Into<String>) -> Failure {
-    Failure {
-        category,
-        message: message.into(),
-    }
-}
-
 /// A failure from a system error and what was being done.
 #[must_use]
 pub fn failed_to(what: &str, error: &io::Error) -> Failure {
-    failure(category(error), format!("{what}: {error}"))
+    Failure::new(category(error), format!("{what}: {error}"))
 }
 
 /// Like [`failed_to`], for errors of the Service Control Manager: what is not the disk or the access is `otherwise`.
@@ -80,7 +71,7 @@ pub fn service_failed_to(what: &str, error: &io::Error, otherwise: FailureCatego
         FailureCategory::Internal => otherwise,
         known => known,
     };
-    failure(category, format!("{what}: {error}"))
+    Failure::new(category, format!("{what}: {error}"))
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::errors::failure;
 use crate::failure_actions::FailureActions;
-use crate::protocol::{Failure, FailureCategory, Outcome, Request};
+use protocol::{Failure, FailureCategory, Outcome, Request};
 
 /// A change in hand.
 ///
@@ -169,7 +168,7 @@ pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> En
         .as_ref()
         .and_then(|end| end.failure.clone())
         .unwrap_or_else(|| {
-            failure(
+            Failure::new(
                 FailureCategory::Interrupted,
                 "the agent ended in the middle of the request",
             )
@@ -352,13 +351,13 @@ mod tests {
         );
         journal.end = Some(End::bad(
             Outcome::RolledBack,
-            failure(FailureCategory::PipesMissing, "no pipes"),
+            Failure::new(FailureCategory::PipesMissing, "no pipes"),
         ));
         let back = bad_end(&journal, Recovery::Undo, &[]);
         assert_eq!(back.outcome, Outcome::RolledBack);
         assert_eq!(
             back.failure.unwrap(),
-            failure(
+            Failure::new(
                 FailureCategory::PipesMissing,
                 "no pipes; what was there before is back"
             )

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::{program, same_path};
-use crate::document::Service;
-use crate::errors::failure;
 use crate::failure_actions::FailureActions;
 use crate::journal::{AUTO_START, FileChange, ServiceChange, ServiceSettings};
-use crate::order::{key, start_order};
-use crate::protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
 use crate::seen::{SeenProcess, SeenService, belongs_to, dependents};
 use crate::state::{DESCRIPTION_MARK, description};
+use protocol::command::{program, same_path};
+use protocol::document::Service;
+use protocol::order::{key, start_order};
+use protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
 
 /// What is on the node, as far as a request is concerned.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +92,7 @@ impl Plan {
 /// Plans the way from what is observed to what a valid request says.
 pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     let order = start_order(&request.services)
-        .map_err(|error| failure(FailureCategory::InvalidRequest, error.to_string()))?;
+        .map_err(|error| Failure::new(FailureCategory::InvalidRequest, error.to_string()))?;
     for service in &order {
         refuse_foreign(request, service, observed)?;
     }
@@ -225,7 +224,7 @@ fn refuse_foreign(
                 "service {} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
                 service.name, there.settings.command
             );
-            Err(failure(FailureCategory::Foreign, message))
+            Err(Failure::new(FailureCategory::Foreign, message))
         }
         _ => Ok(()),
     }
@@ -250,7 +249,7 @@ fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failur
                 "pipe {pipe} of service {service} is served by process {}, {}, which is not that service's; stop it, or remove what starts it",
                 server.id, server.program
             );
-            return Err(failure(FailureCategory::Foreign, message));
+            return Err(Failure::new(FailureCategory::Foreign, message));
         }
     }
     Ok(())
@@ -272,7 +271,7 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
             continue;
         }
         let missing = |what: &str| {
-            failure(
+            Failure::new(
                 FailureCategory::UploadMissing,
                 format!("{} is not as requested, and {what}", file.path),
             )
@@ -290,7 +289,7 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
                 "{upload} has sha256 {content}, not {} as announced for {}",
                 file.sha256, file.path
             );
-            return Err(failure(FailureCategory::HashMismatch, message));
+            return Err(Failure::new(FailureCategory::HashMismatch, message));
         }
         changes.push(FileChange {
             path: file.path.clone(),
@@ -325,7 +324,7 @@ fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>,
     if wanted.is_empty() && !leaving.is_empty() {
         // An empty list is more likely a mistake on its way here than a wish.
         let message = "the request has no services, but the agent keeps some; they are not removed on an empty list";
-        return Err(failure(FailureCategory::InvalidRequest, message));
+        return Err(Failure::new(FailureCategory::InvalidRequest, message));
     }
     Ok(leaving)
 }

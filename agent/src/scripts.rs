@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::document::{PreScript, Service};
-use crate::errors::failure;
-use crate::order::key;
-use crate::protocol::{Failure, FailureCategory, Request};
+use protocol::document::{PreScript, Service};
+use protocol::order::key;
+use protocol::{Failure, FailureCategory, Request};
 
 /// How long one script may run.
 pub const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -84,7 +83,7 @@ pub fn commands(
         let mut command = service.path.clone();
         for script in &service.powershell_pre_scripts {
             let value = value(script, &run(script)).map_err(|why| {
-                failure(
+                Failure::new(
                     FailureCategory::PreScript,
                     format!(
                         "script {} of service {}: {why}; mend the script or the entry",

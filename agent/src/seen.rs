@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{program, same_path};
-use crate::order::key;
-use crate::protocol::{ForeignInstance, ForeignKind};
 use crate::state::DESCRIPTION_MARK;
+use protocol::command::{program, same_path};
+use protocol::order::key;
+use protocol::{ForeignInstance, ForeignKind};
 
 const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
 const PROGRAM: &str = "csi-proxy.exe";

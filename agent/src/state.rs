@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{ApplyResult, Failing, Failure, LastResult};
+use protocol::{ApplyResult, Failing, Failure, LastResult};
 
 /// What the agent remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use protocol::NodeState;
+use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 use tokio::sync::Semaphore;
-use windows_storage_agent::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
-use windows_storage_agent::protocol::NodeState;
 
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};

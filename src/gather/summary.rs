@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use indicatif::HumanBytes;
-use windows_storage_agent::paths::CSI_PROXY_SERVICE;
-use windows_storage_agent::protocol::NodeState;
+use protocol::NodeState;
+use protocol::paths::CSI_PROXY_SERVICE;
 
 use crate::assess::report::ReadinessReport;
 use crate::visible::visible;

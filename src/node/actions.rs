@@ -6,9 +6,9 @@ mod delivery;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::durations::Durations;
-use windows_storage_agent::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
-use windows_storage_agent::protocol::{Answer, ApplyResult, NodeState, Request};
+use protocol::Durations;
+use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
+use protocol::{Answer, ApplyResult, NodeState, Request};
 
 use self::command::ApplyCommand;
 use crate::node::answer::{answer, brief};

@@ -1,6 +1,6 @@
 //! What a command of the agent has printed.
 
-use windows_storage_agent::protocol::Answer;
+use protocol::Answer;
 
 use crate::node::session::Output;
 

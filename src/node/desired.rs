@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
-use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
+use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
+use protocol::{DesiredFile, Request, ServicePipes};
 
 use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};

@@ -1,6 +1,6 @@
 //! What can go wrong with a node, in words that say what to do.
 
-use windows_storage_agent::protocol::{Failure, FailureCategory};
+use protocol::{Failure, FailureCategory};
 
 use crate::visible::is_hidden;
 

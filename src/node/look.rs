@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use windows_storage_agent::paths::{AGENT_EXE, CSI_PROXY_EXE, to_sftp};
-use windows_storage_agent::protocol::{Answer, NodeState};
+use protocol::paths::{AGENT_EXE, CSI_PROXY_EXE, to_sftp};
+use protocol::{Answer, NodeState};
 
 use crate::node::answer::{answer, brief};
 use crate::node::host_key::Judgement;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use protocol::NodeState;
+use protocol::paths::CSI_PROXY_SERVICE;
 use tokio::sync::watch;
-use windows_storage_agent::paths::CSI_PROXY_SERVICE;
-use windows_storage_agent::protocol::NodeState;
 
 use crate::node::plan::is_working;
 use crate::node::visit::Visited;
@@ -163,7 +163,7 @@ impl Observations {
 mod tests {
     use super::*;
     use crate::node::{Desired, Reason};
-    use windows_storage_agent::protocol::{ServiceState, ServiceStatus};
+    use protocol::{ServiceState, ServiceStatus};
 
     #[test]
     fn what_failed_in_its_turn_counts_until_it_has_worked_or_something_else_is_desired() {

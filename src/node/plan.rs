@@ -1,8 +1,8 @@
 //! The next step on a node, from what it shall look like and what was seen there.
 
-use windows_storage_agent::document::Service;
-use windows_storage_agent::paths::CSI_PROXY_SERVICE;
-use windows_storage_agent::protocol::{
+use protocol::document::Service;
+use protocol::paths::CSI_PROXY_SERVICE;
+use protocol::{
     Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
     Request, ServiceState, ServiceStatus,
 };

@@ -1,8 +1,8 @@
 //! What services want to know of their Node: filled into their commands before a request is handed over.
 
+use protocol::Request;
+use protocol::document::{NodeVariable, Service};
 use serde_json::Value;
-use windows_storage_agent::document::{NodeVariable, Service};
-use windows_storage_agent::protocol::Request;
 
 use crate::node::desired::request_id;
 use crate::node::{NodeError, Reason};
@@ -96,8 +96,8 @@ fn value(service: &str, variable: &NodeVariable, node: &Value) -> Result<String,
 
 #[cfg(test)]
 mod tests {
+    use protocol::document::PreScript;
     use serde_json::json;
-    use windows_storage_agent::document::PreScript;
 
     use super::*;
     use crate::services::csi_proxy_service;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use protocol::NodeState;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
-use windows_storage_agent::protocol::NodeState;
 
 use crate::deadline;
 use crate::lease::Fence;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::Request;
+use protocol::document::Service;
+use protocol::validate::validate;
 use serde_json::value::RawValue;
-use windows_storage_agent::document::Service;
-use windows_storage_agent::protocol::Request;
-use windows_storage_agent::validate::validate;
 
 use crate::index::ConfigMap;
 use crate::services::NodePath;

@@ -1,7 +1,7 @@
 //! The entry that keeps csi-proxy running.
 
-use windows_storage_agent::document::Service;
-use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE};
+use protocol::document::Service;
+use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE};
 
 /// Megabytes at which csi-proxy's log starts over. Its logging library never rotates, and its own default of 1,800 MB
 /// is more than a small node can bear.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use protocol::command::{program, same_path};
+use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use serde::Deserialize;
-use windows_storage_agent::command::{program, same_path};
-use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 
 use crate::index::ConfigMap;
 

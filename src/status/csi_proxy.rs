@@ -1,7 +1,7 @@
 //! What a node's status says of csi-proxy.
 
-use windows_storage_agent::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
-use windows_storage_agent::protocol::{NodeState, ServiceState};
+use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
+use protocol::{NodeState, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::node::{NodeError, NodePlan, Observation, Reason, Standing, printable};

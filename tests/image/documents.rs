@@ -129,8 +129,17 @@ fn the_sbom_names_every_linked_crate_and_no_other_with_licence_and_hash() {
         }
         let licence = component["licenses"][0]["expression"].as_str();
         assert!(licence.is_some_and(|text| !text.is_empty()), "{component}");
+        let name = component["name"].as_str().unwrap();
+        // A library of this workspace is not downloaded.
+        if Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("crates")
+            .join(name)
+            .is_dir()
+        {
+            continue;
+        }
         let hash = &component["hashes"][0]["content"];
-        let program = match component["name"].as_str().unwrap() {
+        let program = match name {
             "windows-storage-operator" => Some("/usr/bin/windows-storage-operator"),
             "windows-storage-agent" => Some("/payload/windows-storage-agent.exe"),
             _ => None,

@@ -6,14 +6,14 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::durations::{Durations, milliseconds};
-use windows_storage_agent::errors::{failed_to, failure};
-use windows_storage_agent::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
-use windows_storage_agent::protocol::{
-    Answer, ApplyResult, Failure, FailureCategory, NodeState, Outcome, Request, ServiceState,
+use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
+use protocol::validate::validate_request_path;
+use protocol::{
+    Answer, ApplyResult, Durations, Failure, FailureCategory, NodeState, Outcome, Request,
+    ServiceState, milliseconds,
 };
+use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::state::{Call, Reply};
-use windows_storage_agent::validate::validate_request_path;
 
 use super::process::Process;
 use super::scm::Scm;
@@ -73,7 +73,7 @@ fn hand_over(
         .flatten()
         .map(|request| request.id)
         .unwrap_or_default();
-    let failure = Some(failure(FailureCategory::Internal, message));
+    let failure = Some(Failure::new(FailureCategory::Internal, message));
     Ok(Answer::ApplyResult(ApplyResult {
         id,
         outcome: Outcome::Failed,
@@ -179,5 +179,5 @@ fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure>
 }
 
 fn unavailable(message: String) -> Failure {
-    failure(FailureCategory::AgentUnavailable, message)
+    Failure::new(FailureCategory::AgentUnavailable, message)
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::command::{program, same_path};
-use windows_storage_agent::errors::{failure, service_failed_to};
+use protocol::command::{program, same_path};
+use protocol::order::key;
+use protocol::{Failure, FailureCategory, ServiceState};
+use windows_storage_agent::errors::service_failed_to;
 use windows_storage_agent::journal::ServiceSettings;
 use windows_storage_agent::keep::LINGER;
-use windows_storage_agent::order::key;
-use windows_storage_agent::protocol::{Failure, FailureCategory, ServiceState};
 
 use super::process::Process;
 use super::scm::{OpenService, Scm, is_marked};
@@ -171,7 +171,7 @@ fn terminate(
     name: &str,
 ) -> Result<Option<Instant>, Failure> {
     let stuck = |why: &str| {
-        failure(
+        Failure::new(
             FailureCategory::ServiceStop,
             format!("service {name} does not stop in time, and {why}"),
         )
@@ -258,7 +258,7 @@ pub fn start(
         )
     };
     let gone = || {
-        failure(
+        Failure::new(
             FailureCategory::ServiceStart,
             format!("service {name} is not there"),
         )
@@ -273,18 +273,18 @@ pub fn start(
             // Wine goes on calling such a service starting.
             ServiceState::StartPending if gone => {
                 let message = format!("service {name} ended while it started");
-                return Err(failure(FailureCategory::ServiceStart, message));
+                return Err(Failure::new(FailureCategory::ServiceStart, message));
             }
             ServiceState::Stopped => {
                 let message = format!(
                     "service {name} ended right after its start, with exit code {}",
                     status.exit_code
                 );
-                return Err(failure(FailureCategory::ServiceStart, message));
+                return Err(Failure::new(FailureCategory::ServiceStart, message));
             }
             state if Instant::now() >= deadline => {
                 let message = format!("service {name} is not running in time, but {state:?}");
-                return Err(failure(FailureCategory::ServiceStart, message));
+                return Err(Failure::new(FailureCategory::ServiceStart, message));
             }
             _ => sleep(POLL),
         }
@@ -310,14 +310,14 @@ pub fn await_pipes(
                 "service {name} ended before it opened all its pipes; {}",
                 names(&missing, "missing")
             );
-            return Err(failure(FailureCategory::ServiceStart, message));
+            return Err(Failure::new(FailureCategory::ServiceStart, message));
         }
         if Instant::now() >= deadline {
             let message = format!(
                 "service {name} runs but does not open all its pipes; {}",
                 names(&missing, "missing")
             );
-            return Err(failure(FailureCategory::PipesMissing, message));
+            return Err(Failure::new(FailureCategory::PipesMissing, message));
         }
         sleep(POLL);
     }
@@ -344,7 +344,7 @@ pub fn await_pipes_free(
                 "the pipes of service {name} are served by {who}, so it cannot start; {}",
                 names(&held, "held")
             );
-            return Err(failure(FailureCategory::Foreign, message));
+            return Err(Failure::new(FailureCategory::Foreign, message));
         }
         sleep(POLL);
     }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use protocol::paths::{BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
+use protocol::validate::validate_request_path;
+use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::durations::{Clock, Part};
-use windows_storage_agent::errors::{failed_to, failure};
+use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::journal::End;
 use windows_storage_agent::keep::delay;
-use windows_storage_agent::paths::{
-    BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought,
-};
-use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::state::Memory;
-use windows_storage_agent::validate::validate_request_path;
 
 use super::control::Processes;
 use super::observe::{Kept, node_state};
@@ -190,7 +188,7 @@ impl Engine {
 
 fn read_request(path: &str) -> Result<Request, Failure> {
     validate_request_path(path)?;
-    let invalid = |message| failure(FailureCategory::InvalidRequest, message);
+    let invalid = |message| Failure::new(FailureCategory::InvalidRequest, message);
     store::load(path)
         .map_err(|error| invalid(error.message))?
         .ok_or_else(|| invalid(format!("there is no file {path}")))

@@ -16,7 +16,7 @@ mod enabled {
     use std::fs::{self, OpenOptions};
     use std::io::Write;
 
-    use windows_storage_agent::paths::STATE_DIR;
+    use protocol::paths::STATE_DIR;
     use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess};
 
     /// A point between two effects.

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use protocol::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
+use protocol::{Failure, LastResult, Outcome, Request};
 use windows_storage_agent::journal::{End, Journal, Phase, Recovery, bad_end, recover};
-use windows_storage_agent::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
-use windows_storage_agent::protocol::{Failure, LastResult, Outcome, Request};
 use windows_storage_agent::timestamp::rfc3339;
 
 use super::fault::point;

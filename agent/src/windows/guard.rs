@@ -20,7 +20,7 @@ use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use windows_storage_agent::paths::STATE_DIR;
+use protocol::paths::STATE_DIR;
 use windows_sys::Win32::Foundation::STATUS_ACCESS_VIOLATION;
 use windows_sys::Win32::Security::IsValidSid;
 use windows_sys::Win32::System::Diagnostics::Debug::{

@@ -9,14 +9,14 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::command::{program, same_path};
-use windows_storage_agent::errors::{failed_to, failure, service_failed_to};
-use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
-use windows_storage_agent::paths::{
+use protocol::command::{program, same_path};
+use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
     INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
-use windows_storage_agent::protocol::{Answer, Failure, FailureCategory};
+use protocol::{Answer, Failure, FailureCategory};
+use windows_storage_agent::errors::{failed_to, service_failed_to};
+use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 
 use super::control::{self, Held, Processes};
 use super::fault::point;
@@ -37,18 +37,17 @@ const LOCK: Duration = Duration::from_secs(120);
 pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     let this = std::env::current_exe()
         .map_err(|error| failed_to("finding this program's file", &error))?;
-    let this = this
-        .to_str()
-        .map(plain_path)
-        .ok_or_else(|| failure(FailureCategory::Internal, "this program's path is not text"))?;
+    let this = this.to_str().map(plain_path).ok_or_else(|| {
+        Failure::new(FailureCategory::Internal, "this program's path is not text")
+    })?;
     let reading = |error| failed_to(&format!("reading {this}"), &error);
     let sha256 = files::sha256(this)
         .map_err(reading)?
-        .ok_or_else(|| failure(FailureCategory::Internal, format!("{this} is gone")))?;
+        .ok_or_else(|| Failure::new(FailureCategory::Internal, format!("{this} is gone")))?;
     if let Some(expected) = expected
         && expected != sha256
     {
-        return Err(failure(
+        return Err(Failure::new(
             FailureCategory::HashMismatch,
             format!("{this} has sha256 {sha256}, not {expected} as announced"),
         ));
@@ -161,7 +160,7 @@ fn end_running(scm: &Scm) -> Result<(), Failure> {
             .get(AGENT_SERVICE)
             .is_none_or(|process| process.wait(RETIRE));
         if !ended {
-            return Err(failure(
+            return Err(Failure::new(
                 FailureCategory::AgentUnavailable,
                 "the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it",
             ));
@@ -176,7 +175,7 @@ fn start(scm: &Scm, sha256: &str) -> Result<(), Failure> {
     let deadline = Instant::now() + START;
     control::start(scm, &mut Processes::default(), AGENT_SERVICE, deadline)?;
     match apply::ping(deadline)? {
-        Some(runs) if runs != sha256 => Err(failure(
+        Some(runs) if runs != sha256 => Err(Failure::new(
             FailureCategory::AgentUnavailable,
             format!("the agent that answers has sha256 {runs}"),
         )),
@@ -197,7 +196,7 @@ fn fall_back(scm: &Scm, sha256: &str, why: &Failure) -> Failure {
         ),
         _ => "there is none before it to go back to".to_owned(),
     };
-    failure(
+    Failure::new(
         FailureCategory::AgentUnavailable,
         format!("{new}; {outcome}"),
     )

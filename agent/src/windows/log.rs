@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
 use std::time::SystemTime;
 
-use windows_storage_agent::paths::AGENT_LOG_DIR;
+use protocol::paths::AGENT_LOG_DIR;
 use windows_storage_agent::rotation::Rotating;
 use windows_storage_agent::timestamp::rfc3339;
 

@@ -31,8 +31,8 @@ mod watch;
 use std::io::Write;
 use std::process::ExitCode;
 
+use protocol::{Answer, Outcome};
 use windows_storage_agent::cli::Command;
-use windows_storage_agent::protocol::{Answer, Outcome};
 
 /// Carries out a command of the command line.
 pub fn run(command: Command) -> ExitCode {
@@ -54,7 +54,7 @@ pub fn run(command: Command) -> ExitCode {
     }
 }
 
-fn answer(result: Result<Answer, windows_storage_agent::protocol::Failure>) -> Answer {
+fn answer(result: Result<Answer, protocol::Failure>) -> Answer {
     result.unwrap_or_else(Answer::Error)
 }
 

@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::thread;
 
-use windows_storage_agent::errors::{failed_to, service_failed_to};
-use windows_storage_agent::journal::Journal;
-use windows_storage_agent::order::{key, start_order};
-use windows_storage_agent::paths::{
-    AGENT_EXE, AGENT_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
-};
-use windows_storage_agent::plan::{Observed, ObservedService};
-use windows_storage_agent::protocol::{
+use protocol::order::{key, start_order};
+use protocol::paths::{AGENT_EXE, AGENT_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
+use protocol::{
     Failure, FailureCategory, FileStatus, ForeignInstance, NodeState, PipeStatus, Request,
     ServiceState, ServiceStatus,
 };
+use windows_storage_agent::errors::{failed_to, service_failed_to};
+use windows_storage_agent::journal::Journal;
+use windows_storage_agent::plan::{Observed, ObservedService};
 use windows_storage_agent::scripts::resolved;
 use windows_storage_agent::seen::{SeenProcess, foreign};
 use windows_storage_agent::state::Memory;

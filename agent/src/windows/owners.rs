@@ -7,9 +7,9 @@ use std::os::windows::io::AsRawHandle;
 use std::path::Path;
 use std::ptr::null_mut;
 
-use windows_storage_agent::errors::{failed_to, failure};
+use protocol::{Failure, FailureCategory};
+use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::owners::{is_trusted, way};
-use windows_storage_agent::protocol::{Failure, FailureCategory};
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_SUCCESS, HANDLE, LocalFree};
 use windows_sys::Win32::Security::Authorization::{
     ConvertSidToStringSidW, GetSecurityInfo, SE_FILE_OBJECT,
@@ -59,7 +59,7 @@ fn check(path: &str, own: &str) -> Result<(), Failure> {
     if is_trusted(&owner, own) {
         return Ok(());
     }
-    Err(failure(
+    Err(Failure::new(
         FailureCategory::AccessDenied,
         format!(
             "{path} belongs to {owner}, who is no administrator and could replace what SYSTEM runs or writes there; look at \

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use windows_storage_agent::document::PreScript;
+use protocol::document::PreScript;
 use windows_storage_agent::scripts::{Ended, LONGEST_VALUE, TIME_LIMIT, arguments};
 use windows_sys::Win32::Foundation::WAIT_OBJECT_0;
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;

@@ -5,14 +5,14 @@
 use std::io;
 use std::ptr::{null, null_mut};
 
+use protocol::ServiceState;
+use protocol::command::program;
 use windows_service::service::{
     Service, ServiceAccess, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType,
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
-use windows_storage_agent::command::program;
 use windows_storage_agent::errors::was_told_to_stop;
 use windows_storage_agent::journal::ServiceSettings;
-use windows_storage_agent::protocol::ServiceState;
 use windows_sys::Win32::Foundation::{
     ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE,
 };

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::errors::{failed_to, failure};
-use windows_storage_agent::paths::AGENT_PIPE;
-use windows_storage_agent::protocol::FailureCategory;
+use protocol::paths::AGENT_PIPE;
+use protocol::{Failure, FailureCategory};
+use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::state::{Call, Reply};
 
 use super::engine::Job;
@@ -96,7 +96,7 @@ fn reply(line: &str, service: &Service) -> Reply {
                 },
                 Some(Err(failure)) => Reply::Refused { failure },
                 None => Reply::Refused {
-                    failure: failure(
+                    failure: Failure::new(
                         FailureCategory::AgentUnavailable,
                         "the agent's service is about to stop",
                     ),

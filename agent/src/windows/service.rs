@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use protocol::paths::AGENT_SERVICE;
 use windows_service::service::{
     ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
 };
@@ -14,7 +15,6 @@ use windows_service::service_control_handler::{
     self, ServiceControlHandlerResult, ServiceStatusHandle,
 };
 use windows_service::{define_windows_service, service_dispatcher};
-use windows_storage_agent::paths::AGENT_SERVICE;
 
 use super::engine::{self, Job};
 use super::fault::point;

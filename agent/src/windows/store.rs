@@ -2,10 +2,10 @@
 
 use std::{fs, io};
 
+use protocol::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windows_storage_agent::errors::failed_to;
-use windows_storage_agent::protocol::Failure;
 
 use super::{files, log};
 

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::command::log_folders;
+use protocol::command::log_folders;
+use protocol::order::key;
+use protocol::paths::JOURNAL_FILE;
+use protocol::validate::validate;
+use protocol::{Failure, Outcome, Request};
 use windows_storage_agent::durations::{Clock, Part};
 use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::interruption::Interruption;
 use windows_storage_agent::journal::{End, FileChange, Journal, Phase, ServiceSettings};
 use windows_storage_agent::keep::delay;
-use windows_storage_agent::order::key;
 use windows_storage_agent::owners::is_log_folder;
-use windows_storage_agent::paths::JOURNAL_FILE;
 use windows_storage_agent::plan::{Plan, Step, plan, settings};
-use windows_storage_agent::protocol::{Failure, Outcome, Request};
 use windows_storage_agent::scripts::{commands, resolved};
-use windows_storage_agent::validate::validate;
 
 use super::control::{self, Processes};
 use super::fault::point;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use protocol::Failure;
 use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::journal::{
     Contents, FileChange, FileUndo, Journal, ServiceChange, undo_file,
 };
-use windows_storage_agent::protocol::Failure;
 
 use super::fault::point;
 use super::transaction::{Worker, pipes_of, seconds};

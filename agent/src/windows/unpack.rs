@@ -5,10 +5,10 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::errors::{failed_to, failure};
-use windows_storage_agent::protocol::{Failure, FailureCategory, Packed, Request};
+use protocol::validate::validate;
+use protocol::{Failure, FailureCategory, Packed, Request};
+use windows_storage_agent::errors::failed_to;
 use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, pause, unpack};
-use windows_storage_agent::validate::validate;
 
 use super::{files, store};
 
@@ -54,7 +54,7 @@ fn arrived(path: &str, by: Instant) -> Result<Option<Request>, Failure> {
             Ok(Some(Some(request))) => return Ok(Some(request)),
             Ok(Some(None)) => {
                 let message = "the request was called off by who would have brought it";
-                return Err(failure(FailureCategory::InvalidRequest, message));
+                return Err(Failure::new(FailureCategory::InvalidRequest, message));
             }
             _ if Instant::now() >= by => return Ok(None),
             _ => sleep(pause(begin)),
@@ -95,8 +95,8 @@ fn refusal(path: &str, error: &UnpackError) -> Failure {
         }
         // Nobody brings it any more, or somebody has taken it away.
         UnpackError::Read(_) | UnpackError::Write(_) => {
-            failure(FailureCategory::UploadMissing, format!("{doing}: {error}"))
+            Failure::new(FailureCategory::UploadMissing, format!("{doing}: {error}"))
         }
-        _ => failure(FailureCategory::HashMismatch, format!("{doing}: {error}")),
+        _ => Failure::new(FailureCategory::HashMismatch, format!("{doing}: {error}")),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::command::program;
-use windows_storage_agent::document::Service;
+use protocol::command::program;
+use protocol::document::Service;
+use protocol::order::{key, start_order};
+use protocol::{Failing, Request, ServiceState};
 use windows_storage_agent::keep::{Action, Keeper, Limits, Look};
-use windows_storage_agent::order::{key, start_order};
 use windows_storage_agent::plan::settings;
-use windows_storage_agent::protocol::{Failing, Request, ServiceState};
 
 use super::control::Held;
 use super::engine::Engine;

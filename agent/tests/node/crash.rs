@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use windows_storage_agent::paths::{CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
-use windows_storage_agent::protocol::{NodeState, Outcome};
+use protocol::paths::{CSI_PROXY_EXE, JOURNAL_FILE, STATE_DIR};
+use protocol::{NodeState, Outcome};
 
 use crate::host::{Build, FAULT, Node, is_well};
 use crate::standin::{Behaviour, standin, until, variant};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::thread;
 
-use windows_storage_agent::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
-use windows_storage_agent::protocol::{Answer, FailureCategory, Outcome};
+use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
+use protocol::{Answer, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, csi_proxy_of, is_well, request, sha256, upload_path};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use windows_storage_agent::protocol::{FailureCategory, ForeignKind, Outcome};
+use protocol::{FailureCategory, ForeignKind, Outcome};
 
 use crate::host::{Build, Node, csi_proxy, csi_proxy_of, is_well, request, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};

@@ -8,17 +8,15 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
-use testbed::parts::part;
-use testbed::windows_host::{Fleet, WindowsHost};
-use windows_storage_agent::document::Service;
-use windows_storage_agent::paths::{
-    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR,
-};
-use windows_storage_agent::protocol::{
+use protocol::document::Service;
+use protocol::paths::{AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
+use protocol::{
     Answer, ApplyResult, DesiredFile, Failure, NodeState, Request, ServicePipes, ServiceState,
     ServiceStatus,
 };
+use sha2::{Digest, Sha256};
+use testbed::parts::part;
+use testbed::windows_host::{Fleet, WindowsHost};
 
 use crate::standin::until;
 

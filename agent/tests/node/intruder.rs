@@ -8,10 +8,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::process::Command;
 
-use windows_storage_agent::paths::{
-    AGENT_EXE, AGENT_PIPE, CSI_PROXY_LOG_DIR, INCOMING_DIR, PROGRAM_DIR,
-};
-use windows_storage_agent::protocol::{Answer, FailureCategory, Outcome};
+use protocol::paths::{AGENT_EXE, AGENT_PIPE, CSI_PROXY_LOG_DIR, INCOMING_DIR, PROGRAM_DIR};
+use protocol::{Answer, FailureCategory, Outcome};
 
 use crate::host::{Build, Node, agent, sha256};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use windows_storage_agent::paths::AGENT_SERVICE;
-use windows_storage_agent::protocol::{NodeState, Outcome, ServiceState};
+use protocol::paths::AGENT_SERVICE;
+use protocol::{NodeState, Outcome, ServiceState};
 
 use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
 use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::paths::{AGENT_EXE, INCOMING_DIR, JOURNAL_FILE};
-use windows_storage_agent::protocol::{FailureCategory, Outcome, ServiceState};
+use protocol::paths::{AGENT_EXE, INCOMING_DIR, JOURNAL_FILE};
+use protocol::{FailureCategory, Outcome, ServiceState};
 
 use crate::host::{Node, csi_proxy, is_well, sha256};
 

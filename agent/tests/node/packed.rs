@@ -5,11 +5,9 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use protocol::paths::{AGENT_EXE, INCOMING_DIR};
+use protocol::{Answer, ApplyResult, FailureCategory, Format, Outcome, Packed, Request};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-use windows_storage_agent::paths::{AGENT_EXE, INCOMING_DIR};
-use windows_storage_agent::protocol::{
-    Answer, ApplyResult, FailureCategory, Format, Outcome, Packed, Request,
-};
 
 use crate::host::{Node, is_well, request, sha256, upload_path};
 use crate::standin::{until, variant};

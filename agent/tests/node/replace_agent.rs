@@ -1,7 +1,7 @@
 //! The agent replaces itself, and csi-proxy never notices.
 
-use windows_storage_agent::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE};
-use windows_storage_agent::protocol::{Answer, FailureCategory, Outcome, ServiceState};
+use protocol::paths::{AGENT_EXE, AGENT_PREVIOUS, AGENT_SERVICE};
+use protocol::{Answer, FailureCategory, Outcome, ServiceState};
 
 use crate::host::{Build, Node, agent, csi_proxy_of, is_well, sha256};
 use crate::standin::{Behaviour, standin_for_csi_proxy};

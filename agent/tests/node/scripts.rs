@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use windows_storage_agent::document::PreScript;
-use windows_storage_agent::protocol::{FailureCategory, Outcome, Request};
+use protocol::document::PreScript;
+use protocol::{FailureCategory, Outcome, Request};
 
 use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy};

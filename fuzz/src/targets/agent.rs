@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
+use protocol::Request;
+use protocol::order::{key, start_order};
+use protocol::validate::validate;
 use windows_storage_agent::journal::{Contents, Journal, bad_end, recover, undo_file};
-use windows_storage_agent::order::{key, start_order};
 use windows_storage_agent::plan::{Observed, plan};
-use windows_storage_agent::protocol::Request;
 use windows_storage_agent::scripts::{Ended, commands, resolved};
 use windows_storage_agent::unpack::{self, Announced};
-use windows_storage_agent::validate::validate;
 
 /// A request: what is accepted has only files of its own folders, and an order to start in.
 pub fn agent_request(bytes: &[u8]) {

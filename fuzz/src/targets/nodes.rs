@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use windows_storage_agent::protocol::{Answer, NodeState};
+use protocol::{Answer, NodeState};
 use windows_storage_operator::api::WindowsNodeStorageStatus;
 use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use http::{Response, StatusCode};
+use protocol::{command, paths};
 use serde_json::json;
-use windows_storage_agent::{cli, command, paths};
+use windows_storage_agent::cli;
 use windows_storage_operator::assess::versions;
 use windows_storage_operator::client::retry_after;
 use windows_storage_operator::logs::Levels;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use windows_storage_agent::paths::{INCOMING_DIR, REQUEST_PREFIX};
-use windows_storage_agent::protocol::Request;
+use protocol::Request;
+use protocol::paths::{INCOMING_DIR, REQUEST_PREFIX};
 
 use crate::node::NodeError;
 use crate::node::session::{Running, Session};

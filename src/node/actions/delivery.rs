@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windows_storage_agent::paths::{
-    BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, to_sftp,
-};
-use windows_storage_agent::protocol::{CALLED_OFF, Packed, Request};
+use protocol::paths::{BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, to_sftp};
+use protocol::{CALLED_OFF, Packed, Request};
 
 use super::command::ApplyCommand;
 use super::{Actions, read};

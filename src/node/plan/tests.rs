@@ -1,8 +1,6 @@
 use std::collections::BTreeMap;
 
-use windows_storage_agent::protocol::{
-    DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePipes,
-};
+use protocol::{DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePipes};
 
 use super::*;
 use crate::services::csi_proxy_service;

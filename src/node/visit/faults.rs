@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::paths::BOOTSTRAP_DIR;
 use testbed::simulated_host::{Greeting, KeyKind, Speech};
-use windows_storage_agent::paths::BOOTSTRAP_DIR;
 
 use super::connect;
 use super::scene::{Scene, is_as_desired, left_over};
@@ -264,7 +264,7 @@ async fn the_server_hears_from_us_while_a_long_command_runs() {
     let mut session = shaken(&scene, &host).await;
     session.greet_every(Duration::from_millis(50));
     host.set_faults(|faults| faults.holds_commands = true);
-    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    let command = format!("{} status", protocol::paths::AGENT_EXE);
     let running = tokio::task::spawn_blocking(move || session.run(&command, PATIENCE));
     let before = host.wait_until(|seen| seen.held == 1).await.unwrap();
     host.wait_until(|seen| seen.bytes_received > before.bytes_received)
@@ -280,7 +280,7 @@ async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
     let scene = Scene::new();
     let host = scene.host_with_old().await;
     host.set_faults(|faults| faults.speech = Speech::Noisy);
-    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    let command = format!("{} status", protocol::paths::AGENT_EXE);
     // Many at once: what is looked for happens between two reads.
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -311,7 +311,7 @@ async fn a_command_that_does_not_end_is_given_up_in_time() {
     let host = scene.host_with_old().await;
     let session = shaken(&scene, &host).await;
     host.set_faults(|faults| faults.holds_commands = true);
-    let command = format!("{} status", windows_storage_agent::paths::AGENT_EXE);
+    let command = format!("{} status", protocol::paths::AGENT_EXE);
     let running = tokio::task::spawn_blocking(move || session.run(&command, SOON));
     let Err(error) = running.await.unwrap() else {
         panic!("nobody has let it go on")

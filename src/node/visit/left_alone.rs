@@ -1,8 +1,6 @@
 //! Why a node is left alone, in words.
 
-use windows_storage_agent::protocol::{
-    Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState, Request,
-};
+use protocol::{Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
 use crate::node::plan::{failing_service, has_service, in_the_way};
 use crate::node::{Desired, NodeError, Reason, printable};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::scene::{Programs, Scene, is_as_desired, left_over};
+use protocol::paths::AGENT_EXE;
 use testbed::simulated_host::SimulatedHost;
-use windows_storage_agent::paths::AGENT_EXE;
 
 /// The requests of a visit by their kind, without what a file's size makes of it.
 async fn asked(scene: &Scene, host: &SimulatedHost, programs: &Programs) -> String {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
+use protocol::{DesiredFile, Request, ServicePipes, ServiceState};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tempfile::TempDir;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
-use windows_storage_agent::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
-use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes, ServiceState};
 use zeroize::Zeroizing;
 
 use super::{Tools, Visited, visit};

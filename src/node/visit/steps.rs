@@ -1,6 +1,6 @@
 //! The steps of a visit once it has logged in, until nothing is left to do.
 
-use windows_storage_agent::protocol::{ApplyResult, Failure, FailureCategory, NodeState, Outcome};
+use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Outcome};
 
 use crate::node::actions::Actions;
 use crate::node::plan::{Observed, Step, interrupts, is_working, next_step};
@@ -232,7 +232,7 @@ fn has_touched(failure: &Failure) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use windows_storage_agent::durations::Durations;
+    use protocol::Durations;
 
     use super::*;
 

@@ -1,5 +1,5 @@
-use windows_storage_agent::paths::CSI_PROXY_EXE;
-use windows_storage_agent::protocol::{
+use protocol::paths::CSI_PROXY_EXE;
+use protocol::{
     FileStatus, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus,
     ServiceState, ServiceStatus,
 };

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
+use protocol::paths::CSI_PROXY_EXE;
+use protocol::{DesiredFile, Request, ServicePipes};
 use testbed::windows_host::{Fleet, WindowsHost};
-use windows_storage_agent::paths::CSI_PROXY_EXE;
-use windows_storage_agent::protocol::{DesiredFile, Request, ServicePipes};
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::{
     Actions, Cutter, Desired, HostKey, HostKeyPolicy, Line, Phases, Pins, PrivateKey, Session,

@@ -13,18 +13,16 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::path::Path;
 
+use protocol::document::Service;
+use protocol::paths::{
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR, to_sftp,
+};
+use protocol::{CALLED_OFF, DesiredFile, Format, Packed, Request, ServicePipes};
 use serde_json::{Value, json};
 use ssh2::{ErrorCode, OpenFlags, OpenType, Session};
 use testbed::parts::part;
 use testbed::simulated_host::{File, SimulatedFleet};
 use testbed::windows_host::Fleet;
-use windows_storage_agent::document::Service;
-use windows_storage_agent::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR, to_sftp,
-};
-use windows_storage_agent::protocol::{
-    CALLED_OFF, DesiredFile, Format, Packed, Request, ServicePipes,
-};
 
 const PIPE: &str = "csi-proxy-filesystem-v1";
 

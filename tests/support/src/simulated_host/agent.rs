@@ -5,19 +5,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use windows_storage_agent::cli::{self, Command};
-use windows_storage_agent::command::same_path;
-use windows_storage_agent::durations::Durations;
-use windows_storage_agent::errors::failure;
-use windows_storage_agent::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp,
-};
-use windows_storage_agent::protocol::{
+use protocol::Durations;
+use protocol::command::same_path;
+use protocol::paths::{AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
+use protocol::validate::{validate, validate_request_path};
+use protocol::{
     Answer, ApplyResult, CALLED_OFF, Failure, FailureCategory, FileStatus, LastResult, NodeState,
     Outcome, PipeStatus, Request, ServiceState, ServiceStatus,
 };
+use windows_storage_agent::cli::{self, Command};
 use windows_storage_agent::unpack::{Announced, unpack};
-use windows_storage_agent::validate::{validate, validate_request_path};
 
 use super::disk::{Disk, File};
 
@@ -56,7 +53,7 @@ fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
         let _ = disk.remove(&packed.path);
         let missing = || {
             let message = format!("{} is not there", packed.path);
-            failure(FailureCategory::UploadMissing, message)
+            Failure::new(FailureCategory::UploadMissing, message)
         };
         let announced = Announced {
             size: packed.unpacked_size,
@@ -99,7 +96,7 @@ fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
     }
     let mut file = File::default();
     unpack(packed.content(), &mut file, announced)
-        .map_err(|error| failure(FailureCategory::HashMismatch, error.to_string()))?;
+        .map_err(|error| Failure::new(FailureCategory::HashMismatch, error.to_string()))?;
     known.insert(key, file.clone());
     Ok(file)
 }
@@ -175,7 +172,7 @@ impl Agent {
             (Outcome::Failed, what)
         };
         let message = format!("the agent ended in the middle of the request; {what}");
-        let why = failure(FailureCategory::Interrupted, message);
+        let why = Failure::new(FailureCategory::Interrupted, message);
         self.remember(&request, outcome, Some(why));
     }
 
@@ -188,7 +185,7 @@ impl Agent {
         let file = disk.file(program).cloned().unwrap_or_default();
         let sha256 = file.sha256();
         if let Some(expected) = expected.filter(|expected| *expected != sha256) {
-            return Err(failure(
+            return Err(Failure::new(
                 FailureCategory::HashMismatch,
                 format!("{program} has sha256 {sha256}, not {expected} as announced"),
             ));
@@ -207,7 +204,7 @@ impl Agent {
 
     fn apply(&mut self, disk: &mut Disk, path: &str) -> Result<Answer, Failure> {
         if self.service != ServiceState::Running {
-            return Err(failure(
+            return Err(Failure::new(
                 FailureCategory::AgentUnavailable,
                 "the service does not run",
             ));
@@ -240,7 +237,7 @@ impl Agent {
 
     pub(super) fn request(disk: &Disk, path: &str) -> Result<Request, Failure> {
         validate_request_path(path)?;
-        let invalid = |message: String| failure(FailureCategory::InvalidRequest, message);
+        let invalid = |message: String| Failure::new(FailureCategory::InvalidRequest, message);
         let file = disk
             .file(path)
             .ok_or_else(|| invalid(format!("there is no file {path}")))?;
@@ -262,7 +259,7 @@ impl Agent {
             }
             let missing = |what: &str| {
                 let message = format!("{} is not as requested, and {what}", file.path);
-                failure(FailureCategory::UploadMissing, message)
+                Failure::new(FailureCategory::UploadMissing, message)
             };
             let upload = file.upload.as_deref();
             let upload = upload.ok_or_else(|| missing("no upload is named"))?;
@@ -270,7 +267,7 @@ impl Agent {
                 .file(upload)
                 .ok_or_else(|| missing(&format!("{upload} is not there")))?;
             if !is_right(found) {
-                return Err(failure(
+                return Err(Failure::new(
                     FailureCategory::HashMismatch,
                     format!("{upload} has sha256 {}", found.sha256()),
                 ));

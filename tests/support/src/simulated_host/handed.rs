@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use protocol::Request;
+use protocol::validate::validate;
 use windows_storage_agent::cli::{self, Command};
-use windows_storage_agent::protocol::Request;
-use windows_storage_agent::validate::validate;
 
 use super::agent::{Agent, is_called_off};
 use super::disk::Disk;

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::command::{program, same_path};
 use crate::document::{PreScript, Service};
-use crate::errors::failure;
 use crate::order::start_order;
 use crate::paths::{
     AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
-use crate::protocol::{Failure, FailureCategory, Format, Request};
+use crate::{Failure, FailureCategory, Format, Request};
 
 /// No service needs longer than this to stop or to start.
 const LONGEST_TIMEOUT_SECONDS: u32 = 3600;
@@ -180,7 +179,7 @@ fn supported(request: &Request) -> Result<(), Failure> {
         packed.is_some_and(|packed| packed.format == Format::Unknown)
     });
     if let Some(file) = unknown {
-        return Err(failure(
+        return Err(Failure::new(
             FailureCategory::Unsupported,
             format!(
                 "the content of {} is compressed in a way that this agent does not know; bring the operator's own agent first",
@@ -204,13 +203,13 @@ fn supported(request: &Request) -> Result<(), Failure> {
             "service {} has {unresolved}; they are to be resolved before the request is made",
             service.name
         );
-        return Err(failure(FailureCategory::Unsupported, message));
+        return Err(Failure::new(FailureCategory::Unsupported, message));
     }
     Ok(())
 }
 
 fn invalid(message: impl Into<String>) -> Failure {
-    failure(FailureCategory::InvalidRequest, message)
+    Failure::new(FailureCategory::InvalidRequest, message)
 }
 
 fn is_word(text: &str) -> bool {
@@ -258,8 +257,36 @@ fn inside(path: &str, folder: &str) -> bool {
 mod tests {
     use super::*;
     use crate::document::NodeVariable;
-    use crate::plan::tests::request;
-    use crate::protocol::{DesiredFile, Packed};
+    use crate::{DesiredFile, Packed, ServicePipes};
+
+    fn request() -> Request {
+        Request {
+            id: "request-1".into(),
+            files: vec![DesiredFile {
+                path: r"C:\k\csi-proxy.exe".into(),
+                sha256: "b".repeat(64),
+                upload: Some(r"C:\k\windows-storage\incoming\new".into()),
+                packed: None,
+            }],
+            services: vec![Service {
+                name: "csi-proxy".into(),
+                path: r"C:\k\csi-proxy.exe -windows-service".into(),
+                node_variables_in_command: vec![],
+                powershell_pre_scripts: vec![],
+                dependencies: vec![],
+                bootstrap: false,
+                priority: 2,
+            }],
+            pipes: vec![ServicePipes {
+                service: "csi-proxy".into(),
+                pipes: vec!["csi-proxy-disk-v1".into()],
+            }],
+            stop_timeout_seconds: 30,
+            start_timeout_seconds: 30,
+            environment: std::collections::BTreeMap::new(),
+            replace_foreign: false,
+        }
+    }
 
     fn refusal(change: impl FnOnce(&mut Request)) -> Failure {
         let mut request = request();

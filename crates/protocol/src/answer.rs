@@ -1,94 +1,10 @@
-//! The requests that the operator hands to the agent, and the agent's answers.
-//!
-//! A request is a JSON file that SFTP has brought; an answer is one line of JSON, the last line of standard output.
-//! Readers take unknown fields and unknown enum values, so that an operator and an agent of neighbouring versions
-//! understand each other.
+//! The agent's answers: one line of JSON, the last line of standard output.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::Service;
-use crate::durations::Durations;
-
-/// What comes in place of a request for a command that waits for one, where there is none after all.
-pub const CALLED_OFF: &str = "null";
-
-/// What a node shall look like.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Request {
-    /// Names the request's content: the same identifier means the same request.
-    pub id: String,
-    /// Files that must have the given content before services start.
-    pub files: Vec<DesiredFile>,
-    /// The services to keep running. What comes from the Node object is filled in; what comes from scripts on the node
-    /// is for the agent to fill in.
-    pub services: Vec<Service>,
-    /// Environment variables of every service of the request.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub environment: BTreeMap<String, String>,
-    /// Whether services of these names that somebody else made may be replaced.
-    #[serde(default)]
-    pub replace_foreign: bool,
-    /// Pipes that prove that a service works.
-    pub pipes: Vec<ServicePipes>,
-    /// How long a service's process may take to end before it is terminated, in seconds.
-    pub stop_timeout_seconds: u32,
-    /// How long a service may take from its start to its pipes, in seconds.
-    pub start_timeout_seconds: u32,
-}
-
-/// A file and the content that it must have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DesiredFile {
-    /// Where the file belongs.
-    pub path: String,
-    /// The content's SHA-256 in lower-case hexadecimal.
-    pub sha256: String,
-    /// Where SFTP has put the content; absent where the file is said to be right already.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub upload: Option<String>,
-    /// What SFTP brings in place of the upload, which the agent's command makes from it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub packed: Option<Packed>,
-}
-
-/// A file that travels compressed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Packed {
-    /// Where SFTP puts it.
-    pub path: String,
-    /// How it is compressed.
-    pub format: Format,
-    /// Its size in bytes: it has arrived when there are so many.
-    pub size: u64,
-    /// The size of the content in bytes; what unpacks to more or less is refused.
-    pub unpacked_size: u64,
-}
-
-/// How a file is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// One frame of Zstandard, RFC 8878, with a window of 8 MiB at most.
-    Zstd,
-    /// A value of a newer operator.
-    #[serde(other)]
-    Unknown,
-}
-
-/// The named pipes that a service opens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ServicePipes {
-    /// The service's name.
-    pub service: String,
-    /// Pipe names without `\\.\pipe\`.
-    pub pipes: Vec<String>,
-}
+use crate::failure::Failure;
 
 /// The agent's answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,53 +59,6 @@ pub enum Outcome {
     RolledBack,
     /// The request was refused or could not be completed.
     Failed,
-    /// A value of a newer agent.
-    #[serde(other)]
-    Unknown,
-}
-
-/// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// For metrics and decisions.
-    pub category: FailureCategory,
-    /// For people: what happened and to what.
-    pub message: String,
-}
-
-/// The kinds of failure, bounded for metrics and decisions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum FailureCategory {
-    /// The request is not valid.
-    InvalidRequest,
-    /// The services document uses something that this agent does not carry out.
-    Unsupported,
-    /// An uploaded file is not there.
-    UploadMissing,
-    /// A file's content is not what was announced.
-    HashMismatch,
-    /// No space is left on the node.
-    DiskFull,
-    /// Windows refused access.
-    AccessDenied,
-    /// A file stays in use.
-    FileInUse,
-    /// A service could not be created, changed or started.
-    ServiceStart,
-    /// A service's process does not end.
-    ServiceStop,
-    /// A service or a process that somebody else made is in the way.
-    Foreign,
-    /// A script that a service's command needs did not work.
-    PreScript,
-    /// A service runs but its pipes do not open.
-    PipesMissing,
-    /// The agent ended in the middle: a reboot, a loss of power, a crash.
-    Interrupted,
-    /// The agent's service cannot be reached.
-    AgentUnavailable,
-    /// Something else.
-    Internal,
     /// A value of a newer agent.
     #[serde(other)]
     Unknown,
@@ -361,6 +230,64 @@ pub struct PipeStatus {
     pub name: String,
     /// Whether somebody serves it.
     pub open: bool,
+}
+
+/// How long the parts of a request took, in milliseconds; absent where a part was not done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Durations {
+    /// Unpacking, the wait for what was still arriving included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unpack: Option<u64>,
+    /// Looking at the node, checking what was uploaded, running scripts and writing the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<u64>,
+    /// Stopping services, the ends of their processes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<u64>,
+    /// Putting files in place and configuring services.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<u64>,
+    /// Starting services, until Windows calls them running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// From there until their pipes are open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipes: Option<u64>,
+    /// Bookkeeping after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish: Option<u64>,
+}
+
+impl Durations {
+    /// All of them in order, with the name of each.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Option<u64>); 7] {
+        let Self {
+            unpack,
+            prepare,
+            stop,
+            install,
+            start,
+            pipes,
+            finish,
+        } = *self;
+        [
+            ("unpack", unpack),
+            ("prepare", prepare),
+            ("stop", stop),
+            ("install", install),
+            ("start", start),
+            ("pipes", pipes),
+            ("finish", finish),
+        ]
+    }
+}
+
+/// A duration as the protocol writes it.
+#[must_use]
+pub fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,0 +1,61 @@
+//! What went wrong.
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// For metrics and decisions.
+    pub category: FailureCategory,
+    /// For people: what happened and to what.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure of the given kind.
+    #[must_use]
+    pub fn new(category: FailureCategory, message: impl Into<String>) -> Self {
+        Self {
+            category,
+            message: message.into(),
+        }
+    }
+}
+
+/// The kinds of failure, bounded for metrics and decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FailureCategory {
+    /// The request is not valid.
+    InvalidRequest,
+    /// The services document uses something that this agent does not carry out.
+    Unsupported,
+    /// An uploaded file is not there.
+    UploadMissing,
+    /// A file's content is not what was announced.
+    HashMismatch,
+    /// No space is left on the node.
+    DiskFull,
+    /// Windows refused access.
+    AccessDenied,
+    /// A file stays in use.
+    FileInUse,
+    /// A service could not be created, changed or started.
+    ServiceStart,
+    /// A service's process does not end.
+    ServiceStop,
+    /// A service or a process that somebody else made is in the way.
+    Foreign,
+    /// A script that a service's command needs did not work.
+    PreScript,
+    /// A service runs but its pipes do not open.
+    PipesMissing,
+    /// The agent ended in the middle: a reboot, a loss of power, a crash.
+    Interrupted,
+    /// The agent's service cannot be reached.
+    AgentUnavailable,
+    /// Something else.
+    Internal,
+    /// A value of a newer agent.
+    #[serde(other)]
+    Unknown,
+}

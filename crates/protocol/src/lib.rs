@@ -1,0 +1,19 @@
+//! What the operator and the agent on a Windows node say to each other.
+//!
+//! A request is a JSON file that SFTP has brought; an answer is one line of JSON, the last line of standard output.
+//! Readers take unknown fields and unknown enum values, so that an operator and an agent of neighbouring versions
+//! understand each other.
+
+pub mod command;
+pub mod document;
+pub mod order;
+pub mod paths;
+pub mod validate;
+
+mod answer;
+mod failure;
+mod request;
+
+pub use answer::*;
+pub use failure::{Failure, FailureCategory};
+pub use request::*;
