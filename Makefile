@@ -129,7 +129,7 @@ bench-programs: setup-build
 
 .PHONY: bench-readiness
 bench-readiness: setup-build ## Measure the judgement alone on a large cluster, and compare with the last time
-	@cargo bench -q -p windows-storage-operator --bench readiness
+	@cargo bench -q -p readiness --bench readiness
 
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?=

@@ -4,8 +4,6 @@
 //! Data goes one way: [`watch`] fills the [`index`], [`assess`] judges it, [`run`] lets [`node`], [`services`],
 //! [`gate`] and [`status`] act on the judgement, and what they observe goes back into the judgement.
 
-pub mod api;
-pub mod assess;
 pub mod backoff;
 pub mod check;
 pub mod client;
@@ -14,14 +12,12 @@ pub mod dumps;
 pub mod files;
 pub mod gate;
 pub mod gather;
-pub mod index;
 pub mod installed;
 pub mod lease;
 pub mod listing;
 pub mod logs;
 pub mod memory;
 pub mod node;
-pub mod objects;
 pub mod panics;
 pub mod payload;
 pub mod report;
@@ -31,6 +27,7 @@ pub mod services;
 pub mod status;
 pub mod tasks;
 pub mod traces;
-pub mod visible;
 pub mod watch;
 pub mod wiping;
+
+pub use readiness::{api, assess, index, objects, visible};

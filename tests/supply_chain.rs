@@ -133,6 +133,29 @@ fn what_is_shipped_has_one_crypto_stack() {
 }
 
 #[test]
+fn judgement_reaches_no_client_clock_or_async() {
+    let linked = linked("readiness", LINUX);
+    assert!(linked.contains("kube-core"), "{linked:?}");
+    for name in linked {
+        let is_outside = ["async", "futures", "hyper", "openssl", "tokio", "tower"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
+        assert!(
+            !is_outside && !["kube-client", "kube-runtime", "rand", "ssh2"].contains(&&*name),
+            "crates/readiness reaches {name}"
+        );
+    }
+    for file in files(&root().join("crates/readiness/src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for outside in [
+            "::now(", "Instant", "async ", "std::env", "std::fs", "std::net",
+        ] {
+            assert!(!text.contains(outside), "{}: {outside}", file.display());
+        }
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn the_operator_is_linked_with_one_libcrypto() {
     let program = env!("CARGO_BIN_EXE_windows-storage-operator");

@@ -6,9 +6,10 @@ mod external;
 mod node_path;
 
 pub use config_map::{Document, ServicesError, Step, parse, plan};
-pub use entry::{CSI_PROXY_PIPES, csi_proxy_service};
+pub use entry::csi_proxy_service;
 pub use external::wmco_entry;
 pub use node_path::NodePath;
+pub use readiness::assess::CSI_PROXY_PIPES;
 
 /// The ConfigMap's name.
 pub const CONFIG_MAP: &str = "windows-services";

@@ -157,7 +157,7 @@ fn every_reason_of_a_condition_is_explained() {
     let pages = [read("docs/troubleshooting.md"), read("docs/concepts.md")].concat();
     let mut seen = 0;
     for source in [
-        "src/assess/report.rs",
+        "crates/readiness/src/assess/report.rs",
         "src/gate/mod.rs",
         "src/gate/track.rs",
         "src/gate/wanted.rs",
@@ -271,14 +271,19 @@ fn the_table_of_drivers_has_those_that_the_code_knows() {
 #[test]
 fn the_architecture_names_every_folder_of_the_source_and_no_other() {
     let root = root();
-    let folders: BTreeSet<String> = fs::read_dir(root.join("src"))
-        .unwrap()
-        .map(Result::unwrap)
-        .filter(|entry| entry.file_type().unwrap().is_dir())
-        .map(|entry| format!("src/{}/", entry.file_name().to_str().unwrap()))
+    let folders: BTreeSet<String> = ["src", "crates/readiness/src"]
+        .into_iter()
+        .flat_map(|source| {
+            fs::read_dir(root.join(source))
+                .unwrap()
+                .map(Result::unwrap)
+                .filter(|entry| entry.file_type().unwrap().is_dir())
+                .map(move |entry| format!("{source}/{}/", entry.file_name().to_str().unwrap()))
+        })
         .collect();
-    let named: BTreeSet<String> = rows("docs/architecture.md", "| `src/")
+    let named: BTreeSet<String> = ["| `src/", "| `crates/readiness/src/"]
         .iter()
+        .flat_map(|start| rows("docs/architecture.md", start))
         .map(|row| row.split('`').nth(1).unwrap().to_owned())
         .collect();
     assert_eq!(named, folders);

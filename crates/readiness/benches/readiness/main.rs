@@ -12,12 +12,12 @@ use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, SamplingMode, criterion_group, criterion_main,
 };
-use serde_json::{Value, json};
-use windows_storage_operator::assess::Assessment;
-use windows_storage_operator::index::Cluster;
-use windows_storage_operator::objects::{
+use readiness::assess::Assessment;
+use readiness::index::Cluster;
+use readiness::objects::{
     ClaimObject, ClassObject, CsiNodeObject, NodeObject, Object, PodObject, VolumeObject, decode,
 };
+use serde_json::{Value, json};
 
 const FULL: Size = Size {
     nodes: 5_000,

@@ -1,7 +1,7 @@
 //! A large cluster, always the same.
 
+use readiness::objects::Loader;
 use serde_json::{Value, json};
-use windows_storage_operator::objects::Loader;
 
 /// How large it is.
 #[derive(Clone, Copy)]

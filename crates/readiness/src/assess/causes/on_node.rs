@@ -1,10 +1,10 @@
 //! What is wrong with a driver on one node.
 
+use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::assess::{codes, versions};
 use crate::index::{ObjectKey, Pod, ReadFrom};
-use crate::services::CSI_PROXY_PIPES;
 
 /// Why a container waits where its logs cannot say it, for it has none.
 const WITHOUT_LOGS: [(&[&str], &str); 2] = [

@@ -84,6 +84,7 @@ pub trait Object:
 }
 
 /// Does the same for each kind of object that the judgement rests on, and for those that help to explain it.
+#[macro_export]
 macro_rules! for_each_kind {
     ($do:ident) => {
         $do!($crate::objects::CsiNodeObject);
@@ -107,7 +108,7 @@ macro_rules! for_each_kind {
         $do!($crate::api::WindowsNodeStorage);
     };
 }
-pub(crate) use for_each_kind;
+pub use for_each_kind;
 
 /// Takes an object as the API server sent it into its table. Says whether that changes anything.
 pub fn absorb<K: Object>(cluster: &mut Cluster, object: &Received) -> bool {

@@ -1,14 +1,14 @@
 //! The judgement that the operator runs, fed like a watch feeds it.
 
-use serde_json::Value;
-use windows_storage_operator::api::WindowsStorage;
-use windows_storage_operator::assess::Assessment;
-use windows_storage_operator::index::{Cluster, ReadFrom, Table};
-use windows_storage_operator::objects::{
+use readiness::api::WindowsStorage;
+use readiness::assess::Assessment;
+use readiness::index::{Cluster, ReadFrom, Table};
+use readiness::objects::{
     ClaimObject, ClassObject, CronJobObject, CsiDriverObject, CsiNodeObject, DaemonSetObject,
     DeploymentObject, JobObject, NodeObject, Object, PodObject, ReplicaSetObject,
     ReplicationControllerObject, RuntimeClassObject, StatefulSetObject, VolumeObject, decode,
 };
+use serde_json::Value;
 
 use crate::cases;
 use crate::run::{Subject, run};

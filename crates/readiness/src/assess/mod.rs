@@ -2,8 +2,9 @@
 
 mod advice;
 mod assessment;
-pub(crate) mod causes;
+pub mod causes;
 pub mod codes;
+mod csi_proxy;
 pub mod drivers;
 pub mod plugins;
 pub mod report;
@@ -12,6 +13,7 @@ pub mod versions;
 mod volumes;
 
 pub use assessment::{Assessment, Blocked, BlockedKey, BlockedKind};
+pub use csi_proxy::CSI_PROXY_PIPES;
 pub use verdict::only_fresh_data_opens;
 
 use crate::index::Cluster;

@@ -1,0 +1,10 @@
+//! Whether the in-tree volumes of Windows workloads have the CSI drivers that take over from them.
+//!
+//! [`objects`] decodes what the cluster has into the tables of [`index`], and [`assess`] judges these. All of it is plain
+//! data and pure functions: this crate has no client, no clock and no async.
+
+pub mod api;
+pub mod assess;
+pub mod index;
+pub mod objects;
+pub mod visible;
