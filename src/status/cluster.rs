@@ -11,7 +11,7 @@ use crate::node::{
     check_private_key, parse_instances,
 };
 use crate::services::{ServicesError, Step};
-use crate::status::conditions::{Said, find, settle};
+use crate::status::conditions::{NewCondition, find, settle};
 use crate::status::rollout::{rollout_condition, rollout_status};
 
 /// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
@@ -116,13 +116,13 @@ pub fn with_verdict(
 }
 
 /// What a process before this one has said stands until this one knows better, which it does soon.
-fn operator_condition(previous: &WindowsStorageStatus, gate: &GateReport) -> Said {
+fn operator_condition(previous: &WindowsStorageStatus, gate: &GateReport) -> NewCondition {
     if gate.is_pending()
         && let Some(before) = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN)
     {
-        return Said::again(OPERATOR_CONDITION_WRITTEN, before);
+        return NewCondition::unchanged(OPERATOR_CONDITION_WRITTEN, before);
     }
-    Said {
+    NewCondition {
         type_: OPERATOR_CONDITION_WRITTEN,
         status: gate.status,
         reason: gate.reason.to_owned(),
@@ -130,11 +130,11 @@ fn operator_condition(previous: &WindowsStorageStatus, gate: &GateReport) -> Sai
     }
 }
 
-fn upgradeable(verdict: &report::Verdict) -> Said {
+fn upgradeable(verdict: &report::Verdict) -> NewCondition {
     const TYPE: &str = "Upgradeable";
     match verdict.upgradeable {
-        Upgradeable::True => Said::yes(TYPE, verdict.reason.as_str(), &verdict.message),
-        Upgradeable::False => Said::no(TYPE, verdict.reason.as_str(), &verdict.message),
+        Upgradeable::True => NewCondition::yes(TYPE, verdict.reason.as_str(), &verdict.message),
+        Upgradeable::False => NewCondition::no(TYPE, verdict.reason.as_str(), &verdict.message),
     }
 }
 
@@ -146,24 +146,24 @@ fn written(verdict: &report::Verdict) -> Verdict {
     }
 }
 
-fn credentials(cluster: &Cluster, managed: bool) -> Said {
+fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
     const TYPE: &str = "CredentialsValid";
     match check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace) {
-        Ok(_) => Said::yes(
+        Ok(_) => NewCondition::yes(
             TYPE,
             "Valid",
             format!("Secret {SSH_SECRET} holds a private key"),
         ),
-        Err(_) if !managed => Said::yes(
+        Err(_) if !managed => NewCondition::yes(
             TYPE,
             "NotNeeded",
             "no node is managed, so no SSH key is needed",
         ),
-        Err(error) => Said::no(TYPE, error.reason.as_str(), error.message),
+        Err(error) => NewCondition::no(TYPE, error.reason.as_str(), error.message),
     }
 }
 
-fn instances(cluster: &Cluster) -> Said {
+fn instances(cluster: &Cluster) -> NewCondition {
     const TYPE: &str = "InstancesValid";
     let instances = cluster
         .config_maps
@@ -176,7 +176,7 @@ fn instances(cluster: &Cluster) -> Said {
         .filter_map(|user| user.as_ref().err().map(String::as_str))
         .collect();
     match problems.first() {
-        None => Said::yes(
+        None => NewCondition::yes(
             TYPE,
             "Valid",
             format!(
@@ -184,7 +184,7 @@ fn instances(cluster: &Cluster) -> Said {
                 instances.by_address.len()
             ),
         ),
-        Some(first) => Said::no(
+        Some(first) => NewCondition::no(
             TYPE,
             "InvalidInstance",
             crate::node::printable(&match problems.len() - 1 {
@@ -196,7 +196,7 @@ fn instances(cluster: &Cluster) -> Said {
     }
 }
 
-fn host_keys(cluster: &Cluster) -> Said {
+fn host_keys(cluster: &Cluster) -> NewCondition {
     const TYPE: &str = "HostKeysValid";
     let lines = cluster
         .config_maps
@@ -206,8 +206,8 @@ fn host_keys(cluster: &Cluster) -> Said {
         .map(|lines| KnownHosts::parse(lines).ignored)
         .unwrap_or_default();
     match ignored.first() {
-        None => Said::yes(TYPE, "Valid", "every line of known host keys can be used"),
-        Some(first) => Said::no(
+        None => NewCondition::yes(TYPE, "Valid", "every line of known host keys can be used"),
+        Some(first) => NewCondition::no(
             TYPE,
             "InvalidKnownHosts",
             crate::node::printable(&format!(
@@ -218,10 +218,13 @@ fn host_keys(cluster: &Cluster) -> Said {
     }
 }
 
-fn services_condition(services: &Result<Step, ServicesError>, problem: Option<&str>) -> Said {
+fn services_condition(
+    services: &Result<Step, ServicesError>,
+    problem: Option<&str>,
+) -> NewCondition {
     const TYPE: &str = "ServicesValid";
     match services {
-        Ok(Step::Keep(document)) => Said::yes(
+        Ok(Step::Keep(document)) => NewCondition::yes(
             TYPE,
             "Valid",
             format!(
@@ -230,20 +233,20 @@ fn services_condition(services: &Result<Step, ServicesError>, problem: Option<&s
             ),
         ),
         Ok(Step::Create(_) | Step::Update { .. }) => match problem {
-            Some(problem) => Said::no(
+            Some(problem) => NewCondition::no(
                 TYPE,
                 "NotWritten",
                 crate::node::printable(&format!(
                     "the csi-proxy entry cannot be written to ConfigMap windows-services, so no node is worked on: {problem}"
                 )),
             ),
-            None => Said::unknown(
+            None => NewCondition::unknown(
                 TYPE,
                 "Writing",
                 "the csi-proxy entry is being written to ConfigMap windows-services",
             ),
         },
-        Err(error) => Said::no(
+        Err(error) => NewCondition::no(
             TYPE,
             "InvalidServices",
             crate::node::printable(&error.to_string()),
@@ -251,13 +254,13 @@ fn services_condition(services: &Result<Step, ServicesError>, problem: Option<&s
     }
 }
 
-fn nodes_ready(nodes: usize, ready: usize) -> Said {
+fn nodes_ready(nodes: usize, ready: usize) -> NewCondition {
     const TYPE: &str = "NodesReady";
     let message = format!("storage is ready on {ready} of {nodes} Windows node(s)");
     if ready == nodes {
-        Said::yes(TYPE, "AllReady", message)
+        NewCondition::yes(TYPE, "AllReady", message)
     } else {
-        Said::no(
+        NewCondition::no(
             TYPE,
             "NodesNotReady",
             format!("{message}; see kubectl get windowsnodestorages"),

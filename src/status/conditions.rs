@@ -5,9 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::status::sentence::sentence;
 
-/// What a condition shall say.
+/// A condition without its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct NewCondition {
     /// The condition's type.
     pub type_: &'static str,
     /// `True`, `False` or `Unknown`.
@@ -18,53 +18,48 @@ pub struct Said {
     pub message: String,
 }
 
-impl Said {
-    /// What a condition says already.
-    pub fn again(type_: &'static str, condition: &Condition) -> Self {
-        Self {
-            type_,
-            status: match condition.status.as_str() {
-                "True" => "True",
-                "False" => "False",
-                _ => "Unknown",
-            },
-            reason: condition.reason.clone(),
-            message: condition.message.clone(),
-        }
-    }
-
-    /// It is so.
-    pub fn yes(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            type_,
-            status: "True",
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-
-    /// It is not so.
-    pub fn no(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            type_,
-            status: "False",
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-
-    /// It cannot be told.
-    pub fn unknown(
+impl NewCondition {
+    fn new(
         type_: &'static str,
+        status: &'static str,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
         Self {
             type_,
-            status: "Unknown",
+            status,
             reason: reason.into(),
             message: message.into(),
         }
+    }
+
+    /// The condition as it was.
+    pub fn unchanged(type_: &'static str, condition: &Condition) -> Self {
+        let status = match condition.status.as_str() {
+            "True" => "True",
+            "False" => "False",
+            _ => "Unknown",
+        };
+        Self::new(type_, status, &condition.reason, &condition.message)
+    }
+
+    /// It is so.
+    pub fn yes(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(type_, "True", reason, message)
+    }
+
+    /// It is not so.
+    pub fn no(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(type_, "False", reason, message)
+    }
+
+    /// Nobody knows.
+    pub fn unknown(
+        type_: &'static str,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::new(type_, "Unknown", reason, message)
     }
 }
 
@@ -76,7 +71,7 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 /// The condition as it is to be written.
 pub fn settle(
     previous: &[Condition],
-    said: Said,
+    said: NewCondition,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Condition {
@@ -115,17 +110,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_another_status_moves_the_time_and_only_news_are_told() {
+    fn only_another_status_moves_the_time_and_only_changes_are_news() {
         let start = Timestamp::from_second(100).unwrap();
         let later = Timestamp::from_second(200).unwrap();
-        let first = [settle(&[], Said::no("Ready", "A", "a"), None, start)];
-        let second = [settle(&first, Said::no("Ready", "A", "b"), None, later)];
+        let first = [settle(
+            &[],
+            NewCondition::no("Ready", "A", "a"),
+            None,
+            start,
+        )];
+        let second = [settle(
+            &first,
+            NewCondition::no("Ready", "A", "b"),
+            None,
+            later,
+        )];
         assert_eq!(second[0].last_transition_time.0, start);
         assert!(news(&first, &second).is_empty());
-        let third = [settle(&second, Said::no("Ready", "B", "b"), None, later)];
+        let third = [settle(
+            &second,
+            NewCondition::no("Ready", "B", "b"),
+            None,
+            later,
+        )];
         assert_eq!(third[0].last_transition_time.0, start);
         assert_eq!(news(&second, &third).len(), 1);
-        let fourth = [settle(&third, Said::yes("Ready", "C", "c"), None, later)];
+        let fourth = [settle(
+            &third,
+            NewCondition::yes("Ready", "C", "c"),
+            None,
+            later,
+        )];
         assert_eq!(fourth[0].last_transition_time.0, later);
     }
 }

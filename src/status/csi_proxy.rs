@@ -6,7 +6,7 @@ use protocol::{NodeState, ServiceState};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::node::{NodeError, NodePlan, Observation, Reason, Standing, printable};
 use crate::services::CSI_PROXY_PIPES;
-use crate::status::conditions::{Said, find};
+use crate::status::conditions::{NewCondition, find};
 
 const CSI_PROXY_READY: &str = "CSIProxyReady";
 /// A day in milliseconds: what a node says is not written to the cluster as it is.
@@ -72,7 +72,7 @@ pub fn csi_proxy_condition(
     (plan, looked_after): (&NodePlan, &str),
     observation: Option<&Observation>,
     csi_proxy: Option<&CsiProxyStatus>,
-) -> Said {
+) -> NewCondition {
     let running = || {
         let version = csi_proxy
             .and_then(|status| status.version.as_deref())
@@ -88,7 +88,7 @@ pub fn csi_proxy_condition(
         )
     };
     match plan {
-        NodePlan::External => Said::unknown(
+        NodePlan::External => NewCondition::unknown(
             CSI_PROXY_READY,
             "External",
             match looked_after {
@@ -97,7 +97,7 @@ pub fn csi_proxy_condition(
             },
         ),
         NodePlan::Blocked(error) => {
-            Said::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message)
+            NewCondition::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message)
         }
         NodePlan::Waiting | NodePlan::Visit(_) => match observation {
             Some(Observation {
@@ -110,13 +110,15 @@ pub fn csi_proxy_condition(
             Some(Observation {
                 standing: Standing::Waiting,
                 ..
-            }) if is_running(csi_proxy) => Said::yes(
+            }) if is_running(csi_proxy) => NewCondition::yes(
                 CSI_PROXY_READY,
                 "UpdatePending",
                 format!("{}; it waits for its turn to be updated", running()),
             ),
-            Some(_) if is_running(csi_proxy) => Said::yes(CSI_PROXY_READY, "PipesOpen", running()),
-            Some(_) => Said::no(
+            Some(_) if is_running(csi_proxy) => {
+                NewCondition::yes(CSI_PROXY_READY, "PipesOpen", running())
+            }
+            Some(_) => NewCondition::no(
                 CSI_PROXY_READY,
                 "NotRunning",
                 "csi-proxy does not run on the node, or not all of its pipes are open",
@@ -125,13 +127,13 @@ pub fn csi_proxy_condition(
                 .filter(|condition| !NOT_FROM_A_VISIT.contains(&condition.reason.as_str()))
                 .map_or_else(
                     || {
-                        Said::unknown(
+                        NewCondition::unknown(
                             CSI_PROXY_READY,
                             "Pending",
                             "the node has not been visited yet",
                         )
                     },
-                    |condition| Said::again(CSI_PROXY_READY, condition),
+                    |condition| NewCondition::unchanged(CSI_PROXY_READY, condition),
                 ),
         },
     }
@@ -141,7 +143,7 @@ fn failed(
     error: &NodeError,
     (is_running, is_wanted): (bool, bool),
     running: impl Fn() -> String,
-) -> Said {
+) -> NewCondition {
     match error.reason {
         // The node could not be looked at, so nothing is known of csi-proxy there.
         Reason::CredentialsMissing
@@ -154,7 +156,9 @@ fn failed(
         | Reason::HostKeyNotStored
         | Reason::LoginRefused
         | Reason::TransferFailed
-        | Reason::TimedOut => Said::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message),
+        | Reason::TimedOut => {
+            NewCondition::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message)
+        }
         // The fault is another service's, or the document's: csi-proxy itself is the one that is wanted, and it runs.
         Reason::InvalidServices
         | Reason::UnresolvedCommand
@@ -163,14 +167,14 @@ fn failed(
         | Reason::RolledBack
             if is_running && is_wanted =>
         {
-            Said::yes(
+            NewCondition::yes(
                 CSI_PROXY_READY,
                 "PipesOpen",
                 format!("{}; but: {}", running(), error.message),
             )
         }
         // An old one that works is better than none, and it is not the node's fault.
-        Reason::VulnerableVersion if is_running => Said::yes(
+        Reason::VulnerableVersion if is_running => NewCondition::yes(
             CSI_PROXY_READY,
             "PipesOpen",
             format!("{}; but: {}", running(), error.message),
@@ -184,6 +188,8 @@ fn failed(
         | Reason::DiskFull
         | Reason::AgentFailed
         | Reason::CSIProxyFailed
-        | Reason::RolledBack => Said::no(CSI_PROXY_READY, error.reason.as_str(), &error.message),
+        | Reason::RolledBack => {
+            NewCondition::no(CSI_PROXY_READY, error.reason.as_str(), &error.message)
+        }
     }
 }

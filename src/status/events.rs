@@ -1,184 +1,198 @@
-//! Events: each change of a condition told once, on the objects that people look at.
+//! Kubernetes events, published in the background: nothing waits for them, and a failure changes nothing else.
+//!
+//! The name of an event follows from what it says, so a later process finds it. What happens again counts it up, by its
+//! series: nothing else of an event may change.
 
-use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
+use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::assess::BlockedKind;
 use crate::backoff;
 use crate::deadline::{self, CallError};
+use crate::index::ObjectKey;
 use crate::status::sentence::shortened;
-use crate::tasks::{self, Tasks};
 
 /// The most that the API server takes as an event's note, in bytes.
-pub(super) const NOTE_LIMIT: usize = 1024;
-/// Who reports.
-pub(super) const CONTROLLER: &str = "windows-storage-operator";
-/// After so many events the library's recorder is replaced. It keeps each for minutes, to count those that come again, in
-/// a table that never shrinks: 500 nodes that join at one time would take 3 MB for good.
-const EVENTS_OF_RECORDER: u32 = 64;
-/// How many are written at one time; those of one object in the order in which they were told.
-const LANES: usize = 4;
-/// How many may wait in a lane. Further ones are lost: what they tell is in the status as well.
-const WAITING: usize = 512;
+const NOTE_LIMIT: usize = 1024;
+const CONTROLLER: &str = "windows-storage-operator";
+/// The namespace of events about objects without one.
+const CLUSTER_NAMESPACE: &str = "default";
+/// How many are published at one time.
+const CONCURRENT: usize = 4;
+/// How many may wait. Further ones are lost: the status says the same.
+const QUEUE: usize = 2048;
 /// How often one is tried, and the pauses between.
-const ATTEMPTS: u32 = 6;
+const ATTEMPTS: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 /// How long a process that is about to end waits for its events.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const FLUSH: Duration = Duration::from_secs(10);
+/// Of so many events it is known how often they happened.
+const COUNTED: usize = 4096;
 
-/// Publishes events beside everything else: nobody waits for them. A failure is logged and changes nothing else.
-#[derive(Clone)]
-pub struct EventSink(Arc<Lanes>);
-
-struct Lanes {
-    senders: Vec<mpsc::Sender<Told>>,
-    /// How many have not been written or given up yet.
-    unwritten: watch::Sender<usize>,
-    /// More were told than may wait, and that was said.
-    overflowed: AtomicBool,
-    /// They end with the sink.
-    _tasks: Tasks<Infallible>,
+/// What an event is about.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// An object whose uid is known.
+    Object(ObjectReference),
+    /// An object whose uid is looked up: `kubectl describe` finds events by it.
+    Named(BlockedKind, ObjectKey),
 }
 
-struct Told {
-    object: ObjectReference,
-    event: Event,
+/// An event to publish.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// What it is about.
+    pub subject: Subject,
+    /// Whether something is wrong.
+    pub warning: bool,
+    /// The condition that changed.
+    pub action: String,
+    /// A word for machines.
+    pub reason: String,
+    /// A sentence for people. What is too long is cut.
+    pub note: String,
+    /// Sets events of one reason about one object apart.
+    pub driver: Option<String>,
+    /// It tells of a state and not of a change: found there from an earlier process, it has not happened again.
+    pub lasting: bool,
+}
+
+/// Publishes events. They end with its last clone.
+#[derive(Clone)]
+pub struct EventSink(Arc<Queue>);
+
+struct Queue {
+    sender: mpsc::Sender<Draft>,
+    /// How many are neither published nor given up.
+    pending: watch::Sender<usize>,
+    overflowed: AtomicBool,
+    _publisher: JoinSet<()>,
 }
 
 impl EventSink {
-    /// A sink that reports as this operator.
+    /// A sink that publishes in the name of this operator's `instance`.
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>) -> Self {
-        let reporter = Reporter {
-            controller: CONTROLLER.to_owned(),
-            instance,
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let pending = watch::Sender::new(0);
+        let publisher = Publisher {
+            client: client.clone(),
+            instance: instance.unwrap_or_else(|| CONTROLLER.to_owned()),
+            counts: Mutex::default(),
+            is_failing: AtomicBool::new(false),
         };
-        let unwritten = watch::Sender::new(0);
-        let mut tasks = Tasks::new();
-        let senders = (0..LANES).map(|_| {
-            let (sender, receiver) = mpsc::channel(WAITING);
-            let publisher = Publisher::new(client.clone(), reporter.clone());
-            let lane = publisher.publish_all(receiver, unwritten.clone());
-            tasks.spawn(tasks::lasting("a lane of events", lane));
-            sender
-        });
-        Self(Arc::new(Lanes {
-            senders: senders.collect(),
-            unwritten,
+        let mut tasks = JoinSet::new();
+        tasks.spawn(publisher.publish_all(receiver, pending.clone()));
+        Self(Arc::new(Queue {
+            sender,
+            pending,
             overflowed: AtomicBool::new(false),
-            _tasks: tasks,
+            _publisher: tasks,
         }))
     }
 
-    /// Tells of a condition that says something new.
-    pub fn tell(&self, object: &ObjectReference, condition: &Condition) {
-        let good = condition.status == "True" || condition.reason == "External";
-        let event = Event {
-            type_: if good {
-                EventType::Normal
-            } else {
-                EventType::Warning
-            },
-            reason: condition.reason.clone(),
-            note: Some(shortened(&condition.message, NOTE_LIMIT).into_owned()),
-            action: condition.type_.clone(),
-            secondary: None,
-        };
-        let mut hasher = DefaultHasher::new();
-        (&object.kind, &object.name).hash(&mut hasher);
-        let lane = hasher.finish() % LANES as u64;
-        let object = object.clone();
-        let Lanes {
-            senders, unwritten, ..
+    /// Publishes a condition that has changed.
+    pub fn publish_condition(&self, object: &ObjectReference, condition: &Condition) {
+        let Condition {
+            type_,
+            status,
+            reason,
+            message,
+            observed_generation: _,
+            last_transition_time: _,
+        } = condition;
+        self.publish(Draft {
+            subject: Subject::Object(object.clone()),
+            warning: status != "True" && reason != "External",
+            action: type_.clone(),
+            reason: reason.clone(),
+            note: message.clone(),
+            driver: None,
+            lasting: false,
+        });
+    }
+
+    /// Puts an event into the queue.
+    pub fn publish(&self, draft: Draft) {
+        let Queue {
+            sender,
+            pending,
+            overflowed,
+            _publisher,
         } = &*self.0;
-        unwritten.send_modify(|unwritten| *unwritten += 1);
-        // There are few lanes.
-        let lane = &senders[usize::try_from(lane).unwrap_or_default()];
-        if let Err(refused) = lane.try_send(Told { object, event }) {
-            unwritten.send_modify(|unwritten| *unwritten -= 1);
-            if !self.0.overflowed.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    "{refused}; events are lost, what they tell is in the status as well"
-                );
+        pending.send_modify(|pending| *pending += 1);
+        if let Err(refused) = sender.try_send(draft) {
+            pending.send_modify(|pending| *pending -= 1);
+            if !overflowed.swap(true, Ordering::Relaxed) {
+                tracing::warn!("{refused}; events are lost, the status says the same");
             }
         }
     }
 
-    /// Waits until all that was told is written or given up, and no longer than a process may take to end.
-    pub async fn written(&self) {
-        let mut unwritten = self.0.unwritten.subscribe();
-        // It fails neither: the sender is here.
-        let _ = timeout(LAST_WORDS, unwritten.wait_for(|unwritten| *unwritten == 0)).await;
+    /// Waits until all events are published or given up, for ten seconds at most.
+    pub async fn flush(&self) {
+        let mut pending = self.0.pending.subscribe();
+        // Neither fails: the sender is here, and what is late is lost.
+        let _ = timeout(FLUSH, pending.wait_for(|pending| *pending == 0)).await;
     }
 }
 
-/// Writes what comes in one lane.
 struct Publisher {
     client: Client,
-    reporter: Reporter,
-    recorder: Recorder,
-    told: u32,
-    /// The last event could not be written, and that was said.
-    is_failing: bool,
+    instance: String,
+    /// How often this process has published each, by the hash in its name.
+    counts: Mutex<HashMap<u64, i32>>,
+    /// The last event could not be published, and that was logged.
+    is_failing: AtomicBool,
 }
 
 impl Publisher {
-    fn new(client: Client, reporter: Reporter) -> Self {
-        Self {
-            recorder: Recorder::new(client.clone(), reporter.clone()),
-            client,
-            reporter,
-            told: 0,
-            is_failing: false,
-        }
-    }
-
-    async fn publish_all(
-        mut self,
-        mut lane: mpsc::Receiver<Told>,
-        unwritten: watch::Sender<usize>,
-    ) {
-        while let Some(told) = lane.recv().await {
-            let outcome = self.publish(&told).await;
-            let fails = outcome.is_err();
-            if let Err(error) = outcome {
-                if self.is_failing {
-                    tracing::debug!("{error}; the event is lost");
-                } else {
-                    tracing::warn!(
-                        "{error}; events are lost, what they tell is in the status as well"
-                    );
+    async fn publish_all(self, queue: mpsc::Receiver<Draft>, pending: watch::Sender<usize>) {
+        let drafts = futures::stream::unfold(queue, |mut queue| async {
+            queue.recv().await.map(|draft| (draft, queue))
+        });
+        let publish = async |draft| {
+            let outcome = self.publish_with_retries(&draft).await;
+            let was_failing = self.is_failing.swap(outcome.is_err(), Ordering::Relaxed);
+            match outcome {
+                Err(error) if was_failing => tracing::debug!("{error}; the event is lost"),
+                Err(error) => {
+                    tracing::warn!("{error}; events are lost, the status says the same");
                 }
+                Ok(()) => {}
             }
-            self.is_failing = fails;
-            unwritten.send_modify(|unwritten| *unwritten -= 1);
-        }
-        // The sink is gone, and this ends with it.
-        std::future::pending::<()>().await;
+            pending.send_modify(|pending| *pending -= 1);
+        };
+        drafts.for_each_concurrent(CONCURRENT, publish).await;
     }
 
-    async fn publish(&mut self, told: &Told) -> Result<(), CallError> {
-        let recorder = self.recorder();
+    async fn publish_with_retries(&self, draft: &Draft) -> Result<(), CallError> {
         let mut attempt = 1;
         loop {
-            let publishing = recorder.publish(&told.event, &told.object);
-            let error = match deadline::call("publish event", publishing).await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
+            let Err(error) = self.publish(draft, attempt == 1).await else {
+                return Ok(());
             };
-            // What was refused for what it says or asks is refused again.
-            let is_refused = error
-                .status()
-                .is_some_and(|status| status < 500 && status != 429);
+            // What was refused for what it says is refused again.
+            let status = error.status();
+            let is_refused = status.is_some_and(|status| status < 500 && status != 429);
             if is_refused || attempt == ATTEMPTS {
                 return Err(error);
             }
@@ -188,17 +202,116 @@ impl Publisher {
         }
     }
 
-    fn recorder(&mut self) -> Recorder {
-        if self.told == EVENTS_OF_RECORDER {
-            self.recorder = Recorder::new(self.client.clone(), self.reporter.clone());
-            self.told = 0;
+    async fn publish(&self, draft: &Draft, is_first_attempt: bool) -> Result<(), CallError> {
+        const WHAT: &str = "publish event";
+        let regarding = match &draft.subject {
+            Subject::Object(object) => Some(object.clone()),
+            Subject::Named(BlockedKind::Claim, key) => {
+                self.find::<PersistentVolumeClaim>(key).await?
+            }
+            Subject::Named(BlockedKind::Pod, key) => self.find::<Pod>(key).await?,
+        };
+        // An object that is gone needs no event.
+        let Some(regarding) = regarding else {
+            return Ok(());
+        };
+        let now = MicroTime(Timestamp::now());
+        let id = event_id(draft, &regarding);
+        let name = event_name(&regarding, id);
+        let namespace = regarding.namespace.clone();
+        let namespace = namespace.unwrap_or_else(|| CLUSTER_NAMESPACE.to_owned());
+        let events = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        let event = self.event(draft, (&namespace, &name), regarding, now.clone());
+        let created = deadline::call(WHAT, events.create(&PostParams::default(), &event)).await;
+        let before = self.counts().get(&id).copied().unwrap_or_default();
+        let count = match created {
+            Ok(_) => 1,
+            Err(error) if !error.is_conflict() => return Err(error),
+            // Of an earlier process, or of an attempt whose answer was lost.
+            Err(_) if before == 0 && (draft.lasting || !is_first_attempt) => 1,
+            Err(_) => {
+                let count = before.max(1).saturating_add(1);
+                let series = json!({"series": {"count": count, "lastObservedTime": now}});
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(series));
+                deadline::call(WHAT, events.patch(&name, &parameters, &patch)).await?;
+                count
+            }
+        };
+        let mut counts = self.counts();
+        if counts.len() >= COUNTED {
+            counts.clear();
         }
-        self.told += 1;
-        self.recorder.clone()
+        counts.insert(id, count);
+        Ok(())
+    }
+
+    fn counts(&self) -> std::sync::MutexGuard<'_, HashMap<u64, i32>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks up an object by a list of one, because the operator may list and not get.
+    async fn find<K>(&self, key: &ObjectKey) -> Result<Option<ObjectReference>, CallError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let api = Api::<K>::namespaced(self.client.clone(), &key.namespace);
+        let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
+        let found =
+            deadline::call("read what an event is about", api.list_metadata(&named)).await?;
+        Ok(found.items.first().map(|found| found.object_ref(&())))
+    }
+
+    fn event(
+        &self,
+        draft: &Draft,
+        (namespace, name): (&str, &str),
+        regarding: ObjectReference,
+        now: MicroTime,
+    ) -> Event {
+        Event {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.to_owned()),
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(now),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            action: Some(draft.action.clone()),
+            reason: Some(draft.reason.clone()),
+            regarding: Some(regarding),
+            note: Some(shortened(&draft.note, NOTE_LIMIT).into_owned()),
+            type_: Some(if draft.warning { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        }
     }
 }
 
-/// A line for a condition that says something new. The verdict has one of its own.
+/// The same for the same object, condition, reason and driver.
+fn event_id(draft: &Draft, regarding: &ObjectReference) -> u64 {
+    let uid = regarding.uid.as_deref().unwrap_or_default();
+    let kind = regarding.kind.as_deref().unwrap_or_default();
+    let driver = draft.driver.as_deref().unwrap_or_default();
+    let said = [CONTROLLER, kind, uid, &draft.action, &draft.reason, driver].join("/");
+    let digest = Sha256::digest(said);
+    digest[..8]
+        .iter()
+        .fold(0, |id, byte| id << 8 | u64::from(*byte))
+}
+
+fn event_name(regarding: &ObjectReference, id: u64) -> String {
+    /// A name has 253 characters at most.
+    const MOST: usize = 220;
+    let name = regarding.name.as_deref().unwrap_or_default();
+    // Names of objects are ASCII.
+    let name = name.get(..MOST).unwrap_or(name);
+    format!("{}.{id:016x}", name.trim_end_matches(['.', '-']))
+}
+
+/// Logs a condition that has changed. The verdict has a line of its own.
 pub(super) fn log(object: &ObjectReference, condition: &Condition) {
     if condition.type_ == "Upgradeable" {
         return;
@@ -216,89 +329,4 @@ pub(super) fn log(object: &ObjectReference, condition: &Condition) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn client(address: &str) -> Client {
-        Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap()
-    }
-
-    fn told(sink: &EventSink, name: &str, reason: &str) {
-        let object = crate::status::writer::reference("v1", "Node", name, name);
-        sink.tell(
-            &object,
-            &Condition {
-                type_: "Ready".to_owned(),
-                status: "False".to_owned(),
-                reason: reason.to_owned(),
-                message: "it is not".to_owned(),
-                observed_generation: None,
-                last_transition_time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-                    jiff::Timestamp::UNIX_EPOCH,
-                ),
-            },
-        );
-    }
-
-    #[tokio::test]
-    async fn no_recorder_remembers_more_than_a_few_events() {
-        let reporter = Reporter {
-            controller: CONTROLLER.to_owned(),
-            instance: None,
-        };
-        let mut publisher = Publisher::new(client("http://127.0.0.1:9"), reporter);
-        for _ in 0..EVENTS_OF_RECORDER {
-            publisher.recorder();
-        }
-        assert_eq!(publisher.told, EVENTS_OF_RECORDER);
-        publisher.recorder();
-        assert_eq!(publisher.told, 1);
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_events_and_no_more_than_so_many_wait() {
-        // A server that takes requests and never answers.
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let sink = EventSink::new(
-            &client(&format!("http://{}", listener.local_addr().unwrap())),
-            None,
-        );
-        for number in 0..4 * LANES * WAITING {
-            told(&sink, &format!("win-{number}"), "No");
-        }
-        let unwritten = *sink.0.unwritten.borrow();
-        assert!(
-            (WAITING..=LANES * WAITING + LANES).contains(&unwritten),
-            "{unwritten} wait"
-        );
-    }
-
-    #[tokio::test]
-    async fn what_fails_is_tried_again_and_those_of_one_object_stay_in_order() {
-        use std::sync::Mutex;
-
-        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let noted = Arc::clone(&seen);
-        let answer = move |body: String| async move {
-            let event: serde_json::Value = serde_json::from_str(&body).unwrap();
-            let mut seen = noted.lock().unwrap();
-            seen.push(event["reason"].as_str().unwrap().to_owned());
-            match seen.len() {
-                1 => (axum::http::StatusCode::SERVICE_UNAVAILABLE, String::new()),
-                _ => (axum::http::StatusCode::CREATED, body),
-            }
-        };
-        let path = "/apis/events.k8s.io/v1/namespaces/default/events";
-        let router = axum::Router::new().route(path, axum::routing::post(answer));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async { axum::serve(listener, router).await });
-        let sink = EventSink::new(&client(&address), None);
-        for reason in ["First", "Second", "Third"] {
-            told(&sink, "win-1", reason);
-        }
-        sink.written().await;
-        assert_eq!(*sink.0.unwritten.borrow(), 0);
-        assert_eq!(*seen.lock().unwrap(), ["First", "First", "Second", "Third"]);
-    }
-}
+mod tests;

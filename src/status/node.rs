@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{NodePlan, Observation, Standing, describe_foreign};
-use crate::status::conditions::{Said, find, settle, whole_seconds};
+use crate::status::conditions::{NewCondition, find, settle, whole_seconds};
 use crate::status::csi_proxy::{csi_proxy_condition, csi_proxy_status, is_running};
 
 const CSI_NODE_PRESENT: &str = "CSINodePresent";
@@ -56,26 +56,26 @@ pub fn node_status(
         csi_proxy.as_ref(),
     );
     let csi_node = if readiness.csi_node {
-        Said::yes(
+        NewCondition::yes(
             CSI_NODE_PRESENT,
             "Present",
             "the node has its CSINode object",
         )
     } else {
-        Said::no(
+        NewCondition::no(
             CSI_NODE_PRESENT,
             "CSINodeMissing",
             "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered",
         )
     };
     let drivers = if readiness.missing_drivers.is_empty() {
-        Said::yes(
+        NewCondition::yes(
             DRIVERS_REGISTERED,
             "DriversRegistered",
             "every CSI driver that workloads need here is registered",
         )
     } else {
-        Said::no(
+        NewCondition::no(
             DRIVERS_REGISTERED,
             "DriversMissing",
             missing_drivers(readiness),
@@ -191,22 +191,22 @@ fn missing_drivers(readiness: &NodeReadiness) -> String {
 fn ready_condition(
     readiness: &NodeReadiness,
     plan: &NodePlan,
-    proxy: &Said,
+    proxy: &NewCondition,
     csi_proxy: Option<&CsiProxyStatus>,
-    csi_node: &Said,
-    drivers: &Said,
-) -> Said {
+    csi_node: &NewCondition,
+    drivers: &NewCondition,
+) -> NewCondition {
     for said in [csi_node, drivers] {
         if said.status != "True" {
-            return Said::no(READY, &said.reason, &said.message);
+            return NewCondition::no(READY, &said.reason, &said.message);
         }
     }
     let external = matches!(plan, NodePlan::External);
     if readiness.needs_csi_proxy && !external && !is_running(csi_proxy) {
         let message = format!("a driver on this node needs csi-proxy: {}", proxy.message);
-        return Said::no(READY, &proxy.reason, message);
+        return NewCondition::no(READY, &proxy.reason, message);
     }
-    Said::yes(
+    NewCondition::yes(
         READY,
         "StorageReady",
         "the node has what its workloads need for their storage",

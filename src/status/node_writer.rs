@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
-use serde_json::json;
+use kube::api::{Api, DeleteParams, ObjectMeta};
+use kube::{Client, Resource};
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::status::EventSink;
-use crate::status::events::log;
-use crate::status::writer::{reference, worth_telling};
+use crate::status::writer::{apply_status, report_changes};
 use crate::tasks::Tasks;
 use crate::watch::SharedCluster;
 
@@ -163,116 +162,62 @@ impl NodeApi {
         if previous.as_ref() == Some(status) {
             return Ok(());
         }
-        if previous.is_none() {
-            self.create(name, uid).await?;
-        }
-        let patch = json!({"status": replacing(status)});
-        let written = deadline::call(
-            "write WindowsNodeStorage status",
-            self.nodes
-                .patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)),
-        )
-        .await
-        .inspect_err(|error| {
-            if error.is_not_found() {
-                self.forget(name);
-            }
-        })?;
-        let object = reference(
-            "windowsstorage.dev/v1alpha1",
-            "WindowsNodeStorage",
-            name,
-            &written.uid().unwrap_or_default(),
-        );
-        self.shared.update(|cluster| {
-            cluster
-                .node_statuses
-                .apply(name.clone(), written.status.unwrap_or_default())
-        });
-        let empty = WindowsNodeStorageStatus::default();
-        // The kubelet's own events name its node by name in the uid; `kubectl describe node` looks for the same.
-        let node_object = reference("v1", "Node", name, name);
-        let before = &previous.as_ref().unwrap_or(&empty).conditions;
-        for condition in worth_telling(before, &status.conditions) {
-            log(&object, condition);
-            self.events.tell(&node_object, condition);
-            self.events.tell(&object, condition);
-        }
-        Ok(())
-    }
-
-    async fn create(&self, node: &str, uid: &str) -> Result<(), CallError> {
         let object = WindowsNodeStorage {
             metadata: ObjectMeta {
-                name: Some(node.to_owned()),
+                name: Some(name.clone()),
                 owner_references: Some(vec![OwnerReference {
                     api_version: "v1".to_owned(),
                     kind: "Node".to_owned(),
-                    name: node.to_owned(),
-                    uid: uid.to_owned(),
+                    name: name.clone(),
+                    uid: uid.clone(),
                     ..OwnerReference::default()
                 }]),
                 ..ObjectMeta::default()
             },
             spec: WindowsNodeStorageSpec {},
-            status: None,
+            status: Some(status.clone()),
         };
-        match deadline::call(
+        let what = (
             "create WindowsNodeStorage",
-            self.nodes.create(&PostParams::default(), &object),
-        )
-        .await
-        {
-            Err(error) if !error.is_conflict() => Err(error),
-            _ => Ok(()),
-        }
+            "write WindowsNodeStorage status",
+        );
+        let written = apply_status(&self.nodes, &object, previous.is_some(), what)
+            .await
+            .inspect_err(|error| {
+                if error.is_not_found() {
+                    self.forget(name);
+                }
+            })?;
+        let reference = written.object_ref(&());
+        self.shared.update(|cluster| {
+            cluster
+                .node_statuses
+                .apply(name.clone(), written.status.unwrap_or_default())
+        });
+        // The kubelet's own events have the node's name as uid, and `kubectl describe node` looks for that.
+        let node = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(name.clone()),
+            uid: Some(name.clone()),
+            ..ObjectReference::default()
+        };
+        let before = previous
+            .as_ref()
+            .map_or(&[][..], |status| &status.conditions);
+        report_changes(
+            &self.events,
+            &[&node, &reference],
+            before,
+            &status.conditions,
+        );
+        Ok(())
     }
-}
-
-/// A merge patch leaves alone what it does not name: fields that are absent now are named as null.
-fn replacing(status: &WindowsNodeStorageStatus) -> serde_json::Value {
-    let mut value = json!(status);
-    if let Some(fields) = value.as_object_mut() {
-        for field in [
-            "csiProxy",
-            "failedUpdate",
-            "foreignInstances",
-            "lastContactTime",
-        ] {
-            fields.entry(field).or_insert(serde_json::Value::Null);
-        }
-        if let Some(csi_proxy) = fields
-            .get_mut("csiProxy")
-            .and_then(|value| value.as_object_mut())
-        {
-            for field in ["version", "sha256", "lastInterruptionMilliseconds"] {
-                csi_proxy.entry(field).or_insert(serde_json::Value::Null);
-            }
-        }
-    }
-    value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::CsiProxyStatus;
-
-    #[test]
-    fn what_is_gone_from_a_status_is_named_in_the_patch() {
-        let bare = replacing(&WindowsNodeStorageStatus::default());
-        assert!(bare["csiProxy"].is_null() && bare.as_object().unwrap().contains_key("csiProxy"));
-        let with = WindowsNodeStorageStatus {
-            csi_proxy: Some(CsiProxyStatus::default()),
-            ..WindowsNodeStorageStatus::default()
-        };
-        assert!(
-            replacing(&with)["csiProxy"]
-                .as_object()
-                .unwrap()
-                .contains_key("version")
-        );
-    }
 
     #[tokio::test]
     async fn many_are_on_their_way_at_once_and_what_is_decided_meanwhile_is_noted() {

@@ -2,7 +2,7 @@
 
 use crate::api::{RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
-use crate::status::conditions::{Said, find};
+use crate::status::conditions::{NewCondition, find};
 
 const TYPE: &str = "RolloutProgressing";
 
@@ -35,9 +35,9 @@ pub fn rollout_condition(
     rollout: &Rollout,
     version: &str,
     managed: bool,
-) -> Said {
+) -> NewCondition {
     if !managed {
-        return Said::yes(
+        return NewCondition::yes(
             TYPE,
             "NotManaged",
             "this operator looks after csi-proxy on no node",
@@ -48,7 +48,7 @@ pub fn rollout_condition(
         rollout.halt,
         find(&previous.conditions, TYPE),
     ) {
-        return Said::again(TYPE, known);
+        return NewCondition::unchanged(TYPE, known);
     }
     let done = format!(
         "csi-proxy {version} is on {} of {} managed node(s)",
@@ -56,7 +56,7 @@ pub fn rollout_condition(
     );
     let waiting = rollout.waiting;
     match rollout.halt {
-        Some(Halt::Failures) => Said::no(
+        Some(Halt::Failures) => NewCondition::no(
             TYPE,
             "Stopped",
             printable(&format!(
@@ -67,31 +67,33 @@ pub fn rollout_condition(
                 rollout.failed.first().map_or("", String::as_str)
             )),
         ),
-        Some(Halt::Paused) => Said::no(
+        Some(Halt::Paused) => NewCondition::no(
             TYPE,
             "Paused",
             format!("{done}; updates wait while spec.rollout.paused is true"),
         ),
-        None if waiting > 0 && rollout.turns.is_empty() && !rollout.down.is_empty() => Said::no(
-            TYPE,
-            "Blocked",
-            printable(&format!(
-                "{done}; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update, and \
+        None if waiting > 0 && rollout.turns.is_empty() && !rollout.down.is_empty() => {
+            NewCondition::no(
+                TYPE,
+                "Blocked",
+                printable(&format!(
+                    "{done}; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update, and \
                  spec.rollout.maxUnavailable allows no more; see kubectl get windowsnodestorages",
-                named(&rollout.down)
-            )),
-        ),
-        None if waiting > 0 => Said::yes(
+                    named(&rollout.down)
+                )),
+            )
+        }
+        None if waiting > 0 => NewCondition::yes(
             TYPE,
             "Updating",
             format!("{done}; {waiting} wait(s) for its turn or is being updated"),
         ),
-        None if rollout.current < rollout.nodes => Said::yes(
+        None if rollout.current < rollout.nodes => NewCondition::yes(
             TYPE,
             "Updating",
             format!("{done}; the others are new, out of reach, or without a working csi-proxy"),
         ),
-        None => Said::yes(TYPE, "Complete", done),
+        None => NewCondition::yes(TYPE, "Complete", done),
     }
 }
 

@@ -1,9 +1,14 @@
-//! Writes the status of `WindowsStorage`: only differences, and as one patch.
+//! Writes the statuses of our objects by server-side apply, and only differences.
+
+use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
+use kube::core::object::HasStatus;
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
@@ -13,11 +18,14 @@ use crate::status::events::log;
 use crate::status::{BlockedEvents, EventSink, NodeWriter};
 use crate::watch::SharedCluster;
 
-/// Writes status and tells of changes.
+/// Who owns the fields of statuses.
+const FIELD_MANAGER: &str = "windows-storage-operator";
+
+/// Writes statuses and publishes events about their changes.
 pub struct StatusWriter {
     /// The statuses of nodes.
     pub nodes: NodeWriter,
-    /// What is told of volumes that hold upgrades.
+    /// Events about volumes that hold upgrades.
     pub blocked: BlockedEvents,
     settings: Api<WindowsStorage>,
     events: EventSink,
@@ -29,9 +37,9 @@ impl StatusWriter {
     /// write it again before the watch brings it.
     #[must_use]
     pub fn new(client: &Client, instance: Option<String>, shared: SharedCluster) -> Self {
-        let events = EventSink::new(client, instance.clone());
+        let events = EventSink::new(client, instance);
         Self {
-            blocked: BlockedEvents::new(client.clone(), instance),
+            blocked: BlockedEvents::new(events.clone()),
             nodes: NodeWriter::new(client, events.clone(), shared.clone()),
             settings: Api::all(client.clone()),
             events,
@@ -39,75 +47,97 @@ impl StatusWriter {
         }
     }
 
-    /// Brings the status of `WindowsStorage` to `status`; the object is made with its defaults where it is missing,
+    /// Brings the status of `WindowsStorage` to `status`. Where the object is missing it is created with its defaults,
     /// so that the verdict has a place.
     pub async fn write_settings(
         &self,
         previous: Option<&WindowsStorage>,
         status: &WindowsStorageStatus,
     ) -> Result<(), CallError> {
-        if previous.and_then(|object| object.status.as_ref()) == Some(status) {
+        let before = previous.and_then(|object| object.status.as_ref());
+        if before == Some(status) {
             return Ok(());
         }
-        if previous.is_none() {
-            let object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
-            match deadline::call(
-                "create WindowsStorage",
-                self.settings.create(&PostParams::default(), &object),
-            )
-            .await
-            {
-                Err(error) if !error.is_conflict() => return Err(error),
-                _ => {}
-            }
-        }
-        let patch = json!({"status": replacing(status)});
-        let written = deadline::call(
-            "write WindowsStorage status",
-            self.settings.patch_status(
-                SETTINGS_NAME,
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            ),
-        )
-        .await?;
-        let object = reference(
-            "windowsstorage.dev/v1alpha1",
-            "WindowsStorage",
-            SETTINGS_NAME,
-            &written.uid().unwrap_or_default(),
-        );
-        self.shared.update(|cluster| {
-            let mut row = written;
-            row.metadata.managed_fields = None;
-            cluster.settings.apply(SETTINGS_NAME.to_owned(), row)
-        });
-        let before = previous
-            .and_then(|object| object.status.clone())
-            .unwrap_or_default();
-        for condition in worth_telling(&before.conditions, &status.conditions) {
-            log(&object, condition);
-            self.events.tell(&object, condition);
-        }
+        let mut object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+        object.status = Some(status.clone());
+        let what = ("create WindowsStorage", "write WindowsStorage status");
+        let mut written = apply_status(&self.settings, &object, previous.is_some(), what).await?;
+        let reference = written.object_ref(&());
+        written.metadata.managed_fields = None;
+        self.shared
+            .update(|cluster| cluster.settings.apply(SETTINGS_NAME.to_owned(), written));
+        let before = before.map_or(&[][..], |status| &status.conditions);
+        report_changes(&self.events, &[&reference], before, &status.conditions);
         Ok(())
     }
 
-    /// Waits for the events that were told to be written, for a process that is about to end.
+    /// Waits for the events to be published, for a process that is about to end.
     pub async fn told(&self) {
-        self.events.written().await;
+        self.events.flush().await;
     }
 }
 
-/// News, but neither that all is well from the start, nor what is only on its way, nor what another condition tells
-/// in full: `Ready` and `NodesReady` only sum up, so they are told when they become true.
-pub(super) fn worth_telling<'a>(
-    previous: &[Condition],
-    current: &'a [Condition],
-) -> Vec<&'a Condition> {
-    const ON_ITS_WAY: [&str; 2] = ["Pending", "Writing"];
-    let was_on_its_way = |type_: &str| {
+/// Brings an object's status to that of `object`, and creates the object where it is missing.
+pub(super) async fn apply_status<K>(
+    api: &Api<K>,
+    object: &K,
+    exists: bool,
+    (create, write): (&'static str, &'static str),
+) -> Result<K, CallError>
+where
+    K: Resource<DynamicType = ()> + HasStatus + Clone + Debug + Serialize + DeserializeOwned,
+    K::Status: PartialEq + Serialize,
+{
+    if !exists {
+        let created = deadline::call(create, api.create(&PostParams::default(), object)).await;
+        match created {
+            Err(error) if !error.is_conflict() => return Err(error),
+            _ => {}
+        }
+    }
+    let name = object.name_any();
+    let status = Patch::Apply(json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "status": object.status(),
+    }));
+    let apply = PatchParams::apply(FIELD_MANAGER).force();
+    let written = deadline::call(write, api.patch_status(&name, &apply, &status)).await?;
+    if written.status() == object.status() {
+        return Ok(written);
+    }
+    // Fields of other managers, such as a version before server-side apply, survive an apply. They are removed first.
+    let nothing = Patch::Merge(json!({"status": null}));
+    let merge = PatchParams::default();
+    deadline::call(write, api.patch_status(&name, &merge, &nothing)).await?;
+    deadline::call(write, api.patch_status(&name, &apply, &status)).await
+}
+
+/// Logs the conditions that say something new, and publishes an event on each of those objects, of which the last is the
+/// conditions' own.
+pub(super) fn report_changes(
+    events: &EventSink,
+    objects: &[&ObjectReference],
+    before: &[Condition],
+    after: &[Condition],
+) {
+    for condition in worth_reporting(before, after) {
+        if let Some(object) = objects.last() {
+            log(object, condition);
+        }
+        for object in objects {
+            events.publish_condition(object, condition);
+        }
+    }
+}
+
+/// News, but neither that all is well from the start, nor what is only in progress, nor what another condition says
+/// in full: `Ready` and `NodesReady` only sum up, so they are reported when they become true.
+fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
+    const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
+    let was_in_progress = |type_: &str| {
         previous.iter().any(|condition| {
-            condition.type_ == type_ && ON_ITS_WAY.contains(&condition.reason.as_str())
+            condition.type_ == type_ && IN_PROGRESS.contains(&condition.reason.as_str())
         })
     };
     news(previous, current)
@@ -116,33 +146,11 @@ pub(super) fn worth_telling<'a>(
             let good = condition.status == "True";
             let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
             let first = previous.is_empty()
-                || (condition.type_ == "ServicesValid" && was_on_its_way(&condition.type_));
-            let on_its_way = ON_ITS_WAY.contains(&condition.reason.as_str());
-            let quiet = on_its_way || if good { first } else { sums_up };
-            !quiet
+                || (condition.type_ == "ServicesValid" && was_in_progress(&condition.type_));
+            let in_progress = IN_PROGRESS.contains(&condition.reason.as_str());
+            !in_progress && !(if good { first } else { sums_up })
         })
         .collect()
-}
-
-/// A merge patch leaves alone what it does not name: fields that are absent now are named as null.
-fn replacing(status: &WindowsStorageStatus) -> serde_json::Value {
-    let mut value = json!(status);
-    if let Some(fields) = value.as_object_mut() {
-        for field in ["verdict", "counts", "rollout"] {
-            fields.entry(field).or_insert(serde_json::Value::Null);
-        }
-    }
-    value
-}
-
-pub(super) fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(api_version.to_owned()),
-        kind: Some(kind.to_owned()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
 }
 
 #[cfg(test)]
@@ -162,31 +170,34 @@ mod tests {
         }
     }
 
-    fn told(previous: &[Condition], current: &[Condition]) -> Vec<String> {
-        worth_telling(previous, current)
+    fn reported(previous: &[Condition], current: &[Condition]) -> Vec<String> {
+        worth_reporting(previous, current)
             .into_iter()
             .map(|condition| condition.type_.clone())
             .collect()
     }
 
     #[test]
-    fn a_fault_is_told_once_and_by_its_own_condition() {
+    fn a_fault_is_reported_once_and_by_its_own_condition() {
         let pending = [
             condition("CSIProxyReady", "Unknown", "Pending"),
             condition("Ready", "False", "DriversMissing"),
         ];
-        assert!(told(&[], &pending).is_empty());
+        assert!(reported(&[], &pending).is_empty());
         let failed = [
             condition("CSIProxyReady", "Unknown", "Unreachable"),
             condition("Ready", "False", "Unreachable"),
         ];
-        assert_eq!(told(&pending, &failed), ["CSIProxyReady"]);
-        assert!(told(&failed, &failed).is_empty());
+        assert_eq!(reported(&pending, &failed), ["CSIProxyReady"]);
+        assert!(reported(&failed, &failed).is_empty());
         let good = [
             condition("CSIProxyReady", "True", "PipesOpen"),
             condition("Ready", "True", "StorageReady"),
         ];
-        assert_eq!(told(&failed, &good), ["CSIProxyReady", "Ready"]);
-        assert!(told(&[], &good).is_empty(), "all is well from the start");
+        assert_eq!(reported(&failed, &good), ["CSIProxyReady", "Ready"]);
+        assert!(
+            reported(&[], &good).is_empty(),
+            "all is well from the start"
+        );
     }
 }
