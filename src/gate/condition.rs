@@ -1,22 +1,34 @@
 //! The one condition of ours among those of an `OperatorCondition`.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::{GateCondition, OperatorCondition, UPGRADEABLE};
-use crate::assess::report::Upgradeable;
-use crate::gate::wanted::Wanted;
+use crate::assess::report::{Upgradeable, Verdict};
+use crate::gate::Decision;
 use crate::visible::visible;
 
-/// Whether something is to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The condition says so already.
-    Unchanged,
-    /// Reason or message are new.
-    Updated,
-    /// The status is new.
-    Transitioned,
+/// What was seen of the condition when it was made to say what was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// It had to be written.
+    pub is_changed: bool,
+    /// OLM has taken it over.
+    pub is_confirmed: bool,
+    /// The status that an administrator makes OLM take instead.
+    pub overridden: Option<String>,
+}
+
+impl Look {
+    /// What that object shows.
+    pub fn new(object: &OperatorCondition, is_changed: bool) -> Self {
+        Self {
+            is_changed,
+            is_confirmed: is_confirmed(object),
+            overridden: overridden(object),
+        }
+    }
 }
 
 /// Whether somebody has written ours.
@@ -24,56 +36,49 @@ pub fn is_there(object: &OperatorCondition) -> bool {
     object.spec.conditions.iter().any(is_ours)
 }
 
-/// All conditions with ours as it shall be; `None` where nothing is to be written. The list is atomic for the API
+/// All conditions with ours as it was decided; `None` where nothing is to be written. The list is atomic for the API
 /// server, so it is merged by type here.
-pub fn merged(existing: &[Value], wanted: &Wanted, now: Timestamp) -> Option<(Vec<Value>, Change)> {
-    let mut ours = existing.iter().filter(|value| is_ours(value));
+pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option<Vec<Value>> {
+    let Verdict {
+        upgradeable,
+        reason,
+        message,
+    } = &decision.verdict;
+    let (ours, mut conditions): (Vec<Value>, Vec<Value>) =
+        existing.iter().cloned().partition(is_ours);
+    let is_single = ours.len() == 1;
     let previous = ours
-        .next()
-        .and_then(|value| serde_json::from_value::<GateCondition>(value.clone()).ok());
-    let is_single = ours.next().is_none();
-    let status = wanted.upgradeable.as_str();
-    if let Some(previous) = &previous
-        && is_single
-        && wanted.yields
-        && previous.status == Upgradeable::False.as_str()
-        && previous.reason != wanted.reason
-    {
-        return None;
-    }
-    let same_status = previous
-        .as_ref()
-        .is_some_and(|condition| condition.status == status);
-    let condition = GateCondition {
+        .first()
+        .and_then(|value| GateCondition::deserialize(value).ok());
+    let mut condition = GateCondition {
         type_: UPGRADEABLE.to_owned(),
-        status: status.to_owned(),
-        reason: wanted.reason.to_owned(),
-        message: wanted.message.clone(),
-        last_transition_time: match &previous {
-            Some(previous) if same_status => previous.last_transition_time.clone(),
-            _ => format!("{now:.0}"),
-        },
+        status: upgradeable.as_str().to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: message.clone(),
+        last_transition_time: format!("{now:.0}"),
     };
-    if previous.as_ref() == Some(&condition) && is_single {
-        return None;
+    if let Some(previous) = previous {
+        let holds = previous.status == Upgradeable::False.as_str();
+        let says_more = decision.yields && holds && previous.reason != condition.reason;
+        if is_single && says_more {
+            return None;
+        }
+        if previous.status == condition.status {
+            condition
+                .last_transition_time
+                .clone_from(&previous.last_transition_time);
+        }
+        if is_single && previous == condition {
+            return None;
+        }
     }
-    let mut conditions: Vec<Value> = existing
-        .iter()
-        .filter(|condition| !is_ours(condition))
-        .cloned()
-        .collect();
     conditions.push(json!(condition));
-    let change = if same_status {
-        Change::Updated
-    } else {
-        Change::Transitioned
-    };
-    Some((conditions, change))
+    Some(conditions)
 }
 
 /// Whether OLM has taken over what the object says now: it judges by the copy in `status`, and holds upgrades while that
 /// is of an older generation.
-pub fn is_confirmed(object: &OperatorCondition) -> bool {
+fn is_confirmed(object: &OperatorCondition) -> bool {
     let status_of = |condition: &Value| condition.get("status").cloned();
     let written = object.spec.conditions.iter().find(|value| is_ours(value));
     let copies = object.status.as_ref().map(|status| &status.conditions);
@@ -86,7 +91,7 @@ pub fn is_confirmed(object: &OperatorCondition) -> bool {
 }
 
 /// The status that an administrator makes OLM take instead of what is written.
-pub fn overridden(object: &OperatorCondition) -> Option<String> {
+fn overridden(object: &OperatorCondition) -> Option<String> {
     // OLM looks at the first of the type alone.
     let ours = object.spec.overrides.iter().find(|value| is_ours(value));
     ours.and_then(|value| value.get("status").and_then(Value::as_str))
@@ -100,12 +105,16 @@ fn is_ours(condition: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assess::report::Reason;
 
-    fn wanted(upgradeable: Upgradeable, message: &str) -> Wanted {
-        Wanted {
+    fn decision(upgradeable: Upgradeable, message: &str) -> Decision {
+        let verdict = Verdict {
             upgradeable,
-            reason: "DriversMissing",
+            reason: Reason::DriversMissing,
             message: message.to_owned(),
+        };
+        Decision {
+            verdict,
             yields: false,
         }
     }
@@ -114,136 +123,108 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn object(json: &Value) -> OperatorCondition {
-        serde_json::from_value(json.clone()).unwrap()
+    fn object(spec: &Value, status: &Value) -> OperatorCondition {
+        let object = json!({
+            "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
+            "metadata": {"name": "x", "generation": 3}, "spec": spec, "status": status,
+        });
+        serde_json::from_value(object).unwrap()
     }
 
     #[test]
-    fn others_conditions_are_kept_as_they_are() {
+    fn others_conditions_are_kept_and_nothing_is_written_without_a_difference() {
         let other = json!({"type": "Other", "status": "True", "unknownField": [1, 2]});
-        let (conditions, change) = merged(
-            std::slice::from_ref(&other),
-            &wanted(Upgradeable::False, "m"),
-            at(0),
-        )
-        .unwrap();
+        let held = decision(Upgradeable::False, "m");
+        let conditions = merged(std::slice::from_ref(&other), &held, at(0)).unwrap();
         assert_eq!(conditions[0], other);
         assert_eq!(conditions[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        assert_eq!(change, Change::Transitioned);
-    }
-
-    #[test]
-    fn nothing_is_written_without_a_difference() {
-        let held = wanted(Upgradeable::False, "m");
-        let (conditions, _) = merged(&[], &held, at(0)).unwrap();
         assert_eq!(merged(&conditions, &held, at(99)), None);
     }
 
     #[test]
     fn the_transition_time_moves_with_the_status_alone() {
-        let (first, _) = merged(&[], &wanted(Upgradeable::False, "m"), at(0)).unwrap();
-        let (second, change) = merged(&first, &wanted(Upgradeable::False, "n"), at(60)).unwrap();
-        assert_eq!(change, Change::Updated);
-        assert_eq!(
-            second[0]["lastTransitionTime"],
-            first[0]["lastTransitionTime"]
-        );
-        let (third, change) = merged(&second, &wanted(Upgradeable::True, "n"), at(60)).unwrap();
-        assert_eq!(change, Change::Transitioned);
-        assert_eq!(third[0]["lastTransitionTime"], "1970-01-01T00:01:00Z");
+        let first = merged(&[], &decision(Upgradeable::False, "m"), at(0)).unwrap();
+        let second = merged(&first, &decision(Upgradeable::False, "n"), at(60)).unwrap();
+        let time = |conditions: &[Value]| conditions[0]["lastTransitionTime"].clone();
+        assert_eq!(time(&second), time(&first));
+        let third = merged(&second, &decision(Upgradeable::True, "n"), at(60)).unwrap();
+        assert_eq!(time(&third), "1970-01-01T00:01:00Z");
     }
 
     #[test]
     fn a_broken_or_doubled_condition_of_ours_is_replaced_by_one() {
-        let held = wanted(Upgradeable::False, "m");
-        for broken in [
-            json!({"type": "Upgradeable"}),
-            json!({"type": "Upgradeable", "status": 5}),
+        let held = decision(Upgradeable::False, "m");
+        let one = merged(&[], &held, at(0)).unwrap();
+        for existing in [
+            vec![json!({"type": "Upgradeable"})],
+            vec![json!({"type": "Upgradeable", "status": 5})],
+            vec![one[0].clone(), one[0].clone()],
         ] {
-            let (conditions, _) = merged(&[broken], &held, at(0)).unwrap();
-            assert_eq!(conditions.len(), 1);
+            assert_eq!(merged(&existing, &held, at(0)).unwrap(), one);
         }
-        let (one, _) = merged(&[], &held, at(0)).unwrap();
-        let doubled = [one[0].clone(), one[0].clone()];
-        assert_eq!(merged(&doubled, &held, at(0)).unwrap().0, one);
     }
 
     #[test]
     fn what_yields_replaces_anything_but_a_single_false_that_says_more() {
-        let yields = Wanted {
-            reason: "ReadinessUnknown",
-            yields: true,
-            ..wanted(Upgradeable::False, "not read yet")
+        let yields = |message| {
+            let mut decision = decision(Upgradeable::False, message);
+            decision.verdict.reason = Reason::ReadinessUnknown;
+            decision.yields = true;
+            decision
         };
-        let (held, _) = merged(&[], &wanted(Upgradeable::False, "m"), at(0)).unwrap();
-        assert_eq!(merged(&held, &yields, at(1)), None);
+        let held = merged(&[], &decision(Upgradeable::False, "m"), at(0)).unwrap();
+        assert_eq!(merged(&held, &yields("not read yet"), at(1)), None);
         let doubled = [held[0].clone(), held[0].clone()];
-        let (open, _) = merged(&[], &wanted(Upgradeable::True, "m"), at(0)).unwrap();
+        let open = merged(&[], &decision(Upgradeable::True, "m"), at(0)).unwrap();
         for existing in [&[][..], &open, &doubled, &[json!({"type": "Upgradeable"})]] {
-            let (conditions, _) = merged(existing, &yields, at(1)).unwrap();
+            let conditions = merged(existing, &yields("not read yet"), at(1)).unwrap();
             assert_eq!(conditions[0]["reason"], "ReadinessUnknown");
-            let newer = Wanted {
-                message: "less is missing".to_owned(),
-                ..yields.clone()
-            };
-            assert!(merged(&conditions, &newer, at(2)).is_some());
+            assert!(merged(&conditions, &yields("less is missing"), at(2)).is_some());
         }
     }
 
     #[test]
     fn only_a_copy_of_this_generation_that_says_the_same_confirms() {
-        let with = |status: &str, observed: i64| {
-            object(&json!({
-                "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
-                "metadata": {"name": "x", "generation": 3},
-                "spec": {"conditions": [{"type": "Upgradeable", "status": "False"}]},
-                "status": {"conditions": [
-                    {"type": "Other", "status": "False", "observedGeneration": 3},
-                    {"type": "Upgradeable", "status": status, "observedGeneration": observed},
-                ]},
-            }))
+        let ours = json!({"conditions": [{"type": "Upgradeable", "status": "False"}]});
+        let copied = |status: &str, observed: i64| {
+            json!({"conditions": [
+                {"type": "Other", "status": "False", "observedGeneration": 3},
+                {"type": "Upgradeable", "status": status, "observedGeneration": observed},
+            ]})
         };
-        assert!(is_confirmed(&with("False", 3)));
-        assert!(!is_confirmed(&with("False", 2)));
-        assert!(!is_confirmed(&with("True", 3)));
-        let mut bare = with("False", 3);
-        bare.status = None;
-        assert!(!is_confirmed(&bare));
-        let mut wiped = with("False", 3);
-        wiped.spec.conditions.clear();
-        assert!(!is_confirmed(&wiped));
+        for (spec, status, is_confirmed) in [
+            (&ours, copied("False", 3), true),
+            (&ours, copied("False", 2), false),
+            (&ours, copied("True", 3), false),
+            (&ours, Value::Null, false),
+            (&json!({}), copied("False", 3), false),
+        ] {
+            let look = Look::new(&object(spec, &status), false);
+            assert_eq!(look.is_confirmed, is_confirmed, "{spec} {status}");
+        }
     }
 
     #[test]
-    fn others_conditions_are_not_taken_for_ours() {
-        let with = |of: &str| {
-            object(&json!({
-                "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
-                "metadata": {"name": "x"},
-                "spec": {"conditions": [{"type": of, "status": "False"}]},
-            }))
+    fn a_condition_and_an_override_are_ours_by_their_type() {
+        let of = |kind: &str, status: &str| json!({"type": kind, "status": status});
+        let with = |conditions: Value, overrides: Value| {
+            let spec = json!({"conditions": conditions, "overrides": overrides});
+            object(&spec, &Value::Null)
         };
-        assert!(is_there(&with("Upgradeable")));
-        assert!(!is_there(&with("Other")));
-    }
-
-    #[test]
-    fn the_first_override_of_our_type_counts() {
-        let with = |overrides: Value| {
-            object(&json!({
-                "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
-                "metadata": {"name": "x"}, "spec": {"overrides": overrides},
-            }))
-        };
-        assert_eq!(overridden(&with(json!([]))), None);
-        assert_eq!(
-            overridden(&with(json!([
-                {"type": "Other", "status": "True"},
-                {"type": "Upgradeable", "status": "False"},
-                {"type": "Upgradeable", "status": "True"},
-            ])))
-            .as_deref(),
-            Some("False")
-        );
+        assert!(is_there(&with(
+            json!([of("Upgradeable", "False")]),
+            json!([])
+        )));
+        let other = with(json!([of("Other", "False")]), json!([of("Other", "True")]));
+        assert!(!is_there(&other) && overridden(&other).is_none());
+        // OLM takes the first.
+        let overrides = [
+            ("Other", "True"),
+            ("Upgradeable", "False"),
+            ("Upgradeable", "True"),
+        ];
+        let overrides = overrides.map(|(kind, status)| of(kind, status));
+        let object = with(json!([]), json!(overrides));
+        assert_eq!(overridden(&object).as_deref(), Some("False"));
     }
 }

@@ -32,7 +32,9 @@ pub(super) fn headline(report: &ReadinessReport) -> Headline {
 
 fn sentences(report: &ReadinessReport) -> Vec<String> {
     match report.verdict.reason {
-        Reason::ReadinessUnknown => vec![as_sentence(&report.verdict.message)],
+        Reason::ReadinessUnknown | Reason::NodeOperationInProgress => {
+            vec![as_sentence(&report.verdict.message)]
+        }
         Reason::NoWindowsNodes => vec!["The cluster has no Windows nodes.".to_owned()],
         Reason::NoInTreeVolumes => vec!["No Windows workload uses an in-tree volume.".to_owned()],
         Reason::DriversRegistered => vec![registered(report)],

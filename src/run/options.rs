@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::{Api, Client};
 
-use crate::gate::Gate;
+use crate::gate::GateObject;
 use crate::lease::{Candidacy, Fence, Lost};
 use crate::logs::Levels;
 use crate::payload::PayloadError;
@@ -47,10 +47,10 @@ pub struct Options {
 
 impl Options {
     /// The gate, where there is one to write.
-    pub(super) fn gate(&self, client: &Client) -> Option<Gate> {
+    pub(super) fn gate(&self, client: &Client) -> Option<GateObject> {
         let name = self.operator_condition.clone()?;
         let api = Api::namespaced(client.clone(), &self.namespace);
-        Some(Gate::new(api, name))
+        Some(GateObject::new(api, name))
     }
 }
 

@@ -21,8 +21,8 @@ use tokio::net::TcpListener;
 use tower::Service;
 
 pub use liveness::{Bounds as Patience, Liveness};
+pub(crate) use metrics::VisitGauges;
 pub use metrics::{Format, Metrics};
-pub(crate) use metrics::{TARGETS, VisitGauges};
 use places::{Bounds, Places};
 pub use readiness::{Health, Readiness};
 pub use secure::Secure;

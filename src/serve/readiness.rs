@@ -171,6 +171,7 @@ mod tests {
             status: "True",
             reason,
             message: message.to_owned(),
+            written: None,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Counts, Verdict, WindowsStorageStatus};
-use crate::assess::report::{self, Upgradeable};
+use crate::api::{Counts, WindowsStorageStatus};
+use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
 use crate::index::Cluster;
 use crate::node::{
@@ -18,9 +18,10 @@ use crate::status::rollout::{rollout_condition, rollout_status};
 const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
 /// What the status follows from, beside the index.
-pub struct ClusterInputs<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterInputs {
     /// The verdict.
-    pub verdict: &'a report::Verdict,
+    pub verdict: Verdict,
     /// How many volumes hold upgrades.
     pub blocking: usize,
     /// How many Windows nodes there are.
@@ -29,14 +30,16 @@ pub struct ClusterInputs<'a> {
     pub ready_nodes: usize,
     /// Whether this operator looks after csi-proxy on any of them.
     pub managed: bool,
-    /// How far csi-proxy is on those, and its version.
-    pub rollout: (&'a Rollout, &'a str),
+    /// How far csi-proxy is on those.
+    pub rollout: Rollout,
+    /// The version of csi-proxy that they shall have.
+    pub version: String,
     /// What is to be done with the services entry.
-    pub services: &'a Result<Step, ServicesError>,
+    pub services: Result<Step, ServicesError>,
     /// Why that could not be done the last time.
-    pub services_problem: Option<&'a str>,
+    pub services_problem: Option<String>,
     /// How the gate stands, where there is one.
-    pub gate: Option<&'a GateReport>,
+    pub gate: Option<GateReport>,
 }
 
 /// The status that follows from all that is known.
@@ -44,7 +47,7 @@ pub struct ClusterInputs<'a> {
 pub fn cluster_status(
     previous: &WindowsStorageStatus,
     cluster: &Cluster,
-    inputs: &ClusterInputs<'_>,
+    inputs: &ClusterInputs,
     (generation, now): (Option<i64>, Timestamp),
 ) -> WindowsStorageStatus {
     let ClusterInputs {
@@ -53,28 +56,31 @@ pub fn cluster_status(
         windows_nodes,
         ready_nodes,
         managed,
-        rollout: (rollout, version),
+        rollout,
+        version,
         services,
         services_problem,
         gate,
-    } = *inputs;
+    } = inputs;
+    let (windows_nodes, ready_nodes, managed) = (*windows_nodes, *ready_nodes, *managed);
+    let gate = gate.as_ref();
     let said = [
         Some(upgradeable(verdict)),
         gate.map(|gate| operator_condition(previous, gate)),
         Some(credentials(cluster, managed)),
         Some(instances(cluster)),
         Some(host_keys(cluster)),
-        Some(services_condition(services, services_problem)),
+        Some(services_condition(services, services_problem.as_deref())),
         Some(rollout_condition(previous, rollout, version, managed)),
         Some(nodes_ready(windows_nodes, ready_nodes)),
     ];
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     WindowsStorageStatus {
-        verdict: Some(written(verdict)),
+        verdict: Some(verdict.clone()),
         counts: Some(Counts {
             windows_nodes: count(windows_nodes),
             ready_nodes: count(ready_nodes),
-            blocking_volumes: count(blocking),
+            blocking_volumes: count(*blocking),
         }),
         rollout: rollout_status(previous, rollout, version, managed),
         conditions: said
@@ -90,12 +96,12 @@ pub fn cluster_status(
 #[must_use]
 pub fn with_verdict(
     previous: &WindowsStorageStatus,
-    verdict: &report::Verdict,
+    verdict: &Verdict,
     gate: Option<&GateReport>,
     (generation, now): (Option<i64>, Timestamp),
 ) -> WindowsStorageStatus {
     let mut status = previous.clone();
-    status.verdict = Some(written(verdict));
+    status.verdict = Some(verdict.clone());
     let said = [
         Some(upgradeable(verdict)),
         gate.map(|gate| operator_condition(previous, gate)),
@@ -130,19 +136,11 @@ fn operator_condition(previous: &WindowsStorageStatus, gate: &GateReport) -> New
     }
 }
 
-fn upgradeable(verdict: &report::Verdict) -> NewCondition {
+fn upgradeable(verdict: &Verdict) -> NewCondition {
     const TYPE: &str = "Upgradeable";
     match verdict.upgradeable {
         Upgradeable::True => NewCondition::yes(TYPE, verdict.reason.as_str(), &verdict.message),
         Upgradeable::False => NewCondition::no(TYPE, verdict.reason.as_str(), &verdict.message),
-    }
-}
-
-fn written(verdict: &report::Verdict) -> Verdict {
-    Verdict {
-        upgradeable: verdict.upgradeable.as_str().to_owned(),
-        reason: verdict.reason.as_str().to_owned(),
-        message: verdict.message.clone(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! What may go wrong with the `OperatorCondition`: everything else goes on, it is said where people look, and the gate
 //! comes back by itself.
 
-use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -12,7 +11,7 @@ use serde_json::json;
 use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use windows_storage_operator::api::OperatorCondition;
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
-use windows_storage_operator::gate::{Gate, GateError, Judged};
+use windows_storage_operator::gate::{Decision, GateError, GateObject};
 
 use crate::harness::Harness;
 
@@ -253,7 +252,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let api: Api<OperatorCondition> = Api::namespaced(client, NAMESPACE);
     let others = tokio::spawn(write_others_conditions(api.clone()));
 
-    let mut gate = Gate::new(api.clone(), OPERATOR_CONDITION.to_owned());
+    let gate = GateObject::new(api.clone(), OPERATOR_CONDITION.to_owned());
     let mut contended = 0;
     let mut number = 0;
     while !others.is_finished() || contended == number {
@@ -263,18 +262,16 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             reason: Reason::DriversMissing,
             message: format!("message {number}"),
         };
-        let judged = Judged {
-            verdict: &verdict,
-            is_fresh: true,
-            departures: 0,
+        let decision = Decision {
+            verdict,
+            yields: false,
         };
-        gate.decide(&judged, &BTreeSet::new());
-        match gate.ensure().await {
+        match gate.ensure(&decision).await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
                 let ours = object.spec.conditions.iter();
                 let mut ours = ours.filter(|value| value["type"] == "Upgradeable");
-                assert_eq!(ours.next().unwrap()["message"], verdict.message);
+                assert_eq!(ours.next().unwrap()["message"], decision.verdict.message);
                 assert!(ours.next().is_none());
             }
             Err(error) => {

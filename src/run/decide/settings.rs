@@ -3,71 +3,54 @@
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageStatus};
 use crate::index::Cluster;
 use crate::node::NodePlan;
-use crate::run::decide::wording::Told;
-use crate::run::decide::{Decisions, News, Said};
+use crate::run::decide::{Decisions, News};
 use crate::status::{ClusterInputs, cluster_status, with_verdict};
 
 impl Decisions {
+    /// The object as it is, and the status that it is to get. `changed`: more than the inputs is new.
     pub(super) fn settings(
         &mut self,
         cluster: &Cluster,
         news: &News<'_>,
-        told: &Told,
-        reconfigured: bool,
+        changed: bool,
     ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
-        let windows_nodes = self.assessment.windows_nodes().len();
-        let said = Said {
-            verdict: told.verdict.clone(),
-            counts: [windows_nodes, self.ready.len(), told.blocking],
+        let (verdict, blocking) = self.throttle.announced()?.clone();
+        let is_managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
+        let inputs = ClusterInputs {
+            verdict,
+            blocking,
+            windows_nodes: self.assessment.windows_nodes().len(),
+            ready_nodes: self.ready.len(),
+            managed: self.plans.values().any(is_managed),
             rollout: self.rollout.clone(),
-            managed: self
-                .plans
-                .values()
-                .any(|plan| !matches!(plan, NodePlan::External)),
-            complete: self.complete,
-            services_problem: news.services_problem.map(str::to_owned),
+            version: self.payload.csi_proxy.version.clone(),
+            services: self.services.clone(),
+            services_problem: news.services_problem.clone(),
             gate: news.gate.clone(),
         };
-        if self.said.as_ref() == Some(&said) && !reconfigured && !news.settings_unwritten {
+        if self.settings.as_ref() == Some(&inputs) && !changed {
             return None;
         }
         let previous = cluster.settings.get(SETTINGS_NAME).cloned();
-        let before = previous
+        let before = previous.as_ref().and_then(|object| object.status.clone());
+        let before = before.unwrap_or_default();
+        let generation = previous
             .as_ref()
-            .and_then(|object| object.status.clone())
-            .unwrap_or_default();
-        let when = (
-            previous
-                .as_ref()
-                .and_then(|object| object.metadata.generation),
-            news.now,
-        );
-        let [windows_nodes, ready_nodes, blocking] = said.counts;
+            .and_then(|object| object.metadata.generation);
+        let when = (generation, news.now);
         let status = if self.complete {
-            let inputs = ClusterInputs {
-                verdict: &told.verdict,
-                blocking,
-                windows_nodes,
-                ready_nodes,
-                managed: said.managed,
-                rollout: (&said.rollout, &self.payload.csi_proxy.version),
-                services: &self.services,
-                services_problem: news.services_problem,
-                gate: news.gate.as_ref(),
-            };
             cluster_status(&before, cluster, &inputs, when)
         } else if cluster.settings.is_complete()
-            && cluster
-                .unread()
-                .iter()
-                .any(|unread| unread.problem.is_some())
+            && (cluster.unread().iter()).any(|unread| unread.problem.is_some())
         {
             // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
-            with_verdict(&before, &told.verdict, news.gate.as_ref(), when)
+            with_verdict(&before, &inputs.verdict, inputs.gate.as_ref(), when)
         } else {
             return None;
         };
-        self.said = Some(said);
-        Some((previous, status))
+        let is_written =
+            previous.as_ref().and_then(|object| object.status.as_ref()) == Some(&status);
+        self.settings = is_written.then_some(inputs);
+        (!is_written).then_some((previous, status))
     }
 }

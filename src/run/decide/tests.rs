@@ -1,6 +1,6 @@
-mod departed;
 mod gate;
-mod turns;
+mod left;
+mod rollout;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -22,7 +22,6 @@ struct Rig {
     turns: Turns,
     gate: Option<GateReport>,
     settling: bool,
-    stale_for_long: bool,
     /// An hour later at each pass: nothing has just been told.
     instant: Instant,
 }
@@ -36,7 +35,6 @@ impl Rig {
             turns: Turns::default(),
             gate: None,
             settling: false,
-            stale_for_long: false,
             instant: Instant::now(),
         }
     }
@@ -51,7 +49,7 @@ impl Rig {
         for node in &todo.nodes {
             rig.write(&node.name.clone(), node.status.clone());
         }
-        rig.decisions.are_assigned();
+        rig.decisions.assigned();
         rig.pass(&[]);
         rig
     }
@@ -116,16 +114,18 @@ impl Rig {
     }
 
     fn pass(&mut self, observed: &[&str]) -> Todo {
-        self.instant += Duration::from_secs(3_600);
+        self.pass_after(3_600, observed)
+    }
+
+    fn pass_after(&mut self, seconds: u64, observed: &[&str]) -> Todo {
+        self.instant += Duration::from_secs(seconds);
         let news = News {
             observations: &self.observations,
             observed: observed.iter().map(|&name| name.to_owned()).collect(),
             services_problem: None,
             gate: self.gate.clone(),
-            settings_unwritten: false,
             turns: &self.turns,
             settling: self.settling,
-            stale_for_long: self.stale_for_long,
             now: Timestamp::from_second(1_000).unwrap(),
             instant: self.instant,
         };
@@ -134,7 +134,17 @@ impl Rig {
 
     fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
         self.cluster.node_statuses.apply(name.to_owned(), status);
-        self.decisions.is_written(name);
+        self.decisions.node_written(name);
+    }
+
+    fn write_settings(&mut self, status: WindowsStorageStatus) {
+        let object = self.cluster.settings.get(SETTINGS_NAME).cloned();
+        let mut object = object
+            .unwrap_or_else(|| WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default()));
+        object.status = Some(status);
+        self.cluster
+            .settings
+            .apply(SETTINGS_NAME.to_owned(), object);
     }
 
     fn put_pod(&mut self, pod: &Value) {
@@ -175,7 +185,7 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     rig.cluster.config_maps.finish();
     rig.cluster.node_statuses.finish();
     assert!(rig.pass(&[]).assign);
-    rig.decisions.are_assigned();
+    rig.decisions.assigned();
     assert!(!rig.pass(&[]).assign, "they are handed over once");
 }
 
@@ -214,12 +224,12 @@ fn what_somebody_else_has_written_need_not_be_written_any_more() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);
-    assert!(rig.decisions.is_open("win-2"));
+    assert!(rig.decisions.open_nodes().contains("win-2"));
     // The answer to the write was lost, but the watch brings what it did.
     let status = todo.nodes[0].status.clone();
     rig.cluster.node_statuses.apply("win-2".to_owned(), status);
     assert!(rig.pass(&[]).nodes.is_empty());
-    assert!(!rig.decisions.is_open("win-2"));
+    assert!(rig.decisions.open_nodes().is_empty());
 }
 
 #[test]
@@ -261,15 +271,11 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.put_pod(&pod);
     let todo = rig.pass(&[]);
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
-    let blocking = todo.blocking_by_driver.clone();
-    assert_eq!(
-        blocking,
-        [(Some("disk.csi.azure.com".to_owned()), 1), (None, 0)]
-    );
-    assert_eq!((todo.windows_nodes, todo.ready_nodes), (1, 0));
+    assert_eq!(rig.decisions.ready_nodes(), 0);
     assert_eq!(names(&todo), ["win-1"]);
     let (_, status) = todo.settings.unwrap();
-    assert_eq!(status.counts.unwrap().blocking_volumes, 1);
+    assert_eq!(status.counts.as_ref().unwrap().blocking_volumes, 1);
+    rig.write_settings(status);
     let said = &todo.nodes[0].status.conditions;
     let drivers = said.iter().find(|said| said.type_ == "DriversRegistered");
     let message = &drivers.unwrap().message;
@@ -285,11 +291,15 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
     let mut rig = Rig::settled();
     rig.add_node("win-1", "linux");
     let todo = rig.pass(&[]);
-    assert_eq!(todo.strays, ["win-1"]);
+    let left = Left {
+        node: "win-1".to_owned(),
+        is_gone: false,
+    };
+    assert_eq!(todo.left, [left]);
     assert!(todo.assign && rig.decisions.plans().is_empty());
-    assert_eq!((todo.windows_nodes, todo.ready_nodes), (0, 0));
+    assert_eq!(rig.decisions.ready_nodes(), 0);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
-    assert!(rig.pass(&[]).strays.is_empty());
+    assert!(rig.pass(&[]).left.is_empty());
 }
 
 #[test]

@@ -5,54 +5,12 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::api::{WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
+use crate::api::{WindowsStorage, WindowsStorageStatus};
 use crate::assess::report::Verdict;
 use crate::assess::{Blocked, BlockedKey};
 use crate::gate::GateReport;
 use crate::node::{Observation, Turns};
-
-/// What a pass has to do.
-pub struct Todo {
-    /// The verdict in the words in which it is told; with it the gate comes first.
-    pub verdict: Verdict,
-    /// All that the verdict rests on can be read now.
-    pub fresh: bool,
-    /// How often something that held upgrades has gone from sight.
-    pub departures: u64,
-    /// Volumes that hold upgrades, by the driver that they need.
-    pub blocking_by_driver: Vec<(Option<String>, usize)>,
-    /// The objects with volumes that hold upgrades, as many as are told; absent while not all of the cluster is known,
-    /// and where they were looked at just now.
-    pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
-    /// Windows nodes.
-    pub windows_nodes: usize,
-    /// Windows nodes that are ready.
-    pub ready_nodes: usize,
-    /// What work on nodes depends on has been read.
-    pub knows_configuration: bool,
-    /// The plans are to be handed over: some node is to be worked on otherwise than before.
-    pub assign: bool,
-    /// Statuses to write.
-    pub nodes: Vec<NodeDecision>,
-    /// Nodes whose status object has to go.
-    pub strays: Vec<String>,
-    /// Nodes that have left, and of which something is still there: the host key or the status.
-    pub departed: Vec<String>,
-    /// The status of `WindowsStorage`, where it may differ: the object as it is, and what it shall say.
-    pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
-}
-
-/// The status that a node shall have.
-pub struct NodeDecision {
-    /// The node's name.
-    pub name: String,
-    /// The Node's uid.
-    pub uid: String,
-    /// The status as it is.
-    pub previous: Option<WindowsNodeStorageStatus>,
-    /// The status as it shall be.
-    pub status: WindowsNodeStorageStatus,
-}
+use crate::status::NodeStatus;
 
 /// What is new beside the cluster.
 pub struct News<'a> {
@@ -61,19 +19,49 @@ pub struct News<'a> {
     /// On which of them that has changed.
     pub observed: BTreeSet<String>,
     /// Why the services entry could not be written the last time.
-    pub services_problem: Option<&'a str>,
-    /// How the gate stood after the last pass, where there is one.
+    pub services_problem: Option<String>,
+    /// How the gate stands, where there is one.
     pub gate: Option<GateReport>,
-    /// The status of `WindowsStorage` could not be written the last time.
-    pub settings_unwritten: bool,
     /// Whose turn it is on which node.
     pub turns: &'a Turns,
     /// This process has started only just.
     pub settling: bool,
-    /// Something that the verdict rests on cannot be read for so long that no verdict stands without it.
-    pub stale_for_long: bool,
     /// Now, as objects have it.
     pub now: Timestamp,
     /// Now, as pauses have it.
     pub instant: Instant,
+}
+
+/// What a pass has to do.
+pub struct Todo {
+    /// The verdict, with the message that is announced; with it the gate comes first.
+    pub verdict: Verdict,
+    /// All that the verdict rests on can be read now.
+    pub is_fresh: bool,
+    /// How often something that held upgrades has gone from sight.
+    pub departures: u64,
+    /// The objects with volumes that hold upgrades, as many as are told; absent while not all of the cluster is known,
+    /// and where they were looked at just now.
+    pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
+    /// What work on nodes depends on has been read.
+    pub knows_configuration: bool,
+    /// What is done on nodes, or was seen there, is not what it was.
+    pub has_news_of_nodes: bool,
+    /// The plans are to be handed over: some node is to be worked on otherwise than before.
+    pub assign: bool,
+    /// Statuses to write.
+    pub nodes: Vec<NodeStatus>,
+    /// What nodes have left behind.
+    pub left: Vec<Left>,
+    /// The status of `WindowsStorage`, where it differs: the object as it is, and what it shall say.
+    pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
+}
+
+/// What a node that is no Windows node, or is gone, has left behind.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The node's name.
+    pub node: String,
+    /// The node itself is gone: its host key goes as well as its status.
+    pub is_gone: bool,
 }

@@ -19,7 +19,7 @@ use crate::serve::process::ProcessCollector;
 
 const PREFIX: &str = "windows_storage";
 /// What the failed writes are counted by.
-pub const TARGETS: [&str; 5] = [
+const TARGETS: [&str; 5] = [
     "OperatorCondition",
     "ConfigMap",
     "WindowsStorage",

@@ -14,7 +14,6 @@ use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
 use crate::node::{NodeError, Reason, Visited};
 use families::Families;
-pub use families::TARGETS;
 use labels::{Build, Driver, Phase, Queue, Ready, ReasonOf, Request, ResultOf, Target, Watch};
 pub use text::Format;
 

@@ -15,7 +15,7 @@ pub use windows_node_storage::{
 };
 pub use windows_storage::{
     Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, LogLevel, Management,
-    RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, Verdict, WindowsStorage, WindowsStorageSpec,
+    RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };
 

@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::assess::report::Verdict;
+
 /// How the operator looks after storage on the Windows nodes. One object, named `cluster`; without it the defaults hold.
 #[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -282,7 +284,11 @@ fn default_probe_interval_seconds() -> u32 {
 #[serde(rename_all = "camelCase")]
 pub struct WindowsStorageStatus {
     /// Whether the cluster may be upgraded, and why.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "known_verdict"
+    )]
     pub verdict: Option<Verdict>,
     /// Numbers for a quick look.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -297,16 +303,12 @@ pub struct WindowsStorageStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Whether the cluster may be upgraded, and why.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Verdict {
-    /// True or False.
-    pub upgradeable: String,
-    /// A word for machines.
-    pub reason: String,
-    /// A sentence for people.
-    pub message: String,
+/// A reason that only another version of this operator knows is none: the status is written again anyway.
+fn known_verdict<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Verdict>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(Verdict::deserialize(value).ok())
 }
 
 /// How far csi-proxy is on the nodes that this operator looks after.
@@ -367,6 +369,18 @@ mod tests {
     fn a_null_means_the_default() {
         let spec: RolloutSpec = serde_json::from_str(r#"{"maxUnavailable":null}"#).unwrap();
         assert_eq!(spec, RolloutSpec::default());
+    }
+
+    #[test]
+    fn a_verdict_of_another_version_is_none() {
+        let of = |reason: &str| -> Option<Verdict> {
+            let verdict =
+                serde_json::json!({"upgradeable": "True", "reason": reason, "message": ""});
+            let status = serde_json::json!({"verdict": verdict});
+            let status: WindowsStorageStatus = serde_json::from_value(status).unwrap();
+            status.verdict
+        };
+        assert!(of("DriversRegistered").is_some() && of("WordOfTomorrow").is_none());
     }
 
     #[test]

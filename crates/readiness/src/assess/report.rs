@@ -1,5 +1,6 @@
 //! The readiness report: what the judgement says, for people and machines.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The report's `apiVersion`.
@@ -47,13 +48,15 @@ pub struct ClusterFacts {
 }
 
 /// Whether the cluster may be upgraded, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Unknown does not exist: what is not known is `False`.
+    /// True or False.
+    #[schemars(with = "String")]
     pub upgradeable: Upgradeable,
     /// A word for machines.
+    #[schemars(with = "String")]
     pub reason: Reason,
-    /// A sentence for people, at most 32,768 characters.
+    /// A sentence for people.
     pub message: String,
 }
 
@@ -96,10 +99,12 @@ pub enum Reason {
     DriversRegistered,
     /// The administrator accepts the risk.
     Override,
+    /// A node is in the middle of an update. Only the gate says so.
+    NodeOperationInProgress,
 }
 
 impl Reason {
-    /// Each of them.
+    /// Each that the cluster can be judged by.
     pub const ALL: [Self; 8] = [
         Self::ReadinessUnknown,
         Self::NoWindowsNodes,
@@ -123,6 +128,7 @@ impl Reason {
             Self::DriversMissing => "DriversMissing",
             Self::DriversRegistered => "DriversRegistered",
             Self::Override => "Override",
+            Self::NodeOperationInProgress => "NodeOperationInProgress",
         }
     }
 }

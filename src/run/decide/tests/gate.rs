@@ -10,13 +10,11 @@ fn told(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         status: "False",
         reason,
         message: String::new(),
+        written: None,
     });
-    let (object, status) = rig.pass(&[]).settings.unwrap();
+    let (_, status) = rig.pass(&[]).settings.unwrap();
     let conditions = status.conditions.clone();
-    let mut object =
-        object.unwrap_or_else(|| WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default()));
-    object.status = Some(status);
-    rig.cluster.settings.apply(SETTINGS_NAME.to_owned(), object);
+    rig.write_settings(status);
     let mut found = conditions.iter().filter(|other| other.type_ == TYPE);
     let first = found.next().map(|condition| condition.reason.clone());
     assert!(found.next().is_none(), "{conditions:?}");
@@ -63,20 +61,16 @@ fn it_is_told_while_the_cluster_cannot_be_read() {
 #[test]
 fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
     let mut rig = Rig::settled();
-    let verdict = |rig: &mut Rig| rig.pass(&[]).verdict.reason;
-    assert_eq!(verdict(&mut rig), Reason::NoInTreeVolumes);
+    let after = |rig: &mut Rig, seconds| rig.pass_after(seconds, &[]).verdict.reason;
+    assert_eq!(after(&mut rig, 0), Reason::NoInTreeVolumes);
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
-    assert_eq!(verdict(&mut rig), Reason::NoInTreeVolumes, "for a while");
-    rig.stale_for_long = true;
-    assert_eq!(verdict(&mut rig), Reason::ReadinessUnknown);
-    let todo = rig.pass(&[]);
-    assert!(!todo.fresh && todo.verdict.message.contains("Pod"));
-    rig.stale_for_long = false;
-    assert_eq!(
-        verdict(&mut rig),
-        Reason::ReadinessUnknown,
-        "still not read"
-    );
+    assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
+    assert_eq!(after(&mut rig, 119), Reason::NoInTreeVolumes, "for a while");
+    assert_eq!(after(&mut rig, 1), Reason::ReadinessUnknown);
+    let todo = rig.pass_after(1, &[]);
+    assert!(!todo.is_fresh && todo.verdict.message.contains("Pod"));
     rig.cluster.pods.finish();
-    assert_eq!(verdict(&mut rig), Reason::NoInTreeVolumes);
+    assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
+    rig.cluster.pods.fail("reading it is forbidden".to_owned());
+    assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes, "a while again");
 }

@@ -26,7 +26,7 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
     drop(turn);
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
-    rig.decisions.are_assigned();
+    rig.decisions.assigned();
     rig.want(&json!({"rollout": {"maxUnavailable": "60%"}}));
     assert_eq!(rig.turns(&[]), ["win-2", "win-3"]);
 }

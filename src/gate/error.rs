@@ -1,0 +1,56 @@
+//! Why the gate could not be read or written.
+
+use crate::deadline::CallError;
+use crate::gate::object::LIMIT;
+
+/// Why the gate could not be set. It keeps its last state, which is never `True` by mistake.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// OLM has not made the object yet, or the name is wrong.
+    #[error(
+        "there is no OperatorCondition {0}: OLM makes it together with the CSV; check OPERATOR_CONDITION_NAME or --operator-condition and the namespace"
+    )]
+    NotFound(String),
+    /// The cluster does not know the kind.
+    #[error(
+        "the cluster does not serve OperatorCondition in operators.coreos.com/v2: OLM is not installed, or too old for it. Without OLM run the operator without OPERATOR_CONDITION_NAME and --operator-condition: the verdict is in WindowsStorage as well"
+    )]
+    NotServed,
+    /// The right is missing.
+    #[error(
+        "OperatorCondition {name} may not be read or written ({answer}): OLM gives get, update and patch on it to the ServiceAccount of the CSV; is the operator running as that?"
+    )]
+    Forbidden {
+        /// The object's name.
+        name: String,
+        /// What the API server said.
+        answer: String,
+    },
+    /// Others keep changing it.
+    #[error("OperatorCondition {0} was changed by others at every attempt; it is tried again")]
+    Contended(String),
+    /// It took too long.
+    #[error("OperatorCondition {name} could not be written within {} s; it is tried again", LIMIT.as_secs())]
+    TimedOut {
+        /// The object's name.
+        name: String,
+    },
+    /// A call failed.
+    #[error(transparent)]
+    Call(CallError),
+}
+
+impl GateError {
+    /// A word for machines.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "NotFound",
+            Self::NotServed => "NotServed",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::Contended(_) => "Contended",
+            Self::TimedOut { .. } => "TimedOut",
+            Self::Call(_) => "WriteFailed",
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Reads and writes the `OperatorCondition`.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+
+use crate::api::OperatorCondition;
+use crate::deadline::{self, CallError};
+use crate::gate::condition::{Look, is_there, merged};
+use crate::gate::{Decision, GateError};
+
+/// How often a write is tried again when others write at the same time.
+const ATTEMPTS: u32 = 5;
+/// How long the attempts may take together.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// The object that holds the gate.
+#[derive(Clone, Debug)]
+pub struct GateObject {
+    api: Api<OperatorCondition>,
+    /// Its name.
+    pub name: String,
+}
+
+impl GateObject {
+    /// The object of that name.
+    #[must_use]
+    pub fn new(api: Api<OperatorCondition>, name: String) -> Self {
+        Self { api, name }
+    }
+
+    /// Whether a leader has written the condition: OLM takes one that is missing for permission. For those that stand by,
+    /// who write nothing.
+    pub async fn is_written(&self) -> Result<bool, GateError> {
+        Ok(is_there(&self.read().await?))
+    }
+
+    /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote.
+    pub async fn ensure(&self, decision: &Decision) -> Result<Look, GateError> {
+        let written = tokio::time::timeout(LIMIT, self.write(decision)).await;
+        let name = self.name.clone();
+        written.unwrap_or(Err(GateError::TimedOut { name }))
+    }
+
+    async fn write(&self, decision: &Decision) -> Result<Look, GateError> {
+        for _ in 0..ATTEMPTS {
+            let existing = self.read().await?;
+            let conditions = merged(&existing.spec.conditions, decision, Timestamp::now());
+            let Some(conditions) = conditions else {
+                return Ok(Look::new(&existing, false));
+            };
+            let patch = Patch::Merge(json!({
+                "metadata": {"resourceVersion": existing.metadata.resource_version},
+                "spec": {"conditions": conditions},
+            }));
+            let parameters = PatchParams::default();
+            let writing = self.api.patch(&self.name, &parameters, &patch);
+            match deadline::call("write OperatorCondition", writing).await {
+                Ok(written) => return Ok(Look::new(&written, true)),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(self.explain(error)),
+            }
+        }
+        Err(GateError::Contended(self.name.clone()))
+    }
+
+    async fn read(&self) -> Result<OperatorCondition, GateError> {
+        let read = deadline::call("read OperatorCondition", self.api.get(&self.name)).await;
+        read.map_err(|error| self.explain(error))
+    }
+
+    fn explain(&self, error: CallError) -> GateError {
+        let name = self.name.clone();
+        if error.is_forbidden() {
+            let answer = error.answer();
+            GateError::Forbidden { name, answer }
+        } else if !error.is_not_found() {
+            GateError::Call(error)
+        } else if error.names_an_object() {
+            GateError::NotFound(name)
+        } else {
+            GateError::NotServed
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! How the condition stands: when to look at it again, and what people are told of it. Pure, but for the moment that it
+//! is told.
+
+use std::time::{Duration, Instant};
+
+use crate::backoff;
+use crate::gate::condition::Look;
+use crate::gate::{Decision, GateError};
+
+/// How often the condition is looked at though nothing has changed: a client of an old API version can wipe it without
+/// a trace.
+pub const REASSERT: Duration = Duration::from_secs(15);
+/// The first pause between two looks, while OLM has not taken it over or somebody else has changed it.
+const FIRST_LOOK: Duration = Duration::from_millis(500);
+/// The pauses before what failed is tried again. OLM makes a deleted `OperatorCondition` again, and an empty one lets every
+/// upgrade go.
+const FIRST_RETRY: Duration = Duration::from_secs(2);
+const LONGEST_RETRY: Duration = Duration::from_secs(12);
+/// OLM takes a condition over in less than a second; after this it is said that it has not.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(15);
+/// So many changes by others within [`CONTEST`] are no accident.
+const CONTESTED: usize = 3;
+const CONTEST: Duration = Duration::from_secs(600);
+const PENDING: &str = "Pending";
+
+/// What people are told: the contents of a condition of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateReport {
+    /// `True`, `False` or `Unknown`: whether what the gate shall say has been written.
+    pub status: &'static str,
+    /// A word for machines.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+    /// What the condition says; `None` where it could not be made to say it.
+    pub written: Option<Decision>,
+}
+
+impl GateReport {
+    /// Whether it is not known yet how the gate stands.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.reason == PENDING
+    }
+
+    /// Whether the condition says what was decided last, or before that.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// Whether the last attempt to write it failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        !self.is_written() && self.reason != PENDING
+    }
+
+    /// Whether the condition says that.
+    #[must_use]
+    pub fn says(&self, decision: Option<&Decision>) -> bool {
+        self.is_written() && self.written.as_ref() == decision
+    }
+}
+
+/// How the condition stands, as of the last look.
+#[derive(Debug, Default)]
+pub struct Track {
+    name: String,
+    written: Option<Decision>,
+    overridden: Option<String>,
+    next_look: Option<Instant>,
+    /// Looks in a row at which all was as it should be.
+    quiet: u32,
+    /// Since when OLM has not taken over what was written.
+    unconfirmed_since: Option<Instant>,
+    /// OLM has taken it over once, and not been late since.
+    is_trusted: bool,
+    /// When others had changed it.
+    changes: Vec<Instant>,
+    /// How often it could not be written in a row, and why the last time.
+    failures: u32,
+    failure: Option<(&'static str, String)>,
+}
+
+impl Track {
+    /// Nothing seen yet of the object of that name.
+    pub fn new(name: String) -> Self {
+        Self {
+            name,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is time to make the object say that. What failed is tried again at its own pace, whatever is decided
+    /// meanwhile.
+    pub fn is_due(&self, decision: &Decision, now: Instant) -> bool {
+        let is_another = self.failure.is_none() && self.written.as_ref() != Some(decision);
+        is_another || self.next_look.is_none_or(|next| next <= now)
+    }
+
+    /// When to look again though nothing is new.
+    pub fn next_look(&self) -> Option<Instant> {
+        self.next_look
+    }
+
+    /// The object says now what it shall. Says whether somebody else had changed it.
+    pub fn saw(&mut self, decision: Decision, look: Look, now: Instant) -> bool {
+        let is_same = self.written.as_ref() == Some(&decision);
+        let is_disturbed = is_same && self.failure.is_none() && look.is_changed;
+        if is_disturbed {
+            self.changes.push(now);
+        }
+        self.changes
+            .retain(|change| now.duration_since(*change) < CONTEST);
+        self.quiet = match is_same && !look.is_changed {
+            true => self.quiet.saturating_add(1),
+            false => 0,
+        };
+        let soon = backoff::pause(self.quiet + 1, FIRST_LOOK, REASSERT);
+        let mut pause = match self.changes.is_empty() {
+            true => REASSERT,
+            false => soon.min(REASSERT),
+        };
+        if look.is_confirmed {
+            self.unconfirmed_since = None;
+            self.is_trusted = true;
+        } else {
+            let late = *self.unconfirmed_since.get_or_insert(now) + CONFIRMED_WITHIN;
+            self.is_trusted &= now < late;
+            pause = soon;
+            if now < late {
+                pause = pause.min(late - now);
+            }
+        }
+        self.next_look = Some(now + pause);
+        self.written = Some(decision);
+        self.overridden = look.overridden;
+        self.failures = 0;
+        self.failure = None;
+        is_disturbed
+    }
+
+    /// It could not be made to say it.
+    pub fn failed(&mut self, error: &GateError, now: Instant) {
+        self.quiet = 0;
+        self.failures += 1;
+        self.failure = Some((error.reason(), error.to_string()));
+        self.next_look = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
+    }
+
+    /// What people are told.
+    pub fn report(&self, now: Instant) -> GateReport {
+        let (status, reason, message) = self.told(now);
+        GateReport {
+            status,
+            reason,
+            message,
+            written: self.written.clone().filter(|_| self.failure.is_none()),
+        }
+    }
+
+    fn told(&self, now: Instant) -> (&'static str, &'static str, String) {
+        let name = &self.name;
+        if let Some((reason, message)) = &self.failure {
+            return ("False", reason, message.clone());
+        }
+        if self.written.is_none() {
+            let message = format!("OperatorCondition {name} has not been looked at yet");
+            return ("Unknown", PENDING, message);
+        }
+        let recent = |change: &&Instant| now.duration_since(**change) < CONTEST;
+        if self.changes.iter().filter(recent).count() >= CONTESTED {
+            let message = format!(
+                "somebody else changes the condition Upgradeable of OperatorCondition {name} again and again; it is \
+                 written again each time. Only this operator may write it: is it running twice, or is there a client \
+                 that writes the object whole, or in version v1?"
+            );
+            return ("False", "Contested", message);
+        }
+        if let Some(status) = &self.overridden {
+            let message = match status.as_str() {
+                "True" => format!(
+                    "OLM lets upgrades go on whatever the verdict is, because spec.overrides of OperatorCondition {name} \
+                     says Upgradeable True; remove that to have the verdict count again"
+                ),
+                _ => format!(
+                    "OLM holds upgrades whatever the verdict is, because spec.overrides of OperatorCondition {name} \
+                     overrides Upgradeable; remove that to have the verdict count again"
+                ),
+            };
+            return ("True", "Overridden", message);
+        }
+        if self.is_trusted {
+            let message = format!(
+                "OperatorCondition {name} says what the verdict is, and OLM has taken it over"
+            );
+            return ("True", "Confirmed", message);
+        }
+        let late = |since| now >= since + CONFIRMED_WITHIN;
+        if self.unconfirmed_since.is_some_and(late) {
+            let message = format!(
+                "the verdict is written to OperatorCondition {name}, and OLM has not taken it over: is its olm-operator \
+                 running? Until then no upgrade goes on that depends on it"
+            );
+            return ("False", "NotConfirmed", message);
+        }
+        let message = format!(
+            "the verdict is written to OperatorCondition {name}; OLM has not taken it over yet"
+        );
+        ("Unknown", PENDING, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assess::report::{Reason, Upgradeable, Verdict};
+
+    fn decision(message: &str) -> Decision {
+        let verdict = Verdict {
+            upgradeable: Upgradeable::False,
+            reason: Reason::DriversMissing,
+            message: message.to_owned(),
+        };
+        Decision {
+            verdict,
+            yields: false,
+        }
+    }
+
+    const WRITTEN: bool = true;
+    const AS_IT_WAS: bool = false;
+
+    struct Rig {
+        track: Track,
+        start: Instant,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let track = Track::new("x".to_owned());
+            let start = Instant::now();
+            Self { track, start }
+        }
+
+        fn saw(&mut self, message: &str, is_changed: bool, is_confirmed: bool) -> bool {
+            self.saw_at(self.start, message, is_changed, is_confirmed)
+        }
+
+        fn saw_at(
+            &mut self,
+            at: Instant,
+            message: &str,
+            is_changed: bool,
+            is_confirmed: bool,
+        ) -> bool {
+            let look = Look {
+                is_changed,
+                is_confirmed,
+                overridden: None,
+            };
+            self.track.saw(decision(message), look, at)
+        }
+
+        fn reports(&self, at: Instant) -> (&'static str, &'static str) {
+            let report = self.track.report(at);
+            assert_eq!(report.is_pending(), report.reason == "Pending");
+            (report.status, report.reason)
+        }
+
+        fn pause(&self) -> Duration {
+            self.track.next_look().unwrap() - self.start
+        }
+    }
+
+    #[test]
+    fn a_condition_is_looked_at_until_olm_has_taken_it_over_and_then_now_and_again() {
+        let mut rig = Rig::new();
+        let start = rig.start;
+        assert_eq!(rig.reports(start), ("Unknown", "Pending"));
+        assert!(rig.track.is_due(&decision("m"), start));
+        rig.saw("m", WRITTEN, false);
+        assert!(
+            !rig.track.is_due(&decision("m"), start) && rig.track.is_due(&decision("n"), start)
+        );
+        let report = rig.track.report(start);
+        assert!(report.says(Some(&decision("m"))) && !report.says(Some(&decision("n"))));
+        assert_eq!(rig.reports(start), ("Unknown", "Pending"));
+        assert!(rig.pause() < FIRST_LOOK.mul_f64(1.3));
+        rig.saw("m", AS_IT_WAS, false);
+        assert!(rig.pause() > FIRST_LOOK.mul_f64(1.5), "less and less often");
+        rig.saw("m", AS_IT_WAS, true);
+        assert_eq!(rig.reports(start), ("True", "Confirmed"));
+        assert_eq!(rig.pause(), REASSERT);
+        assert!(rig.track.is_due(&decision("m"), start + REASSERT));
+    }
+
+    #[test]
+    fn an_olm_that_does_not_answer_is_called_so_once_it_is_late() {
+        let mut rig = Rig::new();
+        let start = rig.start;
+        rig.saw("m", WRITTEN, true);
+        // It was trusted before, so news of the verdict are no news of OLM.
+        rig.saw("n", WRITTEN, false);
+        assert_eq!(rig.reports(start), ("True", "Confirmed"));
+        let mut now = start;
+        while now < start + CONFIRMED_WITHIN {
+            now = rig.track.next_look().unwrap();
+            rig.saw_at(now, "n", AS_IT_WAS, false);
+        }
+        assert_eq!(now, start + CONFIRMED_WITHIN, "it is looked at just then");
+        assert_eq!(rig.reports(now), ("False", "NotConfirmed"));
+        rig.saw_at(now, "o", WRITTEN, false);
+        let reported = rig.reports(now);
+        assert_eq!(
+            reported,
+            ("False", "NotConfirmed"),
+            "a further write is no excuse"
+        );
+        rig.saw_at(now, "o", AS_IT_WAS, true);
+        assert_eq!(rig.reports(now), ("True", "Confirmed"));
+    }
+
+    #[test]
+    fn somebody_who_writes_it_too_is_named_and_not_fought_in_a_hot_loop() {
+        let mut rig = Rig::new();
+        let start = rig.start;
+        assert!(!rig.saw("m", WRITTEN, true));
+        assert!(!rig.saw("n", WRITTEN, true), "our own news");
+        for _ in 0..CONTESTED {
+            assert_eq!(rig.reports(start), ("True", "Confirmed"));
+            assert!(rig.saw("n", WRITTEN, true));
+        }
+        assert_eq!(rig.reports(start), ("False", "Contested"));
+        assert!(rig.pause() > FIRST_LOOK / 2 && rig.pause() < FIRST_LOOK * 2);
+        for _ in 0..20 {
+            rig.saw("n", AS_IT_WAS, true);
+        }
+        assert!(rig.pause() > REASSERT / 2, "less and less often");
+        let later = start + CONTEST;
+        assert_eq!(rig.reports(later), ("True", "Confirmed"));
+        rig.saw_at(later, "o", WRITTEN, true);
+        let next_look = rig.track.next_look();
+        assert_eq!(
+            next_look,
+            Some(later + REASSERT),
+            "what was long ago hurries nobody"
+        );
+    }
+
+    #[test]
+    fn an_override_is_told_and_a_failure_before_all() {
+        let mut rig = Rig::new();
+        let start = rig.start;
+        for (status, words) in [("True", "go on"), ("False", "holds"), ("Unknown", "holds")] {
+            let look = Look {
+                is_changed: false,
+                is_confirmed: true,
+                overridden: Some(status.to_owned()),
+            };
+            rig.track.saw(decision("m"), look, start);
+            let report = rig.track.report(start);
+            assert_eq!((report.status, report.reason), ("True", "Overridden"));
+            assert!(report.message.contains(words), "{}", report.message);
+        }
+        rig.track.failed(&GateError::NotServed, start);
+        assert_eq!(rig.reports(start), ("False", "NotServed"));
+        assert!(rig.track.report(start).has_failed());
+        let first = rig.pause();
+        assert!(first >= FIRST_RETRY.mul_f64(0.8));
+        assert!(
+            !rig.track.is_due(&decision("n"), start),
+            "news do not make it try sooner"
+        );
+        assert!(rig.track.is_due(&decision("n"), start + first));
+        rig.track.failed(&GateError::NotServed, start);
+        assert!(rig.pause() > first, "pauses grow");
+        assert!(
+            !rig.saw("m", WRITTEN, true),
+            "made again after it was gone: nobody's doing"
+        );
+        assert_eq!(rig.reports(start), ("True", "Confirmed"));
+    }
+}

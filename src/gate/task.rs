@@ -1,0 +1,99 @@
+//! Keeps the condition as it was decided: writes it, tries again what failed, and looks at it again and again. OLM's role
+//! grants `get`, `update` and `patch` on the one object, but not `watch`.
+
+use std::convert::Infallible;
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use crate::gate::decider::Decider;
+use crate::gate::report::{REASSERT, Track};
+use crate::gate::{Decision, GateObject, GateReport};
+use crate::serve::Metrics;
+
+/// The one that writes the gate.
+pub struct GateTask {
+    object: GateObject,
+    decider: watch::Sender<Decider>,
+    track: Track,
+    report: watch::Sender<GateReport>,
+    metrics: Metrics,
+}
+
+impl GateTask {
+    pub(super) fn new(
+        object: GateObject,
+        decider: watch::Sender<Decider>,
+        metrics: Metrics,
+    ) -> Self {
+        let track = Track::new(object.name.clone());
+        Self {
+            report: watch::Sender::new(track.report(Instant::now())),
+            object,
+            decider,
+            track,
+            metrics,
+        }
+    }
+
+    pub(super) fn reports(&self) -> watch::Receiver<GateReport> {
+        self.report.subscribe()
+    }
+
+    /// Writes what is decided, for as long as this is polled.
+    pub async fn run(mut self) -> Infallible {
+        let mut decider = self.decider.subscribe();
+        loop {
+            let decision = decider.borrow_and_update().decision().cloned();
+            let now = Instant::now();
+            if let Some(decision) = decision.filter(|decision| self.track.is_due(decision, now)) {
+                self.ensure(decision).await;
+                continue;
+            }
+            let next_look = self.track.next_look().unwrap_or(now + REASSERT);
+            tokio::select! {
+                // Its sender is here.
+                _ = decider.changed() => {}
+                () = tokio::time::sleep_until(next_look.into()) => {}
+            }
+        }
+    }
+
+    async fn ensure(&mut self, decision: Decision) {
+        let ensured = self.object.ensure(&decision).await;
+        let (name, now) = (&self.object.name, Instant::now());
+        match ensured {
+            Ok(look) => {
+                if look.is_changed {
+                    let verdict = &decision.verdict;
+                    tracing::info!(
+                        "the OperatorCondition says Upgradeable {} ({}) now",
+                        verdict.upgradeable.as_str(),
+                        verdict.reason.as_str()
+                    );
+                }
+                self.decider.send_if_modified(|decider| {
+                    decider.wrote(decision.clone(), now);
+                    false
+                });
+                if self.track.saw(decision, look, now) {
+                    tracing::warn!(
+                        "somebody else had changed the condition Upgradeable of OperatorCondition {name}; it is written again"
+                    );
+                }
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                self.metrics.count_failed_write("OperatorCondition");
+                self.track.failed(&error, now);
+            }
+        }
+        let report = self.track.report(now);
+        self.metrics.show_gate(report.is_written());
+        self.report.send_if_modified(|before| {
+            let differs = *before != report;
+            *before = report;
+            differs
+        });
+    }
+}

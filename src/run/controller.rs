@@ -1,0 +1,273 @@
+//! The loop of the process that leads.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::{Api, Client};
+use tokio::time::sleep_until;
+
+use crate::assess::report::Upgradeable;
+use crate::gate::{Gate, GateReport};
+use crate::logs::Levels;
+use crate::memory;
+use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
+use crate::payload::Payload;
+use crate::run::decide::Decisions;
+use crate::run::due::{Due, What};
+use crate::run::options::ONCE_LIMIT;
+use crate::run::services::ServicesWriter;
+use crate::run::{Options, RunError};
+use crate::serve::{Health, Shown};
+use crate::status::{NodeWriter, StatusWriter, Written};
+use crate::watch::{self, OwnNamespace, SharedCluster};
+
+/// Events that come together are judged together: within this, or within so many times the time that judging took the
+/// last time, so that a cluster in which much happens has no more than a fifth of a core.
+const GATHER: Duration = Duration::from_millis(10);
+const GATHER_TIMES: u32 = 4;
+const LONGEST_GATHER: Duration = Duration::from_millis(500);
+/// How often memory that is no longer used is given back.
+const GIVE_BACK: Duration = Duration::from_secs(30);
+/// Without news there is never more between two passes.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long a single pass waits for nodes before it looks again.
+const ONCE_PAUSE: Duration = Duration::from_secs(2);
+/// The least time between two looks at what is due without having failed.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// An update that lost its operator goes on by itself for no longer than this: the agent's own limits for a stop and a
+/// start, once forward and once back, bound it.
+const SETTLED: Duration = Duration::from_secs(180);
+
+/// Everything that acts.
+pub struct Controller {
+    pub(super) shared: SharedCluster,
+    pub(super) observations: Observations,
+    pub(super) gate: Option<Gate>,
+    pub(super) services: ServicesWriter,
+    pub(super) status: StatusWriter,
+    pub(super) workers: Workers,
+    pub(super) turns: Turns,
+    pub(super) pins: Pins,
+    pub(super) nodes: Api<Node>,
+    pub(super) shown: Shown,
+    pub(super) levels: Levels,
+    pub(super) due: Due,
+    pub(super) decisions: Decisions,
+    /// Until when nodes that have not been seen may be in the middle of what an earlier process began.
+    pub(super) settled_at: Instant,
+    /// Why the services entry could not be written the last time.
+    pub(super) services_problem: Option<String>,
+    /// How long the last pass took to judge.
+    pub(super) judging: Duration,
+}
+
+/// What the leader does.
+pub async fn lead(
+    client: Client,
+    options: &Options,
+    payload: Payload,
+    shown: Shown,
+) -> Result<Option<Upgradeable>, RunError> {
+    let shared = SharedCluster::of_namespace(&options.namespace);
+    let observations = Observations::default();
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
+    let turns = Turns::default();
+    let pins = Pins::new(config_maps.clone(), options.namespace.clone());
+    let nodes = Api::all(client.clone());
+    let mut tools = Tools::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
+    tools.fence = options.fence.clone();
+    let metrics = shown.metrics.clone();
+    let object = options.gate(&client);
+    let (gate, gate_task) = object
+        .map(|object| Gate::new(object, metrics.clone()))
+        .unzip();
+    let mut controller = Controller {
+        gate,
+        services: ServicesWriter::new(config_maps, shared.clone()),
+        status: StatusWriter::new(&client, options.instance.clone(), shared.clone()),
+        workers: Workers::new(tools, observations.clone(), metrics),
+        turns,
+        pins,
+        nodes,
+        shared: shared.clone(),
+        observations,
+        shown,
+        levels: options.levels.clone(),
+        due: Due::default(),
+        decisions: Decisions::new(payload),
+        settled_at: Instant::now() + SETTLED,
+        services_problem: None,
+        judging: Duration::ZERO,
+    };
+    let own = OwnNamespace {
+        namespace: options.namespace.clone(),
+        secret: SSH_SECRET.to_owned(),
+    };
+    let writing_gate = async {
+        match gate_task {
+            Some(task) => task.run().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut watches = watch::start(&client, &shared, &own, &options.metrics);
+    tokio::select! {
+        outcome = controller.drive(options.once) => outcome,
+        never = writing_gate => match never {},
+        _ = watches.join_next() => Err(RunError::Watch),
+    }
+}
+
+impl Controller {
+    async fn drive(&mut self, once: bool) -> Result<Option<Upgradeable>, RunError> {
+        let mut cluster = self.shared.changes();
+        let mut observed = self.observations.changes();
+        let started = Instant::now();
+        let (mut given_back, mut was_complete) = (started, false);
+        loop {
+            cluster.mark_unchanged();
+            observed.mark_unchanged();
+            self.timed_pass().await;
+            let is_complete = self.decisions.is_complete();
+            if is_complete && !was_complete || given_back.elapsed() >= GIVE_BACK {
+                memory::give_back();
+                given_back = Instant::now();
+            }
+            was_complete = is_complete;
+            self.shown.readiness.tell(self.health());
+            if once {
+                // What came in after the pass has not been judged yet.
+                if !observed.has_changed().unwrap_or(false) && self.is_done() {
+                    self.status.told().await;
+                    let verdict = self.decisions.verdict();
+                    return Ok(verdict.map(|verdict| verdict.upgradeable));
+                }
+                self.give_up_after(started.elapsed())?;
+            }
+            let due = self.next_due(if once { ONCE_PAUSE } else { IDLE });
+            let written = tokio::select! {
+                // Their senders live as long as the controller.
+                _ = cluster.changed() => None,
+                _ = observed.changed() => None,
+                () = reported(&mut self.gate) => None,
+                written = ended(&mut self.status.nodes) => Some(written),
+                () = sleep_until(due.into()) => None,
+                node = self.workers.ended() => return Err(RunError::Worker(node)),
+            };
+            if let Some(written) = written {
+                self.note_node(written);
+            }
+            let gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
+            sleep_until(due.min(Instant::now() + gather).into()).await;
+        }
+    }
+
+    async fn timed_pass(&mut self) {
+        let begin = Instant::now();
+        self.shown.liveness.pass_begins();
+        self.pass().await;
+        self.shown.liveness.pass_ends();
+        let writing = self.status.nodes.writing();
+        let waiting = self.decisions.open_nodes().len().saturating_sub(writing);
+        self.shown
+            .metrics
+            .show_pass(begin.elapsed(), waiting, writing);
+    }
+
+    /// When the next pass is due though nothing is new.
+    fn next_due(&mut self, usual: Duration) -> Instant {
+        let now = Instant::now();
+        let due = &mut self.due;
+        due.set(What::Everything, Some(now + usual));
+        due.set(What::Gate, self.gate.as_ref().and_then(Gate::due));
+        due.set(What::Message, self.decisions.message_due());
+        due.set(What::Settled, Some(self.settled_at).filter(|at| *at > now));
+        let blocked = self.status.blocked.due_in(now);
+        let blocked = blocked.map(|pause| now + pause.max(LEAST_PAUSE));
+        due.set(What::BlockedVolumes, blocked);
+        due.next(now).unwrap_or(now + usual)
+    }
+
+    /// A single pass ends also where something cannot be read or written, with what that is.
+    fn give_up_after(&self, elapsed: Duration) -> Result<(), RunError> {
+        if elapsed < ONCE_LIMIT {
+            return Ok(());
+        }
+        let what = self.unread();
+        if !what.is_empty() {
+            return Err(RunError::Unread { what });
+        }
+        match self.unwritten() {
+            Some(what) => Err(RunError::Unwritten { what }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a single pass has done all that there is to do: all is written, and every node to visit has been visited.
+    fn is_done(&self) -> bool {
+        let observations = self.observations.read();
+        let was_visited = |node| observations.get(node).is_some_and(|seen| seen.visits > 0);
+        let mut plans = self.decisions.plans().iter();
+        self.decisions.is_complete()
+            && self.decisions.message_due().is_none()
+            && self.decisions.open_nodes().is_empty()
+            && self.due.problem().is_none()
+            && self.gate.as_ref().is_none_or(Gate::is_settled)
+            && plans.all(|(node, plan)| match plan {
+                NodePlan::External | NodePlan::Blocked(_) => true,
+                NodePlan::Waiting => false,
+                NodePlan::Visit(_) => was_visited(node),
+            })
+    }
+
+    fn health(&self) -> Health {
+        let unread = || match self.unread() {
+            // It has been read since.
+            unread if unread.is_empty() => "not all of it has been judged yet".to_owned(),
+            unread => format!("missing {unread}"),
+        };
+        let stale: Vec<String> = (self.shared.read().stale().iter())
+            .map(ToString::to_string)
+            .collect();
+        let gate = self.gate.as_ref().map(Gate::report);
+        Health {
+            stale: (!stale.is_empty()).then(|| stale.join(", ")),
+            unread: (!self.decisions.is_complete()).then(unread),
+            gate: gate.map(|report| (report.clone(), report.is_written())),
+            unwritten: self.due.problem().map(str::to_owned),
+        }
+    }
+
+    fn unread(&self) -> String {
+        let cluster = self.shared.read();
+        let mut unread: Vec<String> = cluster.unread().iter().map(ToString::to_string).collect();
+        if !cluster.knows_configuration() {
+            unread.push("the operator's namespace".to_owned());
+        }
+        unread.join(", ")
+    }
+
+    /// The first of what could not be written.
+    fn unwritten(&self) -> Option<String> {
+        let gate = self.gate.as_ref().map(Gate::report);
+        let gate = gate
+            .filter(GateReport::has_failed)
+            .map(|report| report.message);
+        gate.or_else(|| self.due.problem().map(str::to_owned))
+    }
+}
+
+/// Waits for a report of the gate, where there is one.
+async fn reported(gate: &mut Option<Gate>) {
+    match gate {
+        Some(gate) => gate.reported().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until a status of a node is written, or could not be.
+async fn ended(nodes: &mut NodeWriter) -> Written {
+    match nodes.next().await {
+        Some(written) => written,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,35 @@
+//! What nodes leave behind.
+
+use std::collections::BTreeSet;
+
+use crate::index::Cluster;
+use crate::node::{HOST_KEYS_CONFIG_MAP, goes_with_node};
+use crate::run::decide::{Decisions, Left};
+
+impl Decisions {
+    /// The statuses and host keys that are there without their node. A key that an administrator has put there may wait
+    /// for its node: it goes only with a node that was seen here. A node that is only ignored keeps its key.
+    pub(super) fn left_behind(&mut self, cluster: &Cluster) -> Vec<Left> {
+        let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+        let pins = pins.map(|map| &map.data);
+        let is_there = |name: &str| cluster.nodes.get(name).is_some();
+        self.departed
+            .retain(|name| is_there(name) || pins.is_some_and(|pins| pins.contains_key(name)));
+        let pinned = pins.into_iter().flatten().filter(|(name, key)| {
+            !is_there(name) && (goes_with_node(key) || self.departed.contains(*name))
+        });
+        let with_status = cluster.node_statuses.iter().map(|(name, _)| name);
+        let names: BTreeSet<&String> = with_status.chain(pinned.map(|(name, _)| name)).collect();
+        let left = names.into_iter().filter_map(|name| {
+            let node = cluster.nodes.get(name.as_str());
+            if node.is_some_and(|node| node.is_windows() || node.deleting) {
+                return None;
+            }
+            Some(Left {
+                node: name.clone(),
+                is_gone: node.is_none(),
+            })
+        });
+        left.collect()
+    }
+}

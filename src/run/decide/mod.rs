@@ -1,0 +1,335 @@
+//! What the controller decides, kept up to date in proportion to what is new. No client, no clock.
+
+mod left;
+mod rollout;
+mod settings;
+mod throttle;
+mod todo;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::api::WindowsStorageSpec;
+use crate::assess::causes::csi_proxy::daemon_sets;
+use crate::assess::report::{Finding, Verdict};
+use crate::assess::{Assessment, Blocked, BlockedKey, only_fresh_data_opens};
+use crate::index::{Cluster, Node};
+use crate::node::{NodePlan, Planner, Rollout};
+use crate::payload::Payload;
+use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
+use crate::status::{ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, node_status};
+use throttle::MessageThrottle;
+pub use todo::{Left, News, Todo};
+
+/// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
+const STALE: Duration = Duration::from_secs(120);
+/// The least time between two looks at what is to be told of volumes that hold upgrades.
+const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
+
+/// What was decided so far.
+pub struct Decisions {
+    payload: Payload,
+    spec: WindowsStorageSpec,
+    assessment: Assessment,
+    throttle: MessageThrottle,
+    /// Since when something that the verdict rests on cannot be read.
+    stale_since: Option<Instant>,
+    services: Result<Step, ServicesError>,
+    plans: BTreeMap<String, NodePlan>,
+    ready: BTreeSet<String>,
+    /// Windows nodes that this process has seen leave.
+    departed: BTreeSet<String>,
+    /// The nodes whose status is to be looked at: something is new there, or the last write failed.
+    open: BTreeSet<String>,
+    complete: bool,
+    /// The plans, or whose turn it is, have changed since they were last handed over.
+    unassigned: bool,
+    rollout: Rollout,
+    settling: bool,
+    /// Nodes that a process before this one may have left in the middle of an update.
+    maybe_in_progress: BTreeSet<String>,
+    /// The DaemonSets that run csi-proxy, which somebody else has brought.
+    csi_proxy_sets: Vec<Finding>,
+    /// What the status of `WindowsStorage` follows from, once it has been written.
+    settings: Option<ClusterInputs>,
+    blocked_looked_at: Option<Instant>,
+}
+
+impl Decisions {
+    /// Nothing decided yet.
+    pub fn new(payload: Payload) -> Self {
+        Self {
+            payload,
+            spec: WindowsStorageSpec::default(),
+            assessment: Assessment::default(),
+            throttle: MessageThrottle::default(),
+            stale_since: None,
+            services: services::plan(None, &csi_proxy_service(&[])),
+            plans: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            departed: BTreeSet::new(),
+            open: BTreeSet::new(),
+            complete: false,
+            unassigned: false,
+            rollout: Rollout::default(),
+            settling: true,
+            maybe_in_progress: BTreeSet::new(),
+            csi_proxy_sets: Vec::new(),
+            settings: None,
+            blocked_looked_at: None,
+        }
+    }
+
+    /// The last verdict, with the message that is announced.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.throttle.announced().map(|(verdict, _)| verdict)
+    }
+
+    /// When the verdict's message is to be changed, though nothing is new.
+    pub fn message_due(&self) -> Option<Instant> {
+        self.throttle.due()
+    }
+
+    /// The cluster as it is judged.
+    pub fn assessment(&self) -> &Assessment {
+        &self.assessment
+    }
+
+    /// How many Windows nodes are ready.
+    pub fn ready_nodes(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether the last verdict rests on all of the cluster, rather than whether all of it has been read by now.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// What the administrator wants.
+    pub fn spec(&self) -> &WindowsStorageSpec {
+        &self.spec
+    }
+
+    /// What is done on each Windows node.
+    pub fn plans(&self) -> &BTreeMap<String, NodePlan> {
+        &self.plans
+    }
+
+    /// The nodes that may be interrupted now.
+    pub fn turns(&self) -> &BTreeSet<String> {
+        &self.rollout.turns
+    }
+
+    /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is
+    /// desired, and this process has not reached them yet. Soon after its start it is assumed of none.
+    pub fn maybe_in_progress(&self) -> &BTreeSet<String> {
+        &self.maybe_in_progress
+    }
+
+    /// The step for the services entry.
+    pub fn services(&self) -> &Result<Step, ServicesError> {
+        &self.services
+    }
+
+    /// The nodes whose status is still to be written.
+    pub fn open_nodes(&self) -> &BTreeSet<String> {
+        &self.open
+    }
+
+    /// A node has the status that was decided.
+    pub fn node_written(&mut self, node: &str) {
+        self.open.remove(node);
+    }
+
+    /// The plans have been handed over.
+    pub fn assigned(&mut self) {
+        self.unassigned = false;
+    }
+
+    /// Takes in what is new and says what is to be done.
+    pub fn update(&mut self, cluster: &mut Cluster, news: &News<'_>) -> Todo {
+        let mut replan = !cluster.config_maps.take_changed().is_empty();
+        replan |= !cluster.secrets.take_changed().is_empty();
+        // The object holds what this operator itself writes of it: only what is wanted concerns the nodes.
+        let settings_changed = !cluster.settings.take_changed().is_empty();
+        let is_respecified = settings_changed && self.spec != cluster.wanted();
+        if is_respecified {
+            self.spec = cluster.wanted();
+        }
+        let mut touched: BTreeSet<String> = (self.assessment.update(cluster).iter())
+            .map(ToString::to_string)
+            .collect();
+        // A status tells what the node has been through, which its plan follows from.
+        touched.extend(cluster.node_statuses.take_changed());
+        let cluster = &*cluster;
+
+        let verdict = self.judge(cluster, news.instant);
+        let knows_configuration = cluster.knows_configuration();
+        let complete = cluster.unread().is_empty() && knows_configuration;
+        let csi_proxy_sets = daemon_sets(cluster);
+        // Who has to run csi-proxy, who else runs it, and whether anything may be written, are matters of every node.
+        let is_completed = std::mem::replace(&mut self.complete, complete) != complete;
+        let concerns_all = is_respecified || is_completed;
+        if concerns_all || csi_proxy_sets != self.csi_proxy_sets {
+            self.csi_proxy_sets = csi_proxy_sets;
+            let nodes = cluster.nodes.iter();
+            self.open.extend(nodes.map(|(name, _)| name.to_string()));
+        }
+        self.open.extend(touched.iter().cloned());
+        self.open.extend(news.observed.iter().cloned());
+
+        replan |= concerns_all;
+        if replan {
+            let entry = csi_proxy_service(&self.spec.csi_proxy.extra_args);
+            self.services = services::plan(cluster.config_maps.get(services::CONFIG_MAP), &entry);
+            let nodes = cluster.nodes.iter();
+            touched.extend(nodes.map(|(name, _)| name.to_string()));
+            touched.extend(self.plans.keys().cloned());
+        }
+        self.unassigned |= is_respecified;
+        if !touched.is_empty() {
+            self.unassigned |= self.plan(cluster, &touched);
+        }
+        let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
+        if replan || self.unassigned || !news.observed.is_empty() || has_settled {
+            self.give_turns(cluster, news);
+        }
+        let (nodes, left) = if complete {
+            (self.node_statuses(cluster, news), self.left_behind(cluster))
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        Todo {
+            verdict,
+            is_fresh: cluster.stale().is_empty(),
+            departures: self.assessment.departures(),
+            blocked: self.blocked(cluster, news.instant),
+            knows_configuration,
+            has_news_of_nodes: self.unassigned || !news.observed.is_empty(),
+            assign: knows_configuration && self.unassigned,
+            nodes,
+            left,
+            settings: self.settings(cluster, news, replan || settings_changed),
+        }
+    }
+
+    /// The verdict, with the message that is announced.
+    fn judge(&mut self, cluster: &Cluster, now: Instant) -> Verdict {
+        let stale = cluster.stale();
+        let since = self.stale_since.unwrap_or(now);
+        self.stale_since = (!stale.is_empty()).then_some(since);
+        let is_stale_for_long = !stale.is_empty() && now >= since + STALE;
+        let last = self.verdict().filter(|_| !is_stale_for_long);
+        let verdict = only_fresh_data_opens(last, self.assessment.verdict(cluster), &stale);
+        let judged = (verdict, self.assessment.blocking());
+        self.throttle.update(judged, now).0.clone()
+    }
+
+    /// The objects with volumes that hold upgrades. Nobody waits for them, and passes may come every hundredth of a
+    /// second.
+    fn blocked(
+        &mut self,
+        cluster: &Cluster,
+        now: Instant,
+    ) -> Option<BTreeMap<BlockedKey, Blocked>> {
+        let last = self.blocked_looked_at;
+        if !self.complete || last.is_some_and(|last| now < last + BLOCKED_PAUSE) {
+            return None;
+        }
+        self.blocked_looked_at = Some(now);
+        Some(self.assessment.blocked_objects(cluster, MOST_BLOCKED))
+    }
+
+    /// Plans those nodes again. Says whether anything is to be done otherwise.
+    fn plan(&mut self, cluster: &Cluster, names: &BTreeSet<String>) -> bool {
+        let planner = Planner::new(cluster, &self.spec, &self.payload, &self.services);
+        let mut changed = false;
+        for name in names {
+            let node = cluster.nodes.get(name.as_str());
+            let Some(node) = node.filter(|node| node.is_windows()) else {
+                if self.plans.remove(name).is_some() {
+                    changed = true;
+                    self.departed.insert(name.clone());
+                }
+                self.ready.remove(name);
+                continue;
+            };
+            self.departed.remove(name);
+            let plan = planner.plan(name, node);
+            if self.plans.get(name) != Some(&plan) {
+                changed = true;
+                self.open.insert(name.clone());
+                self.plans.insert(name.clone(), plan);
+            }
+        }
+        changed
+    }
+
+    /// The statuses to write of nodes that are open. Those that say all that they shall are closed.
+    fn node_statuses(&mut self, cluster: &Cluster, news: &News<'_>) -> Vec<NodeStatus> {
+        let mut decided = Vec::new();
+        let mut open = std::mem::take(&mut self.open);
+        open.retain(|name| {
+            let node = cluster.nodes.get(name.as_str());
+            let Some(node) = node.filter(|node| node.is_windows()) else {
+                return false;
+            };
+            let Some(status) = self.node_status(cluster, news, name, node) else {
+                return true;
+            };
+            if is_ready(&status.status) {
+                self.ready.insert(name.clone());
+            } else {
+                self.ready.remove(name);
+            }
+            let differs = status.previous.as_ref() != Some(&status.status);
+            decided.extend(differs.then_some(status));
+            differs
+        });
+        self.open = open;
+        decided
+    }
+
+    fn node_status(
+        &self,
+        cluster: &Cluster,
+        news: &News<'_>,
+        name: &str,
+        node: &Node,
+    ) -> Option<NodeStatus> {
+        let previous = cluster.node_statuses.get(name).cloned();
+        let csi_proxy = &self.payload.csi_proxy;
+        let inputs = NodeInputs {
+            readiness: &self.assessment.node(cluster, name)?,
+            plan: self.plans.get(name)?,
+            observation: news.observations.get(name),
+            looked_after: &self.looked_after(cluster, node),
+            csi_proxy: (&csi_proxy.sha256, &csi_proxy.version),
+        };
+        let status = node_status(&previous.clone().unwrap_or_default(), &inputs, news.now);
+        Some(NodeStatus {
+            name: name.to_owned(),
+            uid: node.uid.clone(),
+            previous,
+            status,
+        })
+    }
+
+    /// Who else looks after csi-proxy on a node, as far as it can be seen from outside.
+    fn looked_after(&self, cluster: &Cluster, node: &Node) -> String {
+        let version = node.wmco_version.as_deref();
+        let by_wmco = version.and_then(|version| {
+            let name = format!("{}-{version}", services::CONFIG_MAP);
+            wmco_entry(cluster.config_maps.get(name.as_str()), &name)
+        });
+        let sets = self.csi_proxy_sets.iter();
+        let told: Vec<String> = by_wmco
+            .into_iter()
+            .chain(sets.map(|finding| finding.message.clone()))
+            .collect();
+        told.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! How often the verdict's message may change: whether upgrades may go on is announced at once, why and in which words not
+//! at every change. Pure, but for the moment that it is told.
+
+use std::time::{Duration, Instant};
+
+use crate::assess::report::{Reason, Verdict};
+
+/// The least time between two messages of the same verdict. It doubles with each one.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// After this time without another message the pauses begin again.
+const QUIET: Duration = Duration::from_secs(120);
+
+/// A verdict, and how many volumes hold upgrades by it.
+type Announced = (Verdict, usize);
+
+/// What is announced of the verdict over time: where pods come and go all the time, its message would be another one at
+/// each look, and three objects would be written for it.
+#[derive(Debug, Default)]
+pub struct MessageThrottle {
+    announced: Option<Announced>,
+    /// Since when that is announced, and how often its message was another one before.
+    since: Option<Instant>,
+    changes: u32,
+    due: Option<Instant>,
+}
+
+impl MessageThrottle {
+    /// What is announced where that is true now.
+    pub fn update(&mut self, now_true: Announced, now: Instant) -> &Announced {
+        self.due = None;
+        let changes = match &self.announced {
+            Some(before) if *before == now_true => None,
+            Some(before) if is_alike(&before.0, &now_true.0) => {
+                self.due = self.next().filter(|next| now < *next);
+                let was_quiet = self.since.is_none_or(|since| now >= since + QUIET);
+                let changes = if was_quiet { 1 } else { self.changes + 1 };
+                self.due.is_none().then_some(changes)
+            }
+            _ => Some(0),
+        };
+        if let Some(changes) = changes {
+            self.changes = changes;
+            self.since = Some(now);
+            self.announced = Some(now_true.clone());
+        }
+        self.announced.get_or_insert(now_true)
+    }
+
+    /// What is announced.
+    pub fn announced(&self) -> Option<&Announced> {
+        self.announced.as_ref()
+    }
+
+    /// When another message is due, where there is one.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let earlier = self.changes.checked_sub(1)?;
+        let pause = PAUSE.saturating_mul(1 << earlier.min(16));
+        Some(self.since? + pause.min(LONGEST_PAUSE))
+    }
+}
+
+/// Whether two verdicts differ in their message alone, or in a reason that is a matter of words.
+fn is_alike(before: &Verdict, after: &Verdict) -> bool {
+    let is_known = |verdict: &Verdict| verdict.reason != Reason::ReadinessUnknown;
+    before.upgradeable == after.upgradeable && is_known(before) == is_known(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assess::report::Upgradeable;
+
+    fn announced(reason: Reason, blocking: usize) -> Announced {
+        let verdict = Verdict {
+            upgradeable: match reason {
+                Reason::DriversRegistered => Upgradeable::True,
+                _ => Upgradeable::False,
+            },
+            reason,
+            message: format!("{blocking} volumes"),
+        };
+        (verdict, blocking)
+    }
+
+    struct Rig {
+        throttle: MessageThrottle,
+        start: Instant,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let throttle = MessageThrottle::default();
+            let start = Instant::now();
+            Self { throttle, start }
+        }
+
+        /// Whether that is announced at once, so many milliseconds after the start.
+        fn says(&mut self, milliseconds: u64, reason: Reason, blocking: usize) -> bool {
+            let now = self.start + Duration::from_millis(milliseconds);
+            let new = announced(reason, blocking);
+            *self.throttle.update(new.clone(), now) == new
+        }
+
+        /// How many blocking volumes are announced.
+        fn at(&mut self, milliseconds: u64, blocking: usize) -> usize {
+            self.says(milliseconds, Reason::DriversMissing, blocking);
+            self.throttle.announced().unwrap().1
+        }
+    }
+
+    #[test]
+    fn another_verdict_is_announced_at_once_and_so_is_its_first_other_message() {
+        let mut rig = Rig::new();
+        assert_eq!(rig.at(0, 1), 1);
+        assert!(rig.says(0, Reason::DriversRegistered, 0));
+        assert_eq!(rig.at(0, 3), 3);
+        assert_eq!(rig.at(0, 4), 4, "the first other message");
+        assert!(rig.says(0, Reason::DriversRegistered, 0));
+        assert_eq!(rig.throttle.due(), None);
+    }
+
+    #[test]
+    fn what_is_known_at_last_is_announced_at_once_however_often_it_was_unknown_before() {
+        let mut rig = Rig::new();
+        for step in 0..5 {
+            rig.says(0, Reason::ReadinessUnknown, step);
+        }
+        assert!(rig.says(0, Reason::DriversMissing, 5));
+        assert!(rig.says(0, Reason::ReadinessUnknown, 6));
+    }
+
+    #[test]
+    fn a_reason_that_alternates_is_announced_less_and_less_often() {
+        let mut rig = Rig::new();
+        let reasons = [Reason::DriversMissing, Reason::NoCSIMigration];
+        let mut changes = 0;
+        for (step, reason) in (0..1_000).zip(reasons.into_iter().cycle()) {
+            let before = rig.throttle.announced().cloned();
+            rig.says(10 * step, reason, 1);
+            changes += usize::from(before.as_ref() != rig.throttle.announced());
+        }
+        assert!((2..8).contains(&changes), "{changes}");
+    }
+
+    #[test]
+    fn messages_that_change_all_the_time_are_announced_less_and_less_often_but_are_announced() {
+        let mut rig = Rig::new();
+        let mut changes = Vec::new();
+        for step in 0..10_000 {
+            if rig.says(
+                step * 10,
+                Reason::DriversMissing,
+                usize::try_from(step).unwrap() + 1,
+            ) {
+                changes.push(step * 10);
+            }
+        }
+        assert_eq!(changes[..6], [0, 10, 1_010, 3_010, 7_010, 15_010]);
+        assert_eq!(changes[6..], [31_010, 61_010, 91_010]);
+        let due = rig.throttle.due().unwrap();
+        assert_eq!(due, rig.start + Duration::from_millis(121_010));
+        assert_eq!(rig.at(121_010, 7), 7);
+        assert_eq!(rig.throttle.due(), None, "all is announced");
+    }
+
+    #[test]
+    fn a_message_that_is_again_what_is_announced_is_not_due() {
+        let mut rig = Rig::new();
+        rig.at(0, 1);
+        rig.at(1, 2);
+        assert_eq!(rig.at(2, 3), 2);
+        assert!(rig.throttle.due().is_some());
+        assert_eq!(rig.at(3, 2), 2);
+        assert_eq!(rig.throttle.due(), None);
+    }
+
+    #[test]
+    fn after_a_quiet_time_another_message_is_announced_at_once() {
+        let mut rig = Rig::new();
+        for step in 0..100 {
+            rig.at(step * 100, usize::try_from(step).unwrap());
+        }
+        assert_eq!(rig.at(300_000, 500), 500);
+        assert_eq!(rig.at(300_999, 501), 500);
+        assert_eq!(rig.at(301_000, 501), 501);
+    }
+}
