@@ -158,9 +158,8 @@ fn every_reason_of_a_condition_is_explained() {
     let mut seen = 0;
     for source in [
         "crates/readiness/src/assess/report.rs",
-        "src/gate/mod.rs",
-        "src/gate/track.rs",
-        "src/gate/wanted.rs",
+        "src/gate/error.rs",
+        "src/gate/report.rs",
         "src/node/error.rs",
         "src/status/cluster.rs",
         "src/status/csi_proxy.rs",

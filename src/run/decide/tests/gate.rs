@@ -12,9 +12,11 @@ fn told(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
         message: String::new(),
         written: None,
     });
-    let (_, status) = rig.pass(&[]).settings.unwrap();
-    let conditions = status.conditions.clone();
-    rig.write_settings(status);
+    if let Some((_, status)) = rig.pass(&[]).settings {
+        rig.write_settings(status);
+    }
+    let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
+    let conditions = &object.status.as_ref().unwrap().conditions;
     let mut found = conditions.iter().filter(|other| other.type_ == TYPE);
     let first = found.next().map(|condition| condition.reason.clone());
     assert!(found.next().is_none(), "{conditions:?}");
