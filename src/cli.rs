@@ -9,11 +9,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use ask::{AcceptHostKeyArgs, CompletionArgs, ManArgs, NodesArgs, WhyArgs};
+pub use ask::{AcceptHostKeyArgs, CompletionArgs, NodesArgs, WhyArgs};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
-pub use since::{Since, SinceTime};
+use jiff::Timestamp;
+pub use since::{since, since_time};
 use windows_storage_operator::report::{ColorChoice, Format};
 
 /// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
@@ -96,14 +97,9 @@ pub enum Command {
     AcceptHostKey(AcceptHostKeyArgs),
     /// Print the completion script of a shell
     ///
-    /// The script has the shell ask this program, by its name on PATH, what may follow.
-    ///
-    /// For kubectl windows-storage itself, kubectl's own completion asks a program of another name: link this program as
-    /// kubectl_complete-windows_storage beside kubectl-windows_storage on PATH.
+    /// It completes the program by the name of its file, on PATH.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
-    /// Print the manual page
-    Man(ManArgs),
     /// Print the custom resource definitions as YAML
     Crds(CrdsArgs),
 }
@@ -216,17 +212,19 @@ pub struct MustGatherArgs {
     #[arg(
         long,
         value_name = "DURATION",
+        value_parser = since,
         conflicts_with = "since_time",
         help = "Logs of the last 5s, 2m or 3h alone; by default what $MUST_GATHER_SINCE says, which oc sets"
     )]
-    pub since: Option<Since>,
+    pub since: Option<Timestamp>,
     /// Logs from a time on alone.
     #[arg(
         long,
         value_name = "RFC3339",
+        value_parser = since_time,
         help = "Logs from then on alone, such as 2026-01-31T03:00:00Z; by default what $MUST_GATHER_SINCE_TIME says"
     )]
-    pub since_time: Option<SinceTime>,
+    pub since_time: Option<Timestamp>,
 }
 
 /// Arguments of `run`.

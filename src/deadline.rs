@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use kube::core::Status;
 use tokio::time::Instant;
 
 use crate::client::NoAnswer;
@@ -41,16 +42,21 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The HTTP status of the answer, where there was one.
-    #[must_use]
-    pub fn status(&self) -> Option<u16> {
+    /// The server's own words about the refusal, where it has answered.
+    fn refusal(&self) -> Option<&Status> {
         match self {
             Self::Refused { cause, .. } => match cause.as_ref() {
-                kube::Error::Api(status) => Some(status.code),
+                kube::Error::Api(status) => Some(status),
                 _ => None,
             },
             Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => None,
         }
+    }
+
+    /// The HTTP status of the answer, where there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.refusal().map(|status| status.code)
     }
 
     /// The answer alone, without what was to be done.
@@ -62,7 +68,7 @@ impl CallError {
         }
     }
 
-    /// Whether the object was changed or made by somebody else meanwhile.
+    /// Whether the object was changed or made by another client meanwhile.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(409)
@@ -74,23 +80,10 @@ impl CallError {
         self.status() == Some(403)
     }
 
-    /// Whether it was refused because the namespace of what was to be made is being deleted.
+    /// Whether the object, its namespace or its kind is not there.
     #[must_use]
-    pub fn is_namespace_ending(&self) -> bool {
-        let Self::Refused { cause, .. } = self else {
-            return false;
-        };
-        let kube::Error::Api(status) = cause.as_ref() else {
-            return false;
-        };
-        let mut causes = status.details.iter().flat_map(|details| &details.causes);
-        causes.any(|cause| cause.reason == "NamespaceTerminating")
-    }
-
-    /// Whether the server has too much to do, or is not ready, and may well answer soon.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        matches!(self.status(), Some(429 | 503 | 504))
+    pub fn is_not_found(&self) -> bool {
+        self.status() == Some(404)
     }
 
     /// Whether what was asked for is no longer kept, such as the rest of a long list.
@@ -99,19 +92,27 @@ impl CallError {
         self.status() == Some(410)
     }
 
+    /// Whether the server has too much to do, or is not ready, and may well answer soon.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self.status(), Some(429 | 503 | 504))
+    }
+
+    /// Whether it was refused because the namespace of what was to be made is being deleted.
+    #[must_use]
+    pub fn is_namespace_ending(&self) -> bool {
+        let details = self.refusal().and_then(|status| status.details.as_ref());
+        details.is_some_and(|details| {
+            let mut causes = details.causes.iter();
+            causes.any(|cause| cause.reason == "NamespaceTerminating")
+        })
+    }
+
     /// Whether the answer is about an object by name: then its kind is there.
     #[must_use]
     pub fn names_an_object(&self) -> bool {
-        match self {
-            Self::Refused { cause, .. } => match cause.as_ref() {
-                kube::Error::Api(status) => status
-                    .details
-                    .as_ref()
-                    .is_some_and(|details| !details.name.is_empty()),
-                _ => false,
-            },
-            Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => false,
-        }
+        let details = self.refusal().and_then(|status| status.details.as_ref());
+        details.is_some_and(|details| !details.name.is_empty())
     }
 
     /// Whether the server has said nothing at all.
@@ -123,12 +124,6 @@ impl CallError {
             }
             Self::GivenUp | Self::Over(_) => false,
         }
-    }
-
-    /// Whether the object, its namespace or its kind is not there.
-    #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        self.status() == Some(404)
     }
 }
 
@@ -193,7 +188,7 @@ pub async fn call_within<T>(
 const SILENCES: u32 = 2;
 
 /// How long a server is asked for one thing after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Patience {
     until: Option<(Instant, Duration)>,
     silences: u32,
@@ -203,10 +198,7 @@ impl Patience {
     /// As long as the server answers.
     #[must_use]
     pub fn endless() -> Self {
-        Self {
-            until: None,
-            silences: 0,
-        }
+        Self::default()
     }
 
     /// The same, and so long from now on in all.
@@ -214,7 +206,7 @@ impl Patience {
     pub fn of(limit: Duration) -> Self {
         Self {
             until: Some((Instant::now() + limit, limit)),
-            silences: 0,
+            ..Self::default()
         }
     }
 

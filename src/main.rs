@@ -23,17 +23,11 @@ fn main() -> ExitCode {
     panics::end_the_process();
     memory::keep_little();
     let called_as = CalledAs::of(std::env::args_os().next().as_deref());
-    command::answer_shell(called_as);
-    let outcome = if called_as == CalledAs::PluginCompletion {
-        command::complete(called_as).map(|()| None)
-    } else {
-        obey(called_as)
-    };
-    match outcome {
+    match dispatch(called_as) {
         Ok(Some(Upgradeable::False)) => ExitCode::from(NOT_UPGRADEABLE),
         Ok(Some(Upgradeable::True) | None) => ExitCode::SUCCESS,
         Err(error) => {
-            command::tell(&format!("error: {error:#}"));
+            command::report_line(format!("error: {error:#}"));
             match error.downcast_ref::<Interrupted>() {
                 Some(interrupted) => ExitCode::from(interrupted.status()),
                 None => ExitCode::FAILURE,
@@ -43,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 /// Does what the command line says. What is missing somewhere counts as not upgradeable.
-fn obey(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
+fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
     let matches = called_as.command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
@@ -56,7 +50,6 @@ fn obey(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
             command::accept_host_key(&arguments, called_as).map(|()| None)
         }
         Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
-        Command::Man(arguments) => command::man(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }
 }

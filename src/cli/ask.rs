@@ -1,8 +1,5 @@
 //! The arguments of the commands that people ask with.
 
-use std::path::PathBuf;
-use std::str::FromStr;
-
 use clap::Args;
 use clap_complete::Shell;
 use windows_storage_operator::report::{ColorChoice, NodesFormat};
@@ -57,8 +54,8 @@ pub struct AcceptHostKeyArgs {
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
     /// Accept the key only if it has this fingerprint, as ssh-keygen -l shows it on the node; asks nothing
-    #[arg(long, value_name = "SHA256:HASH")]
-    pub fingerprint: Option<Fingerprint>,
+    #[arg(long, value_name = "SHA256:HASH", value_parser = fingerprint)]
+    pub fingerprint: Option<String>,
     /// Accept whatever key the host shows now; asks nothing
     #[arg(long, short)]
     pub yes: bool,
@@ -72,43 +69,18 @@ pub struct CompletionArgs {
     pub shell: Shell,
 }
 
-/// Arguments of `man`.
-#[derive(Args)]
-pub struct ManArgs {
-    /// Write one page for each command into this folder instead
-    #[arg(long, value_name = "DIR")]
-    pub dest_dir: Option<PathBuf>,
-}
-
 /// The fingerprint of a key, as `ssh-keygen -l` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fingerprint(String);
-
-impl Fingerprint {
-    /// As it was given.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Fingerprint {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        /// Base64 of 32 bytes, without its padding.
-        const LENGTH: usize = 43;
-        let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
-        // The end of a sentence, copied together with it.
-        let text = text.strip_suffix('.').unwrap_or(text);
-        let hash = text.strip_prefix("SHA256:").unwrap_or_default();
-        if hash.len() == LENGTH && hash.chars().all(is_base64) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(
-                "not a fingerprint such as SHA256: and 43 letters, as ssh-keygen -l shows it"
-                    .to_owned(),
-            )
-        }
+fn fingerprint(text: &str) -> Result<String, &'static str> {
+    /// Base64 of 32 bytes, without its padding.
+    const LENGTH: usize = 43;
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+    // The end of a sentence, copied together with it.
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let hash = text.strip_prefix("SHA256:").unwrap_or_default();
+    if hash.len() == LENGTH && hash.chars().all(is_base64) {
+        Ok(text.to_owned())
+    } else {
+        Err("not a fingerprint such as SHA256: and 43 letters, as ssh-keygen -l shows it")
     }
 }
 
@@ -119,9 +91,9 @@ mod tests {
     #[test]
     fn a_fingerprint_is_one_that_ssh_keygen_shows() {
         let right = "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE";
-        assert_eq!(right.parse::<Fingerprint>().unwrap().as_str(), right);
-        let copied = format!("{right}.");
-        assert_eq!(copied.parse::<Fingerprint>().unwrap().as_str(), right);
+        for copied in [right.to_owned(), format!("{right}.")] {
+            assert_eq!(fingerprint(&copied).as_deref(), Ok(right));
+        }
         for wrong in [
             "",
             "SHA256:",
@@ -130,7 +102,7 @@ mod tests {
             "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCf…",
             "MD5:16:27:ac:a5:76:28:2d:36:63:1b:56:4d:eb:df:a6:48",
         ] {
-            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+            assert!(fingerprint(wrong).is_err(), "{wrong}");
         }
     }
 }

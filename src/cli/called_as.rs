@@ -1,4 +1,4 @@
-//! One program with three names: the operator, the kubectl plugin, and what kubectl asks for the plugin's completions.
+//! One program with two names: the operator and the kubectl plugin.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -13,8 +13,6 @@ use super::Cli;
 const OPERATOR: &str = "windows-storage-operator";
 /// The plugin's, as kubectl looks for it on PATH when it is called as `kubectl windows-storage`.
 const PLUGIN: &str = "kubectl-windows_storage";
-/// What kubectl runs where a word behind `kubectl windows-storage` is to be completed.
-const PLUGIN_COMPLETION: &str = "kubectl_complete-windows_storage";
 /// The plugin, as people call it.
 const PLUGIN_CALLED: &str = "kubectl windows-storage";
 /// Commands that nobody looks for in a plugin. They work all the same.
@@ -27,8 +25,6 @@ pub enum CalledAs {
     Operator,
     /// `kubectl windows-storage`.
     Plugin,
-    /// By kubectl, for completions.
-    PluginCompletion,
 }
 
 impl CalledAs {
@@ -37,7 +33,6 @@ impl CalledAs {
         let name = program.and_then(|program| Path::new(program).file_stem());
         match name.and_then(OsStr::to_str) {
             Some(PLUGIN) => Self::Plugin,
-            Some(PLUGIN_COMPLETION) => Self::PluginCompletion,
             _ => Self::Operator,
         }
     }
@@ -46,7 +41,7 @@ impl CalledAs {
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Operator => OPERATOR,
-            Self::Plugin | Self::PluginCompletion => PLUGIN,
+            Self::Plugin => PLUGIN,
         }
     }
 
@@ -123,10 +118,6 @@ mod tests {
                 CalledAs::Plugin
             );
         }
-        assert_eq!(
-            called("./kubectl_complete-windows_storage"),
-            CalledAs::PluginCompletion
-        );
     }
 
     #[test]

@@ -1,147 +1,55 @@
-//! Whom a connection trusts and who it is: by what the files say when it is made. A kubelet writes the cluster's
-//! authorities into every pod and keeps them new, and an authority that is replaced is to be trusted without a restart,
-//! or no longer.
+//! Connections that trust the cluster's own certificate authority, and none of the system's.
+//!
+//! kube's connections trust both: whoever holds any public authority could pass for the API server, and the system's
+//! hundred and more certificates stay in memory, 1.5 MB of them. kubectl and controllers in Go trust the cluster's alone.
 
-use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-
-use http::Uri;
-use hyper_openssl::client::legacy::{HttpsConnector, MaybeHttpsStream};
+use hyper_openssl::client::legacy::HttpsConnector;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::TokioExecutor;
 use kube::client::{ConfigExt, OpensslTlsError};
 use openssl::error::ErrorStack;
-use openssl::sha::Sha256;
-use openssl::ssl::SslOptions;
 use openssl::x509::X509;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use openssl::x509::verify::X509VerifyFlags;
-use tokio::net::TcpStream;
-use tower::{BoxError, Service};
+use tower::{BoxError, ServiceBuilder};
 
-/// OpenSSL wipes its copy of what it has decrypted as soon as that was read. Source: openssl/ssl.h of version 3; those before
-/// it know no such bit and leave it alone.
-const CLEANSE_PLAINTEXT: SslOptions = SslOptions::from_bits_retain(1 << 1);
+use super::fence::fenced;
 
-/// What the files cannot be used for.
-#[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error("the authorities in {0:?} cannot be read: {1}")]
-    Unreadable(PathBuf, std::io::Error),
-    #[error("{0:?} is no list of PEM certificates: {1}")]
-    NoCertificates(PathBuf, ErrorStack),
-    #[error("{0:?} holds no certificate")]
-    Empty(PathBuf),
-    #[error("{}", crate::deadline::plain(.0))]
-    Identity(kube::Error),
-}
-
-/// Makes connections to the API server. Clones are the same.
-#[derive(Clone)]
-pub struct Connector {
-    config: Arc<kube::Config>,
-    files: Arc<[PathBuf]>,
-    current: Arc<Mutex<Current>>,
-}
-
-struct Current {
-    https: HttpsConnector<HttpConnector>,
-    /// What was in the files when they were looked at last, whether it could be used or not.
-    seen: [u8; 32],
-}
-
-impl Connector {
-    /// Trusts these authorities until the file that they come from, if any, says something else.
-    pub fn new(config: &kube::Config, authorities: &[Vec<u8>]) -> kube::Result<Self> {
-        let tls_error =
-            |cause| kube::Error::OpensslTls(OpensslTlsError::CreateHttpsConnector(cause));
-        let user = &config.auth_info;
-        let identity = [&user.client_certificate, &user.client_key];
-        let identity = identity.into_iter().flatten().map(PathBuf::from);
-        let files: Arc<[PathBuf]> = config
-            .root_cert_file
-            .iter()
-            .cloned()
-            .chain(identity)
-            .collect();
-        // Before they are used: what changes in between is seen by the next connection.
-        let seen = digest(&files);
-        let authorities = authorities.iter().map(|der| X509::from_der(der));
-        let authorities = authorities.collect::<Result<_, _>>().map_err(tls_error)?;
-        let https = https(config, authorities)?;
-        Ok(Self {
-            config: Arc::new(config.clone()),
-            files,
-            current: Arc::new(Mutex::new(Current { https, seen })),
-        })
+/// Connections that trust the authorities of the configuration alone, unless it needs what only kube's own connections
+/// have: proxies, names that differ from the address, certificates from programs.
+pub(super) fn connections(config: kube::Config) -> kube::Result<kube::Client> {
+    let needs_more = config.proxy_url.is_some()
+        || config.tls_server_name.is_some()
+        || config.accept_invalid_certs
+        || config.auth_info.exec.is_some();
+    if needs_more || config.root_cert.is_none() {
+        return kube::Client::try_from(config);
     }
-
-    /// By what the files say now. They are small and in memory, and connections are few.
-    fn current(&self) -> HttpsConnector<HttpConnector> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.files.is_empty() {
-            return current.https.clone();
-        }
-        let found = digest(&self.files);
-        if found != current.seen {
-            current.seen = found;
-            match self.read() {
-                Ok(https) => {
-                    current.https = https;
-                    tracing::info!(
-                        "the files with certificates have changed: new connections go by them"
-                    );
-                }
-                // In the middle of being written, perhaps.
-                Err(error) => {
-                    tracing::warn!("{error}; new connections go by what was there before");
-                }
-            }
-        }
-        current.https.clone()
-    }
-
-    fn read(&self) -> Result<HttpsConnector<HttpConnector>, Unusable> {
-        let authorities = if let Some(path) = &self.config.root_cert_file {
-            let text =
-                std::fs::read(path).map_err(|cause| Unusable::Unreadable(path.clone(), cause))?;
-            let authorities = X509::stack_from_pem(&text)
-                .map_err(|cause| Unusable::NoCertificates(path.clone(), cause))?;
-            if authorities.is_empty() {
-                return Err(Unusable::Empty(path.clone()));
-            }
-            authorities
-        } else {
-            let known = self.config.root_cert.iter().flatten();
-            known.filter_map(|der| X509::from_der(der).ok()).collect()
-        };
-        https(&self.config, authorities).map_err(Unusable::Identity)
-    }
+    let mut connector = TimeoutConnector::new(https(&config)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .map_request(fenced)
+        .service(Client::builder(TokioExecutor::new()).build(connector));
+    Ok(kube::Client::new(service, config.default_namespace))
 }
 
-/// What tells one content of files from another. A file that cannot be read is one without content.
-fn digest(files: &[PathBuf]) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    for file in files {
-        let content = std::fs::read(file).unwrap_or_default();
-        digest.update(&content.len().to_be_bytes());
-        digest.update(&content);
-    }
-    digest.finish()
-}
-
-fn https(
-    config: &kube::Config,
-    authorities: Vec<X509>,
-) -> kube::Result<HttpsConnector<HttpConnector>> {
+fn https(config: &kube::Config) -> kube::Result<HttpsConnector<HttpConnector>> {
     let tls_error = |cause| kube::Error::OpensslTls(OpensslTlsError::CreateHttpsConnector(cause));
+    let authorities = config.root_cert.iter().flatten();
+    let authorities = authorities.map(|der| X509::from_der(der));
+    let store = authorities.collect::<Result<_, _>>().and_then(store);
     let mut tls = config.openssl_ssl_connector_builder()?;
-    // In the place of the system's, which the library has read by now.
-    tls.set_cert_store(store(authorities).map_err(tls_error)?);
-    // A Secret is in what it has decrypted last.
-    tls.set_options(CLEANSE_PLAINTEXT);
+    // In the place of the system's, which kube has read by now.
+    tls.set_cert_store(store.map_err(tls_error)?);
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     HttpsConnector::with_connector(http, tls).map_err(tls_error)
@@ -158,22 +66,30 @@ pub(crate) fn store(authorities: Vec<X509>) -> Result<X509Store, ErrorStack> {
     Ok(store.build())
 }
 
-impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+/// Whom connections trust, and by which certificate they are known: what the files said when they were read. kube reads
+/// a token's file again, and these never.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trust {
+    authorities: Option<Vec<Vec<u8>>>,
+    certificate: Option<Vec<u8>>,
+}
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Neither of the services within holds anybody up.
-        Poll::Ready(Ok(()))
+impl Trust {
+    /// That of a configuration.
+    #[must_use]
+    pub fn of(config: &kube::Config) -> Self {
+        let file = config.auth_info.client_certificate.as_ref();
+        Self {
+            authorities: config.root_cert.clone(),
+            certificate: file.and_then(|file| std::fs::read(file).ok()),
+        }
     }
 
-    fn call(&mut self, server: Uri) -> Self::Future {
-        let mut https = self.current();
-        Box::pin(async move {
-            std::future::poll_fn(|context| https.poll_ready(context)).await?;
-            https.call(server).await
-        })
+    /// Whether that configuration says something else which can be used: of a certificate and its key, one file is
+    /// written first.
+    #[must_use]
+    pub fn is_replaced_by(&self, config: &kube::Config) -> bool {
+        Self::of(config) != *self && https(config).is_ok()
     }
 }
 

@@ -20,35 +20,19 @@ use windows_storage_operator::objects::{NodeObject, Object, Received, absorb};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs};
-use crate::command::{connect, tell};
+use crate::command::connect::connect;
+use crate::command::{print, report_line, runtime};
 
 /// Shows the keys, asks, and pins.
 pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(accept(arguments));
-    // A host that does not answer must not keep anybody waiting.
+    let runtime = runtime()?;
+    let accepted = runtime.block_on(accept(arguments, called_as));
+    // A host that does not answer is not waited for.
     runtime.shutdown_background();
-    match outcome? {
-        Outcome::Pinned => Ok(()),
-        Outcome::NobodyToAsk => called_as
-            .usage_error(
-                "accept-host-key",
-                ErrorKind::MissingRequiredArgument,
-                "there is no terminal to ask on; give --fingerprint, or --yes to accept whatever key the host shows",
-            )
-            .exit(),
-    }
+    accepted
 }
 
-enum Outcome {
-    Pinned,
-    NobodyToAsk,
-}
-
-async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
+async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
     let AcceptHostKeyArgs {
         cluster: connection,
         node,
@@ -68,36 +52,34 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
         Err(error) => return Err(unreachable(&error, namespace, node)),
     };
     let pinned = way.host_keys.pin.as_ref();
-    tell(&format!(
-        "node     {} at {}",
-        visible(node),
-        visible(&way.place())
-    ));
-    tell(&format!(
-        "pinned   {}",
-        pinned.map_or_else(|| "none".to_owned(), summary)
-    ));
-    tell(&format!("offered  {}", summary(&offered)));
+    let place = visible(&way.place());
+    report_line(format!("node     {} at {place}", visible(node)));
+    let pinned_summary = pinned.map_or_else(|| "none".to_owned(), summary);
+    report_line(format!("pinned   {pinned_summary}"));
+    report_line(format!("offered  {}", summary(&offered)));
     if let Some(wanted) = fingerprint
-        && wanted.as_str() != offered.fingerprint()
+        && *wanted != offered.fingerprint()
     {
         bail!(
-            "the host does not offer the key {}; nothing was changed. Somebody may be in between, or it is the \
-             fingerprint of a host key of another type",
-            wanted.as_str()
+            "the host does not offer the key {wanted}; nothing was changed. Somebody may be in between, or it is the \
+             fingerprint of a host key of another type"
         );
     }
     match judge_offer(&way.host_keys, namespace, node, &offered) {
         Offer::Known => {
-            tell("The offered key is trusted already: there is nothing to accept.");
-            return Ok(Outcome::Pinned);
+            report_line("The offered key is trusted already: there is nothing to accept.");
+            return Ok(());
         }
         Offer::Useless(error) => return Err(shown(&error)),
         Offer::Acceptable => {}
     }
     if fingerprint.is_none() && !yes {
         if !io::stdin().is_terminal() {
-            return Ok(Outcome::NobodyToAsk);
+            let problem = "there is no terminal to ask on; give --fingerprint, or --yes to accept whatever key the host shows";
+            let kind = ErrorKind::MissingRequiredArgument;
+            called_as
+                .usage_error("accept-host-key", kind, problem)
+                .exit();
         }
         if !is_confirmed(pinned.is_some())? {
             bail!("not accepted; nothing was changed");
@@ -107,14 +89,10 @@ async fn accept(arguments: &AcceptHostKeyArgs) -> anyhow::Result<Outcome> {
     pins.replace(node, pinned, &offered)
         .await
         .map_err(|error| shown(&error))?;
-    let line = format!(
-        "node/{} host key accepted: {}",
-        visible(node),
-        summary(&offered)
-    );
+    let (node, key) = (visible(node), summary(&offered));
     // The key is pinned, whoever reads that.
-    let _ = writeln!(io::stdout(), "{line}");
-    Ok(Outcome::Pinned)
+    let _ = print(&format!("node/{node} host key accepted: {key}\n"));
+    Ok(())
 }
 
 /// Where the operator is: the pin of another namespace would be of use to nobody.
@@ -130,10 +108,7 @@ async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
             "there are Deployments of the operator in more than one namespace; say which with --namespace"
         );
     }
-    Ok(found
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| OPERATOR.to_owned()))
+    Ok(found.into_iter().next().unwrap_or(OPERATOR.to_owned()))
 }
 
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
@@ -187,20 +162,17 @@ async fn one<K: Object>(
 }
 
 fn is_confirmed(takes_the_place: bool) -> anyhow::Result<bool> {
-    let mut stderr = io::stderr();
     let place = if takes_the_place {
         " in place of the pinned one"
     } else {
         ""
     };
-    let ask = format!(
+    let asked = write!(
+        io::stderr(),
         "Compare the offered key with ssh-keygen -lf C:\\ProgramData\\ssh\\ssh_host_ed25519_key.pub (or another type's) \
          on the node itself.\nAccept it{place}? [y/N] "
     );
-    stderr
-        .write_all(ask.as_bytes())
-        .and_then(|()| stderr.flush())
-        .context("cannot ask")?;
+    asked.context("cannot ask")?;
     let mut answer = String::new();
     io::stdin()
         .read_line(&mut answer)

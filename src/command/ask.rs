@@ -1,22 +1,23 @@
 //! `nodes` and `why`: the judgement, looked at from one side.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::fmt::Debug;
+use std::io;
 
-use anyhow::{Context, anyhow, bail};
-use clap::error::ErrorKind as Usage;
+use anyhow::{anyhow, bail};
+use clap::error::ErrorKind;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
 use windows_storage_operator::assess::assess;
 use windows_storage_operator::assess::report::{ReadinessReport, Reason, Upgradeable};
-use windows_storage_operator::deadline;
+use windows_storage_operator::deadline::{self, CallError};
 use windows_storage_operator::index::WorkloadKind;
-use windows_storage_operator::report::{
-    Answer, ColorChoice, Explanation, Kind, NodeList, Question, explain, use_color,
-};
+use windows_storage_operator::report::{Answer, Explanation, Kind, NodeList, Question, explain};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, ClusterArgs, NodesArgs, WhyArgs};
-use crate::command::{connect, input, tell};
+use crate::command::connect::connect;
+use crate::command::{input, is_colored, report_line, runtime, written};
 
 /// Lists the Windows nodes.
 pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
@@ -24,7 +25,7 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
     let report = assess(&mut cluster);
     let list = NodeList::of(&report, &cluster, &arguments.names);
     if list.is_empty() && arguments.names.is_empty() {
-        tell("No Windows nodes found.");
+        report_line("No Windows nodes found.");
     }
     let color = is_colored(arguments.color);
     written(list.render(arguments.output, color, &mut io::stdout().lock()))?;
@@ -45,7 +46,7 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
 pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
     let question = Question::parse(&arguments.subject).unwrap_or_else(|error| {
         called_as
-            .usage_error("why", Usage::InvalidValue, error)
+            .usage_error("why", ErrorKind::InvalidValue, error)
             .exit()
     });
     let input::Input {
@@ -82,15 +83,11 @@ fn look_up(
     namespace: &str,
     report: &ReadinessReport,
 ) -> anyhow::Result<Option<Explanation>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
     let kinds = match question.kind {
         Some(kind) => vec![kind],
         None => vec![Kind::Node, Kind::Workload(WorkloadKind::Pod), Kind::Claim],
     };
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let (client, _) = connect(arguments).await?;
         for kind in kinds {
             if is_there(&client, kind, namespace, &question.name).await? {
@@ -110,31 +107,28 @@ async fn is_there(
     kind: Kind,
     namespace: &str,
     name: &str,
-) -> anyhow::Result<bool> {
+) -> Result<bool, CallError> {
     let client = client.clone();
-    let what = "look for the object";
-    Ok(match kind {
-        Kind::Node => {
-            let api = Api::<Node>::all(client);
-            deadline::call(what, api.get_metadata_opt(name))
-                .await?
-                .is_some()
-        }
+    match kind {
+        Kind::Node => has(Api::<Node>::all(client), name).await,
         Kind::Claim => {
-            let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
-            deadline::call(what, api.get_metadata_opt(name))
-                .await?
-                .is_some()
+            let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, namespace);
+            has(claims, name).await
         }
         Kind::Workload(WorkloadKind::Pod) => {
-            let api = Api::<Pod>::namespaced(client, namespace);
-            deadline::call(what, api.get_metadata_opt(name))
-                .await?
-                .is_some()
+            has(Api::<Pod>::namespaced(client, namespace), name).await
         }
         // All of these are kept.
-        Kind::Volume | Kind::Workload(_) => false,
-    })
+        Kind::Volume | Kind::Workload(_) => Ok(false),
+    }
+}
+
+async fn has<K>(api: Api<K>, name: &str) -> Result<bool, CallError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let found = deadline::call("look for the object", api.get_metadata_opt(name)).await?;
+    Ok(found.is_some())
 }
 
 fn not_found(question: &Question, namespace: &str, files: &[std::path::PathBuf]) -> anyhow::Error {
@@ -171,18 +165,4 @@ fn refuse_unread(report: &ReadinessReport, looks_good: bool) -> anyhow::Result<(
         );
     }
     Ok(())
-}
-
-fn is_colored(choice: ColorChoice) -> bool {
-    use_color(choice, io::stdout().is_terminal(), |name| {
-        std::env::var_os(name)
-    })
-}
-
-/// Who reads only the first lines has not failed.
-fn written(result: io::Result<()>) -> anyhow::Result<()> {
-    match result {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write the answer"),
-    }
 }

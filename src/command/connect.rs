@@ -1,42 +1,47 @@
-//! The way to the cluster. What goes wrong on it is told without anything that may be a secret: a kubeconfig holds
+//! The way to the cluster. What goes wrong on it is reported without anything that may be a secret: a kubeconfig holds
 //! tokens and passwords, and the program that it names prints them.
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use http::Uri;
+use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tokio::time::sleep;
+use windows_storage_operator::client::{self, Trust};
 use windows_storage_operator::lease::Fence;
 use windows_storage_operator::serve::Metrics;
 use windows_storage_operator::visible::visible;
-use windows_storage_operator::{backoff, client, deadline};
+use windows_storage_operator::{backoff, deadline};
 
 use crate::cli::ClusterArgs;
 
 /// A connection on which nothing comes for so long is dead: watches are renewed, and say that they live, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How often a server is asked for its version that is too busy to tell, and the pauses between.
+/// How often a server is asked for its version that is too busy to answer, and the pauses between.
 const ATTEMPTS: u32 = 5;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
+/// How often files with certificates are compared with what they were.
+const COMPARED: Duration = Duration::from_secs(10);
+
 /// A client of the cluster, and the version of its API server.
-pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(kube::Client, String)> {
-    connect_operator(arguments, Metrics::default(), Fence::open()).await
+pub async fn connect(arguments: &ClusterArgs) -> anyhow::Result<(Client, String)> {
+    let config = configuration(arguments).await?;
+    connect_by(config, Metrics::default(), Fence::open()).await
 }
 
-/// The same for the operator: the client's requests are counted, and change something only while the fence is open.
-pub async fn connect_operator(
-    arguments: &ClusterArgs,
+/// The same, where the client's requests are counted, and change something only while the fence is open.
+pub async fn connect_by(
+    mut config: kube::Config,
     metrics: Metrics,
     fence: Fence,
-) -> anyhow::Result<(kube::Client, String)> {
-    let mut config = configuration(arguments).await?;
+) -> anyhow::Result<(Client, String)> {
     config.read_timeout = Some(SILENCE);
     let address = without_password(&config.cluster_url);
-    let client = client::operator_client(config, metrics, fence).map_err(|error| {
+    let client = client::client(config, metrics, fence).map_err(|error| {
         let problem = deadline::plain(&error);
         anyhow!("cannot set up the connection to {address}: {problem}")
     })?;
@@ -45,7 +50,7 @@ pub async fn connect_operator(
         let what = "read the API server's version";
         match deadline::call(what, client.apiserver_version()).await {
             Err(error) if error.is_busy() && attempt < ATTEMPTS => {
-                tokio::time::sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
+                sleep(backoff::pause(attempt, PAUSES.0, PAUSES.1)).await;
                 attempt += 1;
             }
             answer => break answer,
@@ -55,105 +60,64 @@ pub async fn connect_operator(
     Ok((client, version.git_version))
 }
 
-async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> {
+/// Waits until the files say that other authorities are to be trusted, or another certificate to be shown. What they say
+/// cannot be used while it is being written, and changes nothing.
+pub async fn trust_changes(arguments: &ClusterArgs, trust: &Trust) {
+    loop {
+        sleep(COMPARED).await;
+        match configuration(arguments).await {
+            Ok(config) if trust.is_replaced_by(&config) => return,
+            Ok(_) => {}
+            Err(error) => tracing::debug!("what was read at the start stays: {error:#}"),
+        }
+    }
+}
+
+/// How to reach the cluster that is meant.
+pub async fn configuration(arguments: &ClusterArgs) -> anyhow::Result<kube::Config> {
+    let ClusterArgs {
+        kubeconfig,
+        context,
+    } = arguments;
+    if kubeconfig.is_none() && context.is_none() {
+        return kube::Config::infer().await.map_err(|error| {
+            let cause = error.source().and_then(|cause| cause.downcast_ref());
+            let problem = cause.map(explain).unwrap_or_default();
+            match cause {
+                None | Some(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) => anyhow!(
+                    "found neither a kubeconfig ({problem}) nor a service account; give --kubeconfig"
+                ),
+                Some(_) => anyhow!("the kubeconfig cannot be used: {problem}"),
+            }
+        });
+    }
     let options = KubeConfigOptions {
-        context: arguments.context.clone(),
+        context: context.clone(),
         ..KubeConfigOptions::default()
     };
-    let used = match &arguments.kubeconfig {
-        Some(path) => from_kubeconfig(Kubeconfig::read_from(path), &options).await,
-        None if arguments.context.is_some() => from_kubeconfig(Kubeconfig::read(), &options).await,
-        None => {
-            let inferred = kube::Config::infer()
-                .await
-                .map(|config| match Kubeconfig::read() {
-                    Ok(kubeconfig) => with_authority_file(config, &kubeconfig, &options),
-                    // The library has found a service account.
-                    Err(_) => config,
-                });
-            return inferred.map_err(|error| {
-                let kubeconfig = error.source().and_then(|cause| cause.downcast_ref());
-                let problem = kubeconfig.map(explain).unwrap_or_default();
-                match kubeconfig {
-                    None | Some(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) => {
-                        anyhow!(
-                            "found neither a kubeconfig ({problem}) nor a service account; give --kubeconfig"
-                        )
-                    }
-                    Some(_) => anyhow!("the kubeconfig cannot be used: {problem}"),
-                }
-            });
-        }
+    let read = match kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
     };
-    used.map_err(|error| match &arguments.kubeconfig {
-        Some(path) => anyhow!(
-            "kubeconfig {} cannot be used: {}",
-            visible(&path.to_string_lossy()),
-            explain(&error)
-        ),
-        None => anyhow!("the kubeconfig cannot be used: {}", explain(&error)),
+    let used = match read {
+        Ok(read) => kube::Config::from_custom_kubeconfig(read, &options).await,
+        Err(error) => Err(error),
+    };
+    used.map_err(|error| {
+        let path = kubeconfig.as_ref().map(|path| path.to_string_lossy());
+        let path = path.map_or_else(String::new, |path| format!(" {}", visible(&path)));
+        anyhow!("the kubeconfig{path} cannot be used: {}", explain(&error))
     })
-}
-
-async fn from_kubeconfig(
-    kubeconfig: Result<Kubeconfig, KubeconfigError>,
-    options: &KubeConfigOptions,
-) -> Result<kube::Config, KubeconfigError> {
-    let kubeconfig = kubeconfig?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig.clone(), options).await?;
-    Ok(with_authority_file(config, &kubeconfig, options))
-}
-
-/// Names the file of authorities, which the library has read and forgotten: it is looked at again.
-fn with_authority_file(
-    mut config: kube::Config,
-    kubeconfig: &Kubeconfig,
-    options: &KubeConfigOptions,
-) -> kube::Config {
-    if config.root_cert_file.is_none() {
-        config.root_cert_file = authority_file(kubeconfig, options.context.as_ref());
-    }
-    config
-}
-
-fn authority_file(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
-    let context = context.or(kubeconfig.current_context.as_ref())?;
-    let mut contexts = kubeconfig.contexts.iter();
-    let context = contexts
-        .find(|named| named.name == *context)?
-        .context
-        .as_ref()?;
-    let mut clusters = kubeconfig.clusters.iter();
-    let cluster = clusters.find(|named| named.name == context.cluster)?;
-    let cluster = cluster.cluster.as_ref()?;
-    // What stands in the kubeconfig itself goes before a file.
-    let is_inline = cluster.certificate_authority_data.is_some();
-    let file = cluster.certificate_authority.as_ref();
-    file.filter(|_| !is_inline).map(PathBuf::from)
 }
 
 /// What is wrong with a kubeconfig, without what it holds.
 fn explain(error: &KubeconfigError) -> String {
     match error {
-        KubeconfigError::ReadConfig(cause, path) => {
-            format!("{}: {cause}", visible(&path.to_string_lossy()))
-        }
         KubeconfigError::Parse(_) => {
             "it is no YAML, or has fields of another type than a kubeconfig; kubectl config view says where"
                 .to_owned()
         }
-        KubeconfigError::ParseClusterUrl(_) => "its server is no address".to_owned(),
-        KubeconfigError::ParseProxyUrl(_) => "its proxy-url is no address".to_owned(),
-        KubeconfigError::LoadCertificateAuthority(_) => {
-            "its certificate authority cannot be read".to_owned()
-        }
-        KubeconfigError::LoadClientCertificate(_) => {
-            "its client certificate cannot be read".to_owned()
-        }
         KubeconfigError::LoadClientKey(_) => "its client key cannot be read".to_owned(),
-        KubeconfigError::ParseCertificates(_) => {
-            "one of its certificates is no PEM certificate".to_owned()
-        }
         KubeconfigError::LoadContext(name) => {
             format!("it has no context {}; see kubectl config get-contexts", visible(name))
         }
@@ -170,41 +134,14 @@ fn explain(error: &KubeconfigError) -> String {
 /// The address without the user and password that may stand in it.
 fn without_password(address: &Uri) -> String {
     let scheme = address.scheme_str().unwrap_or("https");
-    let host = address.host().unwrap_or_default();
-    let port = address
-        .port()
-        .map(|port| format!(":{port}"))
-        .unwrap_or_default();
-    format!("{scheme}://{host}{port}")
+    let place = address.authority().map_or("", |place| place.as_str());
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    format!("{scheme}://{place}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_of_authorities_is_that_of_the_context() {
-        let text = r"
-clusters:
-- {name: a, cluster: {server: 'https://a', certificate-authority: /a.crt}}
-- {name: b, cluster: {server: 'https://b', certificate-authority: /b.crt, certificate-authority-data: Qg==}}
-- {name: c, cluster: {server: 'https://c'}}
-contexts:
-- {name: in-a, context: {cluster: a, user: none}}
-- {name: in-b, context: {cluster: b, user: none}}
-- {name: in-c, context: {cluster: c, user: none}}
-current-context: in-a
-";
-        let kubeconfig = Kubeconfig::from_yaml(text).unwrap();
-        let file = |context: Option<&str>| {
-            authority_file(&kubeconfig, context.map(str::to_owned).as_ref())
-        };
-        assert_eq!(file(None), Some(PathBuf::from("/a.crt")));
-        assert_eq!(file(Some("in-a")), Some(PathBuf::from("/a.crt")));
-        for none in ["in-b", "in-c", "in-d"] {
-            assert_eq!(file(Some(none)), None, "{none}");
-        }
-    }
 
     #[test]
     fn an_address_is_shown_without_its_password() {

@@ -3,33 +3,33 @@
 mod accept_host_key;
 mod ask;
 mod check;
+mod completion;
 mod connect;
 mod input;
-mod manual;
 mod must_gather;
-mod node_names;
 mod progress;
 mod run;
-mod shell;
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::Context;
+use futures::future::select_all;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 use windows_storage_operator::api;
+use windows_storage_operator::report::{ColorChoice, use_color};
 
 use crate::cli::CrdsArgs;
 pub use accept_host_key::accept_host_key;
 pub use ask::{nodes, why};
 pub use check::check;
-use connect::{connect, connect_operator};
+pub use completion::completion;
 pub use must_gather::{Interrupted, must_gather};
 pub use run::run;
-use shell::print;
-pub use shell::{answer_shell, complete, completion, man};
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
-pub fn tell(line: &str) {
-    // There is nowhere else to say it.
+pub fn report_line(line: impl std::fmt::Display) {
+    // There is nowhere else to report it.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -37,14 +37,54 @@ pub fn tell(line: &str) {
 pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
     let definitions = api::custom_resource_definitions();
     let Some(folder) = &arguments.dest_dir else {
-        let texts = definitions
-            .into_iter()
-            .map(|(_, text)| format!("---\n{text}"));
-        return print(texts.collect::<String>().as_bytes());
+        let documents = definitions.iter().map(|(_, text)| format!("---\n{text}"));
+        return print(&documents.collect::<String>());
     };
     for (name, text) in definitions {
         let path = folder.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    written(io::stdout().write_all(text.as_bytes()))
+}
+
+/// Who reads only the first lines of standard output has not failed.
+fn written(result: io::Result<()>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+fn is_colored(choice: ColorChoice) -> bool {
+    let is_terminal = io::stdout().is_terminal();
+    use_color(choice, is_terminal, |name| std::env::var_os(name))
+}
+
+/// For commands that do one thing after the other.
+fn runtime() -> anyhow::Result<Runtime> {
+    let mut builder = Builder::new_current_thread();
+    builder
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}
+
+/// Waits until one of these signals comes, also where it came before this is waited for, and returns its number.
+fn signalled<const N: usize>(kinds: [SignalKind; N]) -> impl Future<Output = i32> {
+    let waiting = kinds.map(|kind| {
+        let stream = signal(kind);
+        Box::pin(async move {
+            // Where it cannot be waited for, the signal ends the process as it would any other.
+            match stream {
+                Ok(mut stream) => drop(stream.recv().await),
+                Err(_) => std::future::pending().await,
+            }
+            kind.as_raw_value()
+        })
+    });
+    async { select_all(waiting).await.0 }
 }

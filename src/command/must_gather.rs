@@ -1,97 +1,92 @@
 //! `must-gather`: everything that one needs to see from afar what is wrong.
 
-use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use jiff::Timestamp;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use windows_storage_operator::gather::{Folder, Limits, Options, Progress, Summary, gather};
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{MustGatherArgs, Since, SinceTime};
-use crate::command::progress::Shown;
-use crate::command::{connect, tell};
+use crate::cli::{MustGatherArgs, since, since_time};
+use crate::command::connect::connect;
+use crate::command::progress::Gathering;
+use crate::command::{print, report_line, runtime, signalled};
 
 /// How long threads that read from nodes may take to see that their connections were cut.
 const ENDING: Duration = Duration::from_secs(3);
 
-/// Somebody has asked the process to end.
+/// The process was asked to end.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; nothing was kept")]
 pub struct Interrupted {
-    signal: u8,
+    signal: i32,
 }
 
 impl Interrupted {
     /// What a shell says of a process that such a signal has ended.
     pub fn status(&self) -> u8 {
-        128 + self.signal
+        u8::try_from(128 + self.signal).unwrap_or(u8::MAX)
     }
 }
 
 /// Gathers, and says where. Where it is interrupted, or fails, nothing is left.
 pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
-    let since = since(arguments)?;
+    let since = from_when(arguments)?;
     let name = match &arguments.dest {
         Some(name) => name.clone(),
         // As `oc adm must-gather` calls them.
         None => PathBuf::from(format!("must-gather.local.{}", rand::random::<u64>() >> 1)),
     };
     let folder = Folder::create(&name)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = runtime()?;
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = work(arguments, since, &folder) => ended,
-            signal = interruption() => Err(Interrupted { signal }.into()),
+            signal = signalled([SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()]) => {
+                Err(Interrupted { signal }.into())
+            }
         }
     });
-    // Before the folder gets its name or goes: nobody may write into it any more.
+    // Before the folder gets its name or goes: nothing may write into it any more.
     runtime.shutdown_timeout(ENDING);
     let summary = ended?;
     let name = folder.keep()?;
-    tell_of(&summary);
+    report_summary(&summary);
     let place = visible(&name.to_string_lossy());
-    match writeln!(io::stdout(), "{place}") {
-        // It is kept, whoever reads that. Of a pipe that is closed nobody wants to know.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            tell(&format!("cannot write to standard output: {error}"));
-            tell(&format!("gathered into {place}"));
-        }
-        _ => {}
+    if let Err(error) = print(&format!("{place}\n")) {
+        // It is kept all the same.
+        report_line(format!("{error:#}"));
+        report_line(format!("gathered into {place}"));
     }
     Ok(())
 }
 
-/// From when on logs are wanted. `oc adm must-gather` tells the image what it was told itself by the environment.
-fn since(arguments: &MustGatherArgs) -> anyhow::Result<Option<Timestamp>> {
-    /// A variable that is empty counts as one that is not there.
-    fn told<T: FromStr<Err = String>>(variable: &str) -> anyhow::Result<Option<T>> {
-        let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else {
-            return Ok(None);
-        };
-        let value = value.to_string_lossy();
-        let parsed = value.parse().map(Some);
-        parsed.map_err(|problem| anyhow!("{variable}={}: {problem}", visible(&value)))
+/// From when on logs are wanted. `oc adm must-gather` passes its own options to the image by the environment.
+fn from_when(arguments: &MustGatherArgs) -> anyhow::Result<Option<Timestamp>> {
+    if let Some(given) = arguments.since.or(arguments.since_time) {
+        return Ok(Some(given));
     }
-
-    let now = Timestamp::now();
-    let (since, time) = match (arguments.since, arguments.since_time) {
-        (None, None) => (
-            told::<Since>("MUST_GATHER_SINCE")?,
-            told::<SinceTime>("MUST_GATHER_SINCE_TIME")?,
-        ),
-        given => given,
-    };
-    let since = since.map(|since| since.before(now));
-    let time = time.map(|SinceTime(time)| time);
+    let times = [
+        from_variable("MUST_GATHER_SINCE", since)?,
+        from_variable("MUST_GATHER_SINCE_TIME", since_time)?,
+    ];
     // Rather more than asked for than less.
-    Ok(since.into_iter().chain(time).min())
+    Ok(times.into_iter().flatten().min())
+}
+
+/// A variable that is empty counts as one that is not there.
+fn from_variable(
+    name: &str,
+    parse: fn(&str) -> Result<Timestamp, String>,
+) -> anyhow::Result<Option<Timestamp>> {
+    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    let parsed = parse(&value).map(Some);
+    parsed.map_err(|problem| anyhow!("{name}={}: {problem}", visible(&value)))
 }
 
 async fn work(
@@ -105,54 +100,28 @@ async fn work(
         since,
     };
     let (client, version) = connect(&arguments.cluster).await?;
-    let mut shown = Shown::new();
-    let mut tell = |progress: Progress<'_>| shown.show(&progress);
-    let summary = gather(&client, version, &options, folder.path(), &mut tell).await;
+    let mut shown = Gathering::new();
+    let mut show = |progress: Progress<'_>| shown.show(&progress);
+    let summary = gather(&client, version, &options, folder.path(), &mut show).await;
     shown.finish();
     Ok(summary?)
 }
 
 /// What is not in order comes last, where it is seen.
-fn tell_of(summary: &Summary) {
+fn report_summary(summary: &Summary) {
     let (reached, of) = summary.reached();
     let verdict = &summary.report.verdict;
-    tell(&format!("objects: {}", summary.objects));
-    tell(&format!("Windows nodes: {reached} of {of} looked at"));
+    report_line(format!("objects: {}", summary.objects));
+    report_line(format!("Windows nodes: {reached} of {of} looked at"));
     for node in &summary.nodes {
-        if !node.is_reached {
-            tell(&format!(
-                "{}: {}",
-                visible(&node.name),
-                visible(&node.words)
-            ));
-        }
-        for problem in &node.problems {
-            tell(&format!("{}: {}", visible(&node.name), visible(problem)));
+        let unreached = (!node.is_reached).then_some(&node.words);
+        for problem in unreached.into_iter().chain(&node.problems) {
+            report_line(format!("{}: {}", visible(&node.name), visible(problem)));
         }
     }
     for problem in &summary.problems {
-        tell(&format!("could not be had: {}", visible(problem)));
+        report_line(format!("could not be had: {}", visible(problem)));
     }
-    tell(&format!(
-        "upgradeable: {} ({})",
-        verdict.upgradeable.as_str(),
-        verdict.reason.as_str()
-    ));
-}
-
-/// Waits until somebody asks the process to end, or the terminal is gone, and says by which signal.
-async fn interruption() -> u8 {
-    // Their numbers are the same on all systems.
-    tokio::select! {
-        () = received(SignalKind::hangup()) => 1,
-        () = received(SignalKind::interrupt()) => 2,
-        () = received(SignalKind::terminate()) => 15,
-    }
-}
-
-async fn received(kind: SignalKind) {
-    match signal(kind) {
-        Ok(mut signal) => drop(signal.recv().await),
-        Err(_) => std::future::pending().await,
-    }
+    let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
+    report_line(format!("upgradeable: {upgradeable} ({reason})"));
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::fence::since_boot;
-use super::record::{Record, Step, released};
+use super::record::{Decision, Record, released};
 use super::{Fence, LEASE, Timings};
 use crate::backoff;
 use crate::deadline::{self, CallError};
@@ -16,6 +16,8 @@ use crate::visible::visible;
 
 /// How long a process that ends tries to give the lease back; without that others only wait for its end.
 const RELEASE: Duration = Duration::from_secs(5);
+/// The pause after another's write came in between: no hot loop, should that happen again and again.
+const OVERTAKEN: Duration = Duration::from_millis(100);
 
 /// Who wants to lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub enum Lost {
         /// The last failure.
         problem: String,
     },
-    /// Somebody else holds it, who has not waited for its end.
+    /// Another process holds it, which has not waited for its end.
     #[error("{holder} has taken the lease; what was in hand is given up")]
     Taken {
         /// Who.
@@ -82,7 +84,7 @@ enum Attempt {
     Held,
     /// It is another's.
     Waits { holder: String, free_at: Duration },
-    /// Somebody has written or removed it between our reading and writing.
+    /// Another has written or removed it between our reading and writing.
     Overtaken,
 }
 
@@ -101,31 +103,30 @@ impl Election {
         }
     }
 
-    /// Waits until this process leads, and tells what it waits for whenever that changes.
-    pub async fn acquire(&mut self, mut tell: impl FnMut(&Standby)) {
-        let mut told: Option<Standby> = None;
-        let retry_period = self.candidacy.timings.retry_period();
+    /// Waits until this process leads, and reports what it waits for whenever that changes.
+    pub async fn acquire(&mut self, mut report: impl FnMut(&Standby)) {
+        let mut reported = None;
         loop {
-            let (standby, free_at) = match self.attempt(self.call_limit()).await {
+            let mut pause = backoff::jittered(self.candidacy.timings.retry_period);
+            let standby = match self.attempt().await {
                 Ok(Attempt::Held) => return,
+                Ok(Attempt::Overtaken) => None,
                 Ok(Attempt::Waits { holder, free_at }) => {
-                    let holder = visible(&holder);
-                    (Some(Standby::Behind { holder }), Some(free_at))
+                    // Not before the lease is over, and not much after it.
+                    pause = pause.min(free_at.saturating_sub(since_boot()));
+                    Some(Standby::Behind { holder })
                 }
-                Ok(Attempt::Overtaken) => (None, None),
-                Err(error) => {
-                    let problem = self.explain(&error);
-                    (Some(Standby::Unable { problem }), None)
-                }
+                Err(error) => Some(Standby::Unable {
+                    problem: self.explain(&error),
+                }),
             };
-            if standby.is_some() && standby != told {
-                standby.iter().for_each(&mut tell);
-                told = standby;
+            if let Some(standby) = &standby
+                && reported != Some(standby.clone())
+            {
+                report(standby);
+                reported = Some(standby.clone());
             }
-            let pause = backoff::jittered(retry_period);
-            // Not before the lease is over, and not much after it.
-            let end = free_at.map(|end| end.saturating_sub(since_boot()));
-            sleep(end.map_or(pause, |end| pause.min(end))).await;
+            sleep(pause).await;
         }
     }
 
@@ -139,45 +140,39 @@ impl Election {
     async fn renew(&mut self) -> Lost {
         let timings = self.candidacy.timings;
         let mut problem = "it was not tried".to_owned();
-        let mut overtaken = false;
+        let mut pause = timings.retry_period;
         loop {
-            if !overtaken {
-                let remaining = self.until.saturating_sub(since_boot());
-                sleep(timings.retry_period().min(remaining)).await;
-            }
+            sleep(pause.min(self.remaining())).await;
+            pause = timings.retry_period;
             // A machine may have slept meanwhile.
-            let remaining = self.until.saturating_sub(since_boot());
-            let not_renewed = |problem| Lost::NotRenewed {
-                deadline: timings.renew_deadline(),
-                problem,
+            let remaining = self.remaining();
+            let attempt = match remaining {
+                Duration::ZERO => None,
+                _ => timeout(remaining, self.attempt()).await.ok(),
             };
-            if remaining.is_zero() {
-                return not_renewed(problem);
-            }
-            let limit = self.call_limit();
-            let attempt = tokio::time::timeout(remaining, self.attempt(limit)).await;
-            overtaken = false;
             match attempt {
-                Ok(Ok(Attempt::Held)) => {}
-                Ok(Ok(Attempt::Waits { holder, .. })) => {
-                    let holder = visible(&holder);
-                    return Lost::Taken { holder };
+                Some(Ok(Attempt::Held)) => {}
+                Some(Ok(Attempt::Waits { holder, .. })) => return Lost::Taken { holder },
+                Some(Ok(Attempt::Overtaken)) => {
+                    "others write to it again and again".clone_into(&mut problem);
+                    pause = OVERTAKEN;
                 }
-                Ok(Ok(Attempt::Overtaken)) => {
-                    "somebody else writes to it again and again".clone_into(&mut problem);
-                    overtaken = true;
-                    // No hot loop, should somebody else write to it for ever.
-                    sleep(Duration::from_millis(100)).await;
-                }
-                Ok(Err(error)) => {
+                Some(Err(error)) => {
                     problem = self.explain(&error);
-                    let remaining = self.until.saturating_sub(since_boot());
-                    let remaining_seconds = remaining.as_secs_f64();
+                    let remaining_seconds = self.remaining().as_secs_f64();
                     tracing::warn!(remaining_seconds, "cannot renew the lease: {problem}");
                 }
-                Err(_) => return not_renewed(problem),
+                None => {
+                    let deadline = timings.renew_deadline;
+                    return Lost::NotRenewed { deadline, problem };
+                }
             }
         }
+    }
+
+    /// For how long this process still leads.
+    fn remaining(&self) -> Duration {
+        self.until.saturating_sub(since_boot())
     }
 
     /// Gives the lease back, if this process holds it: others need not wait for its end. Only when all work has stopped.
@@ -186,48 +181,43 @@ impl Election {
         let Some(mut lease) = self.written.take() else {
             return;
         };
-        let identity = &self.candidacy.identity;
-        let spec = lease.spec.take().unwrap_or_default();
-        if spec.holder_identity.as_ref() != Some(identity) {
-            return;
-        }
-        lease.spec = Some(released(&spec));
+        lease.spec = lease.spec.as_ref().map(released);
         let parameters = PostParams::default();
         let replacing = self.api.replace(LEASE, &parameters, &lease);
         match deadline::call_within(RELEASE, "release Lease", replacing).await {
             Ok(_) => tracing::info!("the lease is released"),
-            // It is somebody else's by now, or nobody's.
+            // It is another's by now, or nobody's.
             Err(error) if error.is_conflict() || error.is_not_found() => {}
             Err(error) => tracing::warn!("{error}; others take the lease when it is over"),
         }
     }
 
-    /// How long a single request may take: there has to be time for another.
-    fn call_limit(&self) -> Duration {
-        deadline::CALL.min(self.candidacy.timings.renew_deadline() / 3)
-    }
-
     /// Looks at the Lease and takes or renews it where that may be.
-    async fn attempt(&mut self, limit: Duration) -> Result<Attempt, CallError> {
+    async fn attempt(&mut self) -> Result<Attempt, CallError> {
+        let Candidacy { identity, timings } = &self.candidacy;
+        // There has to be time for another request.
+        let limit = deadline::CALL.min(timings.renew_deadline / 3);
         let known = match self.written.take() {
             Some(lease) => Some(lease),
             None => deadline::call_within(limit, "read Lease", self.api.get_opt(LEASE)).await?,
         };
         // Others count from when they see what is written, which is not before this.
         let asked = since_boot();
-        let Candidacy { identity, timings } = &self.candidacy;
         let spec = known
             .as_ref()
             .map(|lease| lease.spec.clone().unwrap_or_default());
         let spec = match self.record.next(spec.as_ref(), identity, timings, asked) {
-            Step::Wait { holder, free_at } => return Ok(Attempt::Waits { holder, free_at }),
-            Step::Write(spec) => Some(spec),
+            Decision::Wait { holder, free_at } => {
+                let holder = visible(&holder);
+                return Ok(Attempt::Waits { holder, free_at });
+            }
+            Decision::Write(spec) => Some(spec),
         };
         let parameters = PostParams::default();
         let was_there = known.is_some();
-        let written = if let Some(mut lease) = known {
-            lease.spec = spec;
+        let written = if let Some(known) = known {
             // In the place of what was read, and of nothing newer.
+            let lease = Lease { spec, ..known };
             let replacing = self.api.replace(LEASE, &parameters, &lease);
             deadline::call_within(limit, "write Lease", replacing).await
         } else {
@@ -242,7 +232,7 @@ impl Election {
         match written {
             Ok(lease) => {
                 self.written = Some(lease);
-                self.until = asked + timings.renew_deadline();
+                self.until = asked + timings.renew_deadline;
                 self.fence.open_until(self.until);
                 Ok(Attempt::Held)
             }
@@ -255,19 +245,16 @@ impl Election {
     fn explain(&self, error: &CallError) -> String {
         let namespace = visible(&self.namespace);
         if error.is_namespace_ending() {
-            return format!("{error}; once {namespace} is there again, the Lease is made in it");
-        }
-        if error.is_forbidden() {
-            return format!(
+            format!("{error}; once {namespace} is there again, the Lease is made in it")
+        } else if error.is_forbidden() {
+            format!(
                 "{error}; the operator needs the rights to create leases.coordination.k8s.io in the namespace \
                  {namespace}, and to get and update the one called {LEASE}, as manifests/rbac.yaml gives them"
-            );
+            )
+        } else if error.is_not_found() {
+            format!("{error}; the Lease belongs into the operator's namespace, {namespace}")
+        } else {
+            error.to_string()
         }
-        if error.is_not_found() {
-            return format!(
-                "{error}; the Lease belongs into the operator's namespace, {namespace}"
-            );
-        }
-        error.to_string()
     }
 }

@@ -33,11 +33,7 @@ impl Fence {
 
     /// Fails unless this process leads now.
     pub fn pass(&self) -> Result<(), Closed> {
-        if self.is_open_at(since_boot()) {
-            Ok(())
-        } else {
-            Err(Closed)
-        }
+        self.is_open_at(since_boot()).then_some(()).ok_or(Closed)
     }
 
     fn is_open_at(&self, now: Duration) -> bool {

@@ -12,7 +12,7 @@ mod timings;
 
 pub use election::{Candidacy, Election, Lost, Standby};
 pub use fence::{Closed, Fence};
-pub use record::{Record, Step};
+pub use record::{Decision, Record};
 pub use timings::{Timings, TimingsError};
 
 /// The name of the Lease, in the operator's namespace.

@@ -10,10 +10,10 @@ use super::Timings;
 
 /// What to do with the Lease.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Write this in its place, provided that nobody else has meanwhile.
+pub enum Decision {
+    /// Write this in its place, provided that no other has meanwhile.
     Write(LeaseSpec),
-    /// Leave it alone, at least until then: somebody else holds it.
+    /// Leave it alone, at least until then: another holds it.
     Wait {
         /// Who.
         holder: String,
@@ -22,7 +22,7 @@ pub enum Step {
     },
 }
 
-/// What a candidate has seen of a Lease that somebody else holds, and when. Others' clocks may be wrong: a lease ends a
+/// What a candidate has seen of a Lease that another holds, and when. Others' clocks may be wrong: a lease ends a
 /// lease's time after it was seen to change, whatever times it names.
 #[derive(Debug, Default)]
 pub struct Record(Option<(LeaseSpec, Duration)>);
@@ -35,7 +35,7 @@ impl Record {
         identity: &str,
         timings: &Timings,
         now: Duration,
-    ) -> Step {
+    ) -> Decision {
         let holder = spec.and_then(holder);
         if let (Some(spec), Some(holder)) = (spec, holder.filter(|&holder| holder != identity)) {
             let seen = match &self.0 {
@@ -48,10 +48,10 @@ impl Record {
             let free_at = seen + lasts(spec, timings);
             if now < free_at {
                 let holder = holder.to_owned();
-                return Step::Wait { holder, free_at };
+                return Decision::Wait { holder, free_at };
             }
         }
-        Step::Write(ours(spec, identity, timings, Timestamp::now()))
+        Decision::Write(ours(spec, identity, timings, Timestamp::now()))
     }
 }
 
@@ -65,10 +65,8 @@ fn holder(spec: &LeaseSpec) -> Option<&str> {
 /// How long its holder has said that it lasts, or as long as ours would.
 fn lasts(spec: &LeaseSpec, timings: &Timings) -> Duration {
     let said = spec.lease_duration_seconds.unwrap_or_default();
-    match u64::try_from(said) {
-        Ok(seconds @ 1..) => Duration::from_secs(seconds),
-        _ => timings.lease_duration(),
-    }
+    let said = u64::try_from(said).ok().filter(|seconds| *seconds > 0);
+    said.map_or(timings.lease_duration, Duration::from_secs)
 }
 
 /// The Lease with us as its holder.
@@ -79,13 +77,8 @@ fn ours(
     now: Timestamp,
 ) -> LeaseSpec {
     let held = before.filter(|before| holder(before) == Some(identity));
-    let transitions = match before {
-        None => 0,
-        Some(before) => {
-            let so_far = before.lease_transitions.unwrap_or_default();
-            so_far.saturating_add(i32::from(held.is_none()))
-        }
-    };
+    let so_far = before.map(|before| before.lease_transitions.unwrap_or_default());
+    let transitions = so_far.map_or(0, |so_far| so_far.saturating_add(i32::from(held.is_none())));
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
         lease_duration_seconds: Some(timings.lease_seconds()),
@@ -94,7 +87,7 @@ fn ours(
             .or(Some(MicroTime(now))),
         renew_time: Some(MicroTime(now)),
         lease_transitions: Some(transitions),
-        // Whatever somebody has said about coordinated elections is left to them.
+        // Whatever others have said about coordinated elections is left to them.
         ..before.cloned().unwrap_or_default()
     }
 }
@@ -122,7 +115,7 @@ mod tests {
         Timings::new(SECOND * 10, SECOND * 8, SECOND * 2).unwrap()
     }
 
-    fn next(record: &mut Record, spec: Option<&LeaseSpec>, now: Duration) -> Step {
+    fn next(record: &mut Record, spec: Option<&LeaseSpec>, now: Duration) -> Decision {
         record.next(spec, "us", &timings(), now)
     }
 
@@ -137,17 +130,17 @@ mod tests {
         }
     }
 
-    fn written(step: Step) -> LeaseSpec {
-        match step {
-            Step::Write(spec) => spec,
-            Step::Wait { holder, free_at } => panic!("waits for {holder} until {free_at:?}"),
+    fn written(decision: Decision) -> LeaseSpec {
+        match decision {
+            Decision::Write(spec) => spec,
+            Decision::Wait { holder, free_at } => panic!("waits for {holder} until {free_at:?}"),
         }
     }
 
-    fn waits_until(step: &Step) -> Duration {
-        match step {
-            Step::Write(spec) => panic!("writes {spec:?}"),
-            Step::Wait { holder, free_at } => {
+    fn waits_until(decision: &Decision) -> Duration {
+        match decision {
+            Decision::Write(spec) => panic!("writes {spec:?}"),
+            Decision::Wait { holder, free_at } => {
                 assert_eq!(holder, "them");
                 *free_at
             }
@@ -207,8 +200,8 @@ mod tests {
                 lease_duration_seconds: said,
                 ..held_by("them", "2026-01-01T00:00:00Z")
             };
-            let step = next(&mut Record::default(), Some(&spec), START);
-            assert_eq!(waits_until(&step), START + SECOND * 10, "{said:?}");
+            let decision = next(&mut Record::default(), Some(&spec), START);
+            assert_eq!(waits_until(&decision), START + SECOND * 10, "{said:?}");
         }
     }
 

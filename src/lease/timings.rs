@@ -10,9 +10,12 @@ const JITTER: f64 = 1.2;
 /// leader (library-go, `LeaderElectionDefaulting`): 137 s, 107 s and 26 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
-    lease_duration: Duration,
-    renew_deadline: Duration,
-    retry_period: Duration,
+    /// How long others leave a lease alone that they have not seen renewed.
+    pub(crate) lease_duration: Duration,
+    /// How long a leader acts after it has last begun a renewal that succeeded.
+    pub(crate) renew_deadline: Duration,
+    /// The pause between two looks at the lease, and between two renewals.
+    pub(crate) retry_period: Duration,
 }
 
 impl Default for Timings {
@@ -72,24 +75,6 @@ impl Timings {
         })
     }
 
-    /// How long others leave a lease alone that they have not seen renewed.
-    #[must_use]
-    pub fn lease_duration(&self) -> Duration {
-        self.lease_duration
-    }
-
-    /// How long a leader acts after it has last begun a renewal that succeeded.
-    #[must_use]
-    pub fn renew_deadline(&self) -> Duration {
-        self.renew_deadline
-    }
-
-    /// The pause between two looks at the lease, and between two renewals.
-    #[must_use]
-    pub fn retry_period(&self) -> Duration {
-        self.retry_period
-    }
-
     /// What the Lease says of itself.
     pub(super) fn lease_seconds(&self) -> i32 {
         // A day at most.
@@ -114,10 +99,6 @@ mod tests {
     fn the_defaults_fit_each_other() {
         assert_eq!(timings(137_000, 107_000, 26_000), Ok(Timings::default()));
         assert_eq!(Timings::default().lease_seconds(), 137);
-        let times = Timings::default();
-        assert_eq!(times.lease_duration(), Duration::from_secs(137));
-        assert_eq!(times.renew_deadline(), Duration::from_secs(107));
-        assert_eq!(times.retry_period(), Duration::from_secs(26));
     }
 
     #[test]

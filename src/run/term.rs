@@ -32,7 +32,7 @@ impl Term {
         let election = options.candidacy.clone().map(|candidacy| {
             if options.once {
                 let timings = candidacy.timings;
-                limit = timings.lease_duration() + 2 * timings.retry_period();
+                limit = timings.lease_duration + 2 * timings.retry_period;
             }
             let fence = options.fence.clone();
             Election::new(client.clone(), &options.namespace, candidacy, fence)

@@ -186,7 +186,7 @@ fn who_does_not_read_the_report_ends_nothing() {
 
 #[test]
 fn who_reads_only_the_beginning_ends_nothing() {
-    for arguments in [&["crds"][..], &["man"], &["completion", "bash"]] {
+    for arguments in [&["crds"][..], &["completion", "bash"]] {
         let mut child = program(&input())
             .args(arguments)
             .stdout(Stdio::piped())
@@ -212,7 +212,9 @@ fn a_report_that_cannot_be_written_is_an_error() {
         .stdout(full));
     assert_eq!(ended.status, Some(1), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("error: cannot write the report"),
+        ended
+            .stderr
+            .contains("error: cannot write to standard output"),
         "{}",
         ended.stderr
     );

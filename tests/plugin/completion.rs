@@ -38,19 +38,12 @@ fn bash_completes_commands_flags_and_values() {
 }
 
 #[test]
-fn every_shell_gets_a_script_and_its_answers() {
+fn every_shell_gets_a_script_that_it_can_read() {
     let folder = linked();
     for shell in ["bash", "zsh", "fish", "powershell"] {
-        let plugin = || with_path(Command::new(folder.path().join(PLUGIN)), &[folder.path()]);
-        let script = printed(plugin().args(["completion", shell]));
+        let mut plugin = Command::new(folder.path().join(PLUGIN));
+        let script = printed(plugin.args(["completion", shell]));
         assert!(script.contains(PLUGIN), "{shell}");
-        let mut asked = plugin();
-        asked
-            .args(["--", PLUGIN, "acc"])
-            .env("WINDOWS_STORAGE_COMPLETE", shell)
-            .env("_CLAP_COMPLETE_INDEX", "1");
-        let answer = printed(&mut asked);
-        assert!(answer.starts_with("accept-host-key"), "{shell}: {answer}");
         // bash is there wherever the tests run; of the others those that are there.
         let is_there =
             shell != "powershell" && Command::new(shell).arg("--version").output().is_ok();

@@ -1,7 +1,6 @@
-//! kubectl finds the plugin by its name, hands it what was typed, and asks it for completions.
+//! kubectl finds the plugin by its name and hands it what was typed.
 
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
@@ -121,42 +120,6 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
 }
 
 #[test]
-fn names_of_nodes_are_completed_from_the_cluster_of_the_line() {
-    let kubectl = Kubectl {
-        folder: linked(),
-        control_plane: ControlPlane::start().unwrap(),
-    };
-    let nodes = ["win-1", "win-2", "other"].map(objects::windows_node);
-    kubectl.control_plane.apply(&nodes.join("---\n")).unwrap();
-    let linux = "apiVersion: v1\nkind: Node\nmetadata: {name: win-linux, labels: {kubernetes.io/os: linux}}\n";
-    kubectl.control_plane.apply(linux).unwrap();
-    let offered = |words: &[&str]| -> Vec<String> {
-        let output = kubectl.run(&[&["__complete", "windows-storage"], words].concat());
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!errors.contains("panicked"), "{errors}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.lines().any(|line| line.starts_with(':')), "{text}");
-        let lines = text.lines().filter(|line| !line.starts_with(':'));
-        lines.map(str::to_owned).collect()
-    };
-    for command in ["why", "accept-host-key", "nodes"] {
-        assert_eq!(offered(&[command, "w"]), ["win-1", "win-2"], "{command}");
-        assert_eq!(offered(&[command, "other"]), ["other"], "{command}");
-    }
-    assert_eq!(offered(&["why", "node/o"]), ["node/other"]);
-    // Never those of another cluster than the line's.
-    let none: [&str; 0] = [];
-    assert_eq!(offered(&["why", "--context", "nowhere", "w"]), none);
-    assert_eq!(offered(&["why", "--kubeconfig=/none", "w"]), none);
-    assert_eq!(offered(&["why", "-f", "gathered", "w"]), none);
-    // Without an answer there is nothing, and soon.
-    kubectl.control_plane.stop_api_server().unwrap();
-    let begin = Instant::now();
-    assert_eq!(offered(&["why", "w"]), none);
-    assert!(begin.elapsed() < Duration::from_secs(10));
-}
-
-#[test]
 fn the_plugin_calls_itself_as_it_is_called() {
     let folder = linked();
     let run = |name: &str, arguments: &[&str]| {
@@ -172,42 +135,4 @@ fn the_plugin_calls_itself_as_it_is_called() {
     let version = run(PLUGIN, &["--version"]);
     let expected = format!("kubectl windows-storage {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(version, expected);
-}
-
-#[test]
-fn kubectl_completes_what_follows_the_plugins_name() {
-    let folder = linked();
-    let complete = |words: &[&str]| {
-        let kubectl = Command::new(part("kubectl").unwrap());
-        let mut kubectl = with_path(kubectl, &[folder.path()]);
-        kubectl
-            .args(["__complete", "windows-storage"])
-            .args(words)
-            .env("HOME", folder.path())
-            .current_dir(folder.path());
-        let output = kubectl.output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let offered = |words: &[&str]| -> Vec<String> {
-        let text = complete(words);
-        assert!(text.lines().any(|line| line.starts_with(':')), "{text}");
-        let lines = text.lines().filter(|line| !line.starts_with(':'));
-        lines
-            .map(|line| line.split('\t').next().unwrap().to_owned())
-            .collect()
-    };
-    let commands = offered(&[""]);
-    for command in ["check", "nodes", "why", "accept-host-key"] {
-        assert!(commands.iter().any(|it| it == command), "{commands:?}");
-    }
-    assert_eq!(offered(&["acc"]), ["accept-host-key"]);
-    assert!(!commands.iter().any(|it| it == "run"), "{commands:?}");
-    let formats = offered(&["nodes", "-o", ""]);
-    assert_eq!(formats, ["table", "wide", "json", "yaml", "name"]);
-    assert_eq!(offered(&["check", "--kubec"]), ["--kubeconfig"]);
-    let meaning = complete(&["acc"]);
-    assert!(
-        meaning.starts_with("accept-host-key\tAccept the SSH host key"),
-        "{meaning}"
-    );
 }

@@ -1,10 +1,9 @@
-//! The kubectl plugin: called by the real kubectl, installed by the real krew, completed by a real bash, read as a manual.
+//! The kubectl plugin: called by the real kubectl, installed by the real krew, completed by a real bash.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod completion;
 mod krew;
 mod kubectl;
-mod manual;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -19,11 +18,7 @@ const PLUGIN: &str = "kubectl-windows_storage";
 fn linked() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-    for name in [
-        "windows-storage-operator",
-        PLUGIN,
-        "kubectl_complete-windows_storage",
-    ] {
+    for name in ["windows-storage-operator", PLUGIN] {
         symlink(program, folder.path().join(name)).unwrap();
     }
     folder

@@ -62,6 +62,12 @@ impl Scene {
     }
 
     fn start_with(&self, arguments: &[&str]) -> Operator {
+        let operator = self.launch(arguments);
+        self.expect_both_at_work();
+        operator
+    }
+
+    fn launch(&self, arguments: &[&str]) -> Operator {
         // Faults may last for longer here than a leader acts without an answer.
         let mut all = vec![
             "--serve-address=127.0.0.1:0",
@@ -73,9 +79,7 @@ impl Scene {
             all.push("--leader-elect-renew-deadline=540s");
         }
         all.extend(arguments);
-        let operator = self.harness().start_with_arguments(&all);
-        self.expect_both_at_work();
-        operator
+        self.harness().start_with_arguments(&all)
     }
 
     fn expect_both_at_work(&self) {

@@ -10,7 +10,7 @@ use protocol::{Answer, NodeState};
 use windows_storage_operator::api::WindowsNodeStorageStatus;
 use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;
-use windows_storage_operator::lease::{Record, Step, Timings};
+use windows_storage_operator::lease::{Decision, Record, Timings};
 use windows_storage_operator::node::{
     HostKey, KnownHosts, NodePlan, Observation, Output, PASSPHRASE, PRIVATE_KEY, answer, brief,
     check_private_key, parse_instances, printable,
@@ -166,14 +166,14 @@ pub fn lease(bytes: &[u8]) {
             _ => now,
         };
         match record.next(Some(&spec), "us", &timings, now) {
-            Step::Wait {
+            Decision::Wait {
                 holder: who,
                 free_at,
             } => {
                 assert_eq!(who, holder);
                 assert!(is_foreign && now < free_at);
             }
-            Step::Write(ours) => {
+            Decision::Write(ours) => {
                 let lasts = u64::try_from(spec.lease_duration_seconds.unwrap_or(10)).unwrap_or(10);
                 let lasts = Duration::from_secs(if lasts == 0 { 10 } else { lasts });
                 assert!(

@@ -7,8 +7,6 @@ use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use testbed::api_proxy::{Fault, On, Verb};
-use testbed::control_plane::Issuer;
-use testbed::objects::NAMESPACE;
 
 use super::{NODES, Scene};
 use crate::election::Candidate;
@@ -73,9 +71,6 @@ fn difference(harness: &Harness) -> SignedDuration {
 #[test]
 fn nothing_is_decided_by_the_clock_of_the_day() {
     let mut scene = Scene::new();
-    let folder = scene.mounted(&[Issuer::First]);
-    super::credentials::put(&folder, "token", scene.token_bound_to("first").as_bytes());
-    scene.by_token(&folder);
     let command = scene.harness().command.clone();
     let (clock, other) = (
         Clock::new(scene.harness(), "clock"),
@@ -102,10 +97,6 @@ fn nothing_is_decided_by_the_clock_of_the_day() {
         scene.harness().eventually("the clock has jumped", || {
             (difference(scene.harness()).as_hours() - hours).abs() <= 1
         });
-        if hours < 0 {
-            // Tokens are read anew, though by this clock it is not time for that.
-            put_second_token(&scene, &folder);
-        }
         let openings = scene.openings();
         scene.register(NODES[0], false);
         scene.expect_missing("win-000, win-001");
@@ -120,14 +111,6 @@ fn nothing_is_decided_by_the_clock_of_the_day() {
     }
     assert_eq!(operator.ended().unwrap(), None);
     assert_eq!(standby.ended().unwrap(), None);
-}
-
-fn put_second_token(scene: &Scene, folder: &std::path::Path) {
-    super::credentials::put(folder, "token", scene.token_bound_to("second").as_bytes());
-    let harness = scene.harness();
-    harness.kubectl(&["delete", "secret", "first", "-n", NAMESPACE]);
-    // It remembers for a while whom it has let in.
-    scene.control_plane().restart_api_server().unwrap();
 }
 
 #[test]

@@ -1,0 +1,30 @@
+//! Bodies that end where leadership does.
+
+use futures::{Stream, StreamExt};
+use http::Request;
+use http::header::CONTENT_LENGTH;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Body as _, Bytes, Frame};
+use kube::client::Body;
+use tower::BoxError;
+
+use crate::lease::Fence;
+
+/// Sends nothing of a body once the fence that the request carries is closed; the server then drops the request, whose
+/// end is missing. Between the decision to send it and its sending may lie a new connection, or the time for which
+/// the process was stopped.
+pub fn fenced(
+    mut request: Request<Body>,
+) -> Request<StreamBody<impl Stream<Item = Result<Frame<Bytes>, BoxError>>>> {
+    let fence = request.extensions_mut().remove::<Fence>();
+    let fence = fence.unwrap_or_else(Fence::open);
+    if let Some(length @ 1..) = request.body().size_hint().exact() {
+        request.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    request.map(|body| {
+        StreamBody::new(body.into_data_stream().map(move |chunk| {
+            fence.pass()?;
+            Ok(Frame::data(chunk?))
+        }))
+    })
+}

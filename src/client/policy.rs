@@ -1,0 +1,174 @@
+//! What holds for every request: a server that does not answer is given up, none is sent sooner than the server has asked
+//! for, no watch begins in a hot loop, and nothing is changed unless this process leads.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{Method, Request, Response, StatusCode};
+use kube::client::Body;
+use tokio::time::{Instant, sleep_until, timeout};
+use tower::BoxError;
+
+use crate::lease::Fence;
+use crate::serve::Metrics;
+
+pub const LIMITS: Limits = Limits {
+    answer: Duration::from_secs(30),
+    longest_hold: Duration::from_secs(10),
+    between_watches: Duration::from_secs(1),
+};
+
+const LEASES: &str = "/apis/coordination.k8s.io/";
+/// What decides who leads, and who sees metrics: a process needs no lease for that.
+const UNFENCED: [&str; 3] = [
+    LEASES,
+    "/apis/authentication.k8s.io/",
+    "/apis/authorization.k8s.io/",
+];
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long an answer may take to begin, of a watch as well: its first bytes come before its first event. A request
+    /// may wait a quarter of the server's `--request-timeout` of 60 s in its queue; twice that is no queue any more.
+    pub answer: Duration,
+    /// The most that is heeded of a `Retry-After`: a server that says more, or a proxy with a clock of its own, must not
+    /// keep the gate from closing.
+    pub longest_hold: Duration,
+    /// The least time between two starts of the same watch. kube begins one again at once when it ends.
+    pub between_watches: Duration,
+}
+
+/// No answer has begun in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from the API server within {} s", .0.as_secs())]
+pub struct NoAnswer(pub Duration);
+
+/// What all requests of a client share. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct RequestPolicy {
+    limits: Limits,
+    state: Arc<Mutex<State>>,
+    metrics: Metrics,
+    fence: Fence,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Before when the server has asked not to be asked.
+    hold: Option<Instant>,
+    /// When each watch may begin again, by its path.
+    watches: HashMap<String, Instant>,
+}
+
+impl RequestPolicy {
+    pub fn new(limits: Limits, metrics: Metrics, fence: Fence) -> Self {
+        Self {
+            limits,
+            state: Arc::default(),
+            metrics,
+            fence,
+        }
+    }
+
+    /// Sends a request once it may be sent.
+    pub async fn send(
+        &self,
+        connections: &kube::Client,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, BoxError> {
+        let path = request.uri().path().to_owned();
+        let is_watch = is_watch(&request);
+        let verb = verb(request.method(), is_watch);
+        if is_watch {
+            sleep_until(self.next_start(&path)).await;
+        }
+        // A leader must not lose its lease by what else is refused; the election has its own, longer pauses.
+        if !path.starts_with(LEASES) {
+            // The server may ask for more time meanwhile.
+            while let Some(until) = self.held_until() {
+                sleep_until(until).await;
+            }
+        }
+        if is_fenced(&request) {
+            self.fence.pass()?;
+            request.extensions_mut().insert(self.fence.clone());
+        }
+        let limit = self.limits.answer;
+        let answer = timeout(limit, connections.send(request)).await;
+        let code = match &answer {
+            Ok(Ok(answer)) => Some(answer.status().as_u16()),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        self.metrics.count_request(verb, code);
+        let answer = answer.map_err(|_| NoAnswer(limit))??;
+        self.heed(&answer);
+        Ok(answer)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a watch may begin; the next of that path waits longer.
+    fn next_start(&self, path: &str) -> Instant {
+        let now = Instant::now();
+        let mut state = self.state();
+        let next = state.watches.entry(path.to_owned()).or_insert(now);
+        let start = (*next).max(now);
+        *next = start + self.limits.between_watches;
+        start
+    }
+
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        self.state().hold.filter(|until| *until > Instant::now())
+    }
+
+    fn heed<B>(&self, answer: &Response<B>) {
+        if let Some(asked) = retry_after(answer) {
+            let until = Instant::now() + asked.min(self.limits.longest_hold);
+            let mut state = self.state();
+            state.hold = state.hold.max(Some(until));
+        }
+    }
+}
+
+/// How long an answer asks to wait before the next request.
+pub fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
+    let refuses = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ];
+    if !refuses.contains(&answer.status()) {
+        return None;
+    }
+    // The API server says seconds; a date, which HTTP allows as well, it never does.
+    let value = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    value.trim().parse().ok().map(Duration::from_secs)
+}
+
+fn is_watch<B>(request: &Request<B>) -> bool {
+    let mut query = request.uri().query().unwrap_or_default().split('&');
+    query.any(|part| part == "watch=true" || part == "watch=1")
+}
+
+/// Whether a request changes what only the leader may change.
+fn is_fenced<B>(request: &Request<B>) -> bool {
+    let reads = [Method::GET, Method::HEAD, Method::OPTIONS];
+    let path = request.uri().path();
+    !reads.contains(request.method()) && !UNFENCED.iter().any(|group| path.starts_with(group))
+}
+
+/// A bounded word for metrics, as the API server's own have it.
+fn verb(method: &Method, is_watch: bool) -> &'static str {
+    match method.as_str() {
+        "GET" if is_watch => "WATCH",
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        _ => "OTHER",
+    }
+}
