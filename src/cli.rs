@@ -7,7 +7,6 @@ mod since;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 pub use ask::{AcceptHostKeyArgs, CompletionArgs, NodesArgs, WhyArgs};
 pub use called_as::CalledAs;
@@ -254,10 +253,10 @@ pub struct RunArgs {
     )]
     pub payload_dir: PathBuf,
     /// Where /healthz and /readyz are served, and /metrics to this machine alone; "none" for nowhere
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = serve_address)]
     pub serve_address: ServeAddress,
     /// Where /metrics is served over TLS, such as [::]:8443, to those whom the cluster lets get that path
-    #[arg(long, value_name = "ADDRESS", default_value = "none")]
+    #[arg(long, value_name = "ADDRESS", default_value = "none", value_parser = serve_address)]
     pub metrics_address: ServeAddress,
     /// Folder with tls.crt and tls.key for /metrics, read again when they change; without them a certificate is made
     #[arg(long, value_name = "DIR")]
@@ -294,27 +293,12 @@ pub enum LogFormat {
 }
 
 /// An address, or nowhere.
-#[derive(Clone, Copy)]
-pub struct ServeAddress(Option<SocketAddr>);
+type ServeAddress = Option<SocketAddr>;
 
-impl ServeAddress {
-    /// The address.
-    pub fn address(self) -> Option<SocketAddr> {
-        self.0
+fn serve_address(text: &str) -> Result<ServeAddress, &'static str> {
+    if text == "none" {
+        return Ok(None);
     }
-}
-
-impl FromStr for ServeAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        text.parse()
-            .map(|address| Self(Some(address)))
-            .map_err(|_| {
-                "not an address such as 127.0.0.1:8081 or [::]:8081, and not \"none\"".to_owned()
-            })
-    }
+    let wrong = "not an address such as 127.0.0.1:8081 or [::]:8081, and not \"none\"";
+    text.parse().map(Some).map_err(|_| wrong)
 }
