@@ -34,9 +34,6 @@ pub enum Command {
     /// Needs a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account) on which the custom
     /// resource definitions are installed (kubectl apply -k crds), and the programs for Windows nodes (make payload).
     ///
-    /// Sends traces by OTLP over HTTP where the environment names a collector, by the variables that OpenTelemetry has for
-    /// that.
-    ///
     /// With --once the exit status is 0 if upgrades may go on, 3 if they are held, 1 if the cluster could not be read.
     Run(RunArgs),
     /// Say whether the cluster may be upgraded, and what holds it

@@ -12,7 +12,6 @@ pub(crate) use policy::NoAnswer;
 pub use policy::retry_after;
 use policy::{LIMITS, RequestPolicy};
 pub use trust::Trust;
-pub(crate) use trust::store;
 
 /// A client for that configuration, whose requests are counted, and which changes nothing while the fence is closed.
 pub fn client(

@@ -8,7 +8,6 @@ use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::{Registry, reload};
 
 use crate::api::LogLevel;
-use crate::traces;
 
 /// This program's own lines.
 const OWN: &str = "windows_storage_operator";
@@ -26,15 +25,9 @@ pub struct Levels {
 pub type Filter = reload::Layer<Targets, Registry>;
 
 impl Levels {
-    /// What the command line says: a level such as `info`, or a list such as `info,hyper=debug`. Spans that are for
-    /// traces alone are made only where there are traces.
-    pub fn parse(text: &str, are_traced: bool) -> Result<(Self, Filter), ParseError> {
-        let only_traced = if are_traced {
-            LevelFilter::ERROR
-        } else {
-            LevelFilter::OFF
-        };
-        let base = filter(text)?.with_target(traces::ONLY_TRACED, only_traced);
+    /// What the command line says: a level such as `info`, or a list such as `info,hyper=debug`.
+    pub fn parse(text: &str) -> Result<(Self, Filter), ParseError> {
+        let base = filter(text)?;
         let (layer, filter) = reload::Layer::new(base.clone());
         let levels = Self {
             filter,
@@ -99,11 +92,9 @@ fn with(base: &Targets, level: LogLevel) -> Targets {
         LogLevel::Trace => Level::TRACE,
         LogLevel::TraceAll => {
             let client = ["kube_client", "kube_runtime"];
-            let are_traced = base.would_enable(traces::ONLY_TRACED, &Level::ERROR);
             return Targets::new()
                 .with_default(Level::TRACE)
-                .with_targets(client.map(|target| (target, LevelFilter::ERROR)))
-                .with_targets((!are_traced).then_some((traces::ONLY_TRACED, LevelFilter::OFF)));
+                .with_targets(client.map(|target| (target, LevelFilter::ERROR)));
         }
     };
     if base.would_enable(OWN, &own) {
@@ -163,20 +154,6 @@ mod tests {
         assert!(enabled("trace", LogLevel::Debug, OWN, Level::TRACE));
         for level in [LogLevel::Debug, LogLevel::Trace, LogLevel::TraceAll] {
             assert!(!enabled("info", level, "kube_client::client", Level::WARN));
-        }
-    }
-
-    #[test]
-    fn spans_for_traces_alone_are_made_at_every_level_and_only_where_there_are_traces() {
-        for text in ["info", "off", "trace", "windows_storage_operator=debug"] {
-            for are_traced in [false, true] {
-                let (levels, _filter) = Levels::parse(text, are_traced).unwrap();
-                for level in [LogLevel::Normal, LogLevel::Debug, LogLevel::TraceAll] {
-                    let targets = with(&levels.base, level);
-                    let is_made = targets.would_enable(traces::ONLY_TRACED, &Level::ERROR);
-                    assert_eq!(is_made, are_traced, "{text} {level:?}");
-                }
-            }
         }
     }
 }

@@ -9,19 +9,13 @@ use clap::FromArgMatches;
 use cli::{CalledAs, Cli, Command};
 use command::Interrupted;
 use windows_storage_operator::assess::report::Upgradeable;
-use windows_storage_operator::wiping::Wiping;
-use windows_storage_operator::{dumps, memory, panics};
+use windows_storage_operator::process;
 
 /// Not upgradeable, by the command line's contract.
 const NOT_UPGRADEABLE: u8 = 3;
 
-#[global_allocator]
-static ALLOCATOR: Wiping = Wiping;
-
 fn main() -> ExitCode {
-    dumps::forbid();
-    panics::end_the_process();
-    memory::keep_little();
+    process::set_up();
     let called_as = CalledAs::of(std::env::args_os().next().as_deref());
     match dispatch(called_as) {
         Ok(Some(Upgradeable::False)) => ExitCode::from(NOT_UPGRADEABLE),
@@ -52,11 +46,4 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
         Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }
-}
-
-/// The one function that the runtime asks of the C library's libm, which would be half a megabyte of what is resident.
-// SAFETY: It has the type and does what C says of this name.
-#[unsafe(no_mangle)]
-extern "C" fn pow(base: f64, exponent: f64) -> f64 {
-    libm::pow(base, exponent)
 }

@@ -21,7 +21,6 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: [(&str, Target); 14] = [
     ("agent_answer", targets::agent_answer),
     ("agent_request", targets::agent_request),
-    ("environment", targets::environment),
     ("files", targets::files),
     ("journal", targets::journal),
     ("known_hosts", targets::known_hosts),

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use tokio::signal::unix::SignalKind;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::assess::report::Upgradeable;
@@ -15,7 +14,6 @@ use windows_storage_operator::lease::{Candidacy, Fence};
 use windows_storage_operator::logs::Levels;
 use windows_storage_operator::run::{self as controller, RunError};
 use windows_storage_operator::serve::Metrics;
-use windows_storage_operator::traces::{Traces, is_logged};
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
@@ -28,12 +26,8 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let traces = Traces::from_environment(runtime.handle())?;
-    let levels = log(arguments, traces.as_ref())?;
+    let levels = log(arguments)?;
     let outcome = runtime.block_on(serve(arguments, levels, candidacy));
-    if let Some(traces) = traces {
-        traces.flush();
-    }
     // Connections to nodes are cut; the agents finish what they are at by themselves.
     runtime.shutdown_background();
     Ok(outcome?.filter(|_| arguments.once))
@@ -96,14 +90,13 @@ async fn serve(
     Ok(outcome)
 }
 
-fn log(arguments: &RunArgs, traces: Option<&Traces>) -> anyhow::Result<Levels> {
+fn log(arguments: &RunArgs) -> anyhow::Result<Levels> {
     let level = &arguments.log_level;
-    let (levels, filter) = Levels::parse(level, traces.is_some()).with_context(|| {
+    let (levels, filter) = Levels::parse(level).with_context(|| {
         format!(
             "--log-level {level:?} is not a level such as info, or a list such as info,hyper=debug"
         )
     })?;
-    let filtered = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
@@ -111,12 +104,9 @@ fn log(arguments: &RunArgs, traces: Option<&Traces>) -> anyhow::Result<Levels> {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
-    match traces {
-        Some(traces) => {
-            let lines = lines.with_filter(filter_fn(is_logged));
-            filtered.with(lines).with(traces.layer()).init();
-        }
-        None => filtered.with(lines).init(),
-    }
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .init();
     Ok(levels)
 }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use protocol::NodeState;
 use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
@@ -20,7 +21,6 @@ use crate::index::Cluster;
 use crate::node::{
     NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, look, state,
 };
-use crate::tasks::Tasks;
 use crate::visible::visible;
 
 /// Nodes that are looked at at one time.
@@ -68,7 +68,7 @@ pub async fn gather(
     let wanted = cluster.wanted();
     let planner = Planner::to_look(cluster, &wanted);
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut visits = Tasks::new();
+    let mut visits = JoinSet::new();
     for (name, node) in cluster.windows_nodes() {
         let (name, plan) = (name.to_string(), planner.plan(name, node));
         let (places, root) = (Arc::clone(&places), root.to_owned());
@@ -88,7 +88,7 @@ pub async fn gather(
         });
     }
     let mut lines = BTreeMap::new();
-    while let Some((name, looked)) = visits.join_next().await {
+    while let Some(Ok((name, looked))) = visits.join_next().await {
         let line = match looked {
             Looked::Seen(seen) => match seen.broken {
                 Some(error) => return Err(error),

@@ -22,7 +22,6 @@ use crate::node::variables::{fill_in, needs_node};
 use crate::node::{Desired, HostKey, NodeError, Phases, Pins, Reason, Sent, Target, spans};
 use crate::payload::Payload;
 use crate::serve::VisitGauges;
-use crate::tasks;
 
 pub use left_alone::describe_foreign;
 
@@ -268,7 +267,7 @@ pub(in crate::node) async fn blocking<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    match tokio::time::timeout(limit, tasks::blocking(work)).await {
+    match tokio::time::timeout(limit, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(value)) => Some(value),
         Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         // The process is ending, or time is up.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -15,7 +16,6 @@ use crate::node::{
     NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
 };
 use crate::serve::Metrics;
-use crate::tasks::Tasks;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LEAST_PAUSE: Duration = Duration::from_millis(200);
@@ -23,7 +23,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(200);
 /// The tasks of all nodes.
 pub struct Workers {
     assignments: BTreeMap<String, watch::Sender<Option<Assignment>>>,
-    tasks: Tasks<()>,
+    tasks: JoinSet<()>,
     shared: Arc<Shared>,
 }
 
@@ -63,7 +63,7 @@ impl Workers {
         tools.counted = metrics.visits();
         Self {
             assignments: BTreeMap::new(),
-            tasks: Tasks::new(),
+            tasks: JoinSet::new(),
             shared: Arc::new(Shared {
                 tools,
                 observations,
@@ -189,9 +189,6 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
             Ok(visited) => visited.problem,
             Err(error) => Some(error),
         };
-        if let Some(error) = &problem {
-            spans::failed(&span, error);
-        }
         // It ends with the visit, not with the pause after it.
         drop(span);
         failures = match &problem {

@@ -9,9 +9,9 @@ use tokio::time::sleep_until;
 use crate::assess::report::Upgradeable;
 use crate::gate::{Gate, GateReport};
 use crate::logs::Levels;
-use crate::memory;
 use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
 use crate::payload::Payload;
+use crate::process;
 use crate::run::decide::Decisions;
 use crate::run::due::{Due, What};
 use crate::run::options::ONCE_LIMIT;
@@ -129,7 +129,7 @@ impl Controller {
             self.timed_pass().await;
             let is_complete = self.decisions.is_complete();
             if is_complete && !was_complete || given_back.elapsed() >= GIVE_BACK {
-                memory::give_back();
+                process::give_back_memory();
                 given_back = Instant::now();
             }
             was_complete = is_complete;

@@ -8,7 +8,6 @@ use tokio::task::JoinHandle;
 
 use super::{Options, RunError};
 use crate::serve::{Secure, Shown, serve};
-use crate::tasks;
 
 /// Takes the addresses and serves, until the task is aborted. It ends by itself only where something is wrong.
 pub async fn start(
@@ -23,7 +22,7 @@ pub async fn start(
     let cert_dir = options.metrics_cert_dir.clone();
     let metrics = shown.metrics.clone();
     let secure = Secure::new(client.clone(), metrics, cert_dir, &options.namespace);
-    Ok(tasks::spawn(async move {
+    Ok(tokio::spawn(async move {
         let plain = async {
             match listener {
                 Some(listener) => serve(listener, shown).await,

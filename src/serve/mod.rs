@@ -27,8 +27,6 @@ use places::{Bounds, Places};
 pub use readiness::{Health, Readiness};
 pub use secure::Secure;
 
-use crate::tasks;
-
 const PLACES: Bounds = Bounds {
     all: 64,
     of_one_peer: 16,
@@ -65,7 +63,7 @@ pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
     loop {
         let (connection, peer) = connections::accept(&listener).await;
         let (place, router) = (places.take(peer), router.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let respond = |head: Parts| {
                 let mut router = router.clone();
                 async move {

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, ObjectMeta};
 use kube::{Client, Resource};
+use tokio::task::JoinSet;
 
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::status::EventSink;
 use crate::status::writer::{apply_status, report_changes};
-use crate::tasks::Tasks;
 use crate::watch::SharedCluster;
 
 /// Statuses on their way at one time: enough for an API server that is far away, and few for one that is busy.
@@ -43,7 +43,7 @@ pub struct Written {
 /// Writes statuses of nodes and tells of changes. A node has one write on its way at most.
 pub struct NodeWriter {
     api: Arc<NodeApi>,
-    writes: Tasks<(String, Result<(), CallError>)>,
+    writes: JoinSet<(String, Result<(), CallError>)>,
     on_their_way: BTreeMap<String, OnItsWay>,
 }
 
@@ -63,7 +63,7 @@ impl NodeWriter {
                 events,
                 shared,
             }),
-            writes: Tasks::new(),
+            writes: JoinSet::new(),
             on_their_way: BTreeMap::new(),
         }
     }
@@ -105,12 +105,14 @@ impl NodeWriter {
 
     /// Waits for the next write that ends; `None` where nothing is on its way.
     pub async fn next(&mut self) -> Option<Written> {
-        self.writes.join_next().await.map(|ended| self.ended(ended))
+        let ended = self.writes.join_next().await?.ok()?;
+        Some(self.ended(ended))
     }
 
     /// A write that has ended already.
     pub fn ended_already(&mut self) -> Option<Written> {
-        self.writes.try_join_next().map(|ended| self.ended(ended))
+        let ended = self.writes.try_join_next()?.ok()?;
+        Some(self.ended(ended))
     }
 
     fn ended(&mut self, (node, outcome): (String, Result<(), CallError>)) -> Written {

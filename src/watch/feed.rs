@@ -11,7 +11,7 @@ use crate::serve::Metrics;
 use crate::watch::SharedCluster;
 use crate::watch::interruption::Interruption;
 use crate::watch::kind::Kind;
-use crate::{backoff, index, memory};
+use crate::{backoff, index, process};
 
 /// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
 pub(super) const PAGE_SIZE: u32 = 100;
@@ -121,7 +121,7 @@ async fn until_interrupted(
                 if is_listed {
                     // What was read and left out.
                     index::drop_unused_names();
-                    memory::give_back();
+                    process::give_back_memory();
                 }
                 continue;
             }

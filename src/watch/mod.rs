@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1 as core;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::index::Cluster;
 use crate::objects::{Object, Received, for_each_kind};
 use crate::serve::Metrics;
-use crate::tasks::Tasks;
 use feed::{LISTS, PAGE_SIZE, WATCH, feed};
 use kind::Kind;
 
@@ -93,8 +93,8 @@ pub fn start(
     shared: &SharedCluster,
     own: &OwnNamespace,
     metrics: &Metrics,
-) -> Tasks<()> {
-    let mut tasks = Tasks::new();
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
     let all = watcher::Config::default()
         .page_size(PAGE_SIZE)
         .timeout(WATCH);

@@ -26,7 +26,6 @@ mod rights;
 mod secrecy;
 mod simulated;
 mod tenant;
-mod traces;
 mod unread;
 mod viewer;
 mod without_olm;

@@ -12,7 +12,7 @@ pub use cluster::{files, report};
 pub use nodes::{agent_answer, known_hosts, lease, private_key};
 pub use redaction::redaction;
 pub use services::{node_path, services};
-pub use words::{environment, words};
+pub use words::words;
 
 /// What separates the parts of an input that has several.
 const SEPARATOR: &str = "\n===\n";

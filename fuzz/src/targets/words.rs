@@ -1,6 +1,4 @@
-//! Short texts: versions, names, questions, commands, variables of the environment.
-
-use std::collections::BTreeMap;
+//! Short texts: versions, names, questions, commands.
 
 use http::{Response, StatusCode};
 use protocol::{command, paths};
@@ -12,7 +10,6 @@ use windows_storage_operator::logs::Levels;
 use windows_storage_operator::node::printable;
 use windows_storage_operator::objects::registered_path;
 use windows_storage_operator::report::Question;
-use windows_storage_operator::traces::Settings;
 use windows_storage_operator::visible::visible;
 
 use crate::compare::is_visible;
@@ -41,7 +38,7 @@ pub fn words(bytes: &[u8]) {
     }
     let _ = cli::parse(words.iter().cloned());
     if text.len() < 200 {
-        let _ = Levels::parse(&text, false);
+        let _ = Levels::parse(&text);
     }
     if let Some(program) = command::program(&text) {
         assert!(text.contains(program));
@@ -60,38 +57,6 @@ pub fn words(bytes: &[u8]) {
         if let Ok(answer) = answer.body(()) {
             let asked = retry_after(&answer);
             assert!(asked.is_none() || status != StatusCode::OK);
-        }
-    }
-}
-
-/// Variables of the environment that say where traces go, one `NAME=VALUE` a line. No credential shows.
-pub fn environment(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let variables: BTreeMap<&str, &str> = text
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .collect();
-    let read = Settings::read(|name| variables.get(name).map(|value| (*value).to_owned()));
-    match read {
-        Ok(Some(settings)) => {
-            let collector = settings.collector();
-            is_visible(&collector, "the collector");
-            assert!(!collector.contains('@'), "{collector}");
-            assert!(collector.starts_with("http"), "{collector}");
-            assert!(!settings.timeout.is_zero());
-        }
-        Ok(None) => {}
-        Err(error) => {
-            let shown = error.to_string();
-            is_visible(&shown, "an error");
-            // Other variables are shown, for they hold no credential.
-            let shown_values = variables
-                .iter()
-                .filter(|(name, _)| !name.ends_with("ENDPOINT"));
-            let is_elsewhere = shown_values
-                .into_iter()
-                .any(|(_, value)| value.contains("canary"));
-            assert!(is_elsewhere || !shown.contains("canary"), "{shown}");
         }
     }
 }

@@ -27,7 +27,6 @@ use tower::BoxError;
 use crate::serve::connections;
 use crate::serve::metrics::{Format, Metrics};
 use crate::serve::places::{Bounds, Places};
-use crate::tasks;
 use crate::visible::visible;
 use access::{Access, Decision, Undecided};
 use certificates::Certificates;
@@ -90,7 +89,7 @@ impl Secure {
             };
             let place = shaking.take(peer);
             let (served, site) = (served.clone(), Arc::clone(&self.site));
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 let served = async {
                     let stream = place
                         .hold(HANDSHAKE, shake_hands(connection, &context))

@@ -40,17 +40,6 @@ impl Canary {
         let (form, _) = forms.find(|(_, secret)| is_in(content, secret))?;
         Some(format!("{} {form}", self.name))
     }
-
-    /// The same, in the forms alone that a program itself makes of what it is given.
-    pub fn find_plain(&self, content: &[u8]) -> Option<String> {
-        let mut forms = self.forms.iter();
-        let found = forms.find(|(form, secret)| {
-            let is_plain =
-                *form == "as it is" || form.starts_with("as base64") && !form.contains("url");
-            is_plain && is_in(content, secret)
-        });
-        found.map(|(form, _)| format!("{} {form}", self.name))
-    }
 }
 
 fn is_in(content: &[u8], secret: &str) -> bool {
