@@ -32,7 +32,8 @@ pub async fn run(
         metrics: metrics.clone(),
         ..Shown::default()
     };
-    let mut server = serving::start(&client, &options, shown.clone()).await?;
+    // They end with this.
+    let _servers = serving::start(&client, &options, &shown).await?;
     tracing::info!(
         namespace = options.namespace,
         operator_condition = options
@@ -47,11 +48,7 @@ pub async fn run(
     let mut term = Term::new(&client, &options);
     let outcome = tokio::select! {
         outcome = term.serve(&shown, lead(client, &options, payload, shown.clone())) => outcome,
-        ended = &mut server => match ended {
-            Ok(ended) => Err(RunError::ServerEnded(format!("{ended:?}"))),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        },
-        never = shown.liveness.turn() => match never {},
+        never = shown.liveness.beat() => match never {},
         () = stop => {
             tracing::info!("asked to stop; nodes go on by themselves");
             if options.once { Err(RunError::Interrupted) } else { Ok(None) }
@@ -59,6 +56,5 @@ pub async fn run(
     };
     // All work has been dropped by now.
     term.end().await;
-    server.abort();
     outcome
 }

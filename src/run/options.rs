@@ -72,9 +72,6 @@ pub enum RunError {
         /// Why.
         cause: std::io::Error,
     },
-    /// A server for health and metrics ended, which none does by itself.
-    #[error("a server for health and metrics ended unexpectedly: {0}")]
-    ServerEnded(String),
     /// A watch ended, which none does by itself.
     #[error("a watch of the cluster ended unexpectedly")]
     Watch,

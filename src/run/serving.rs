@@ -1,45 +1,37 @@
 //! Where health and metrics are served.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::{Options, RunError};
-use crate::serve::{Secure, Shown, serve};
+use crate::serve::{Shown, serve_health, serve_metrics};
 
-/// Takes the addresses and serves, until the task is aborted. It ends by itself only where something is wrong.
+/// Takes the addresses and serves, until the set is dropped.
 pub async fn start(
     client: &Client,
     options: &Options,
-    shown: Shown,
-) -> Result<JoinHandle<std::io::Result<()>>, RunError> {
+    shown: &Shown,
+) -> Result<JoinSet<Infallible>, RunError> {
+    let mut servers = JoinSet::new();
     let plain = ("health and metrics", "http", "--serve-address");
-    let listener = bind(options.serve_address, plain).await?;
+    if let Some(listener) = bind(options.serve_address, plain).await? {
+        servers.spawn(serve_health(listener, shown.clone()));
+    }
     let secure = ("metrics", "https", "--metrics-address");
-    let secure_listener = bind(options.metrics_address, secure).await?;
-    let cert_dir = options.metrics_cert_dir.clone();
-    let metrics = shown.metrics.clone();
-    let secure = Secure::new(client.clone(), metrics, cert_dir, &options.namespace);
-    Ok(tokio::spawn(async move {
-        let plain = async {
-            match listener {
-                Some(listener) => serve(listener, shown).await,
-                None => std::future::pending().await,
-            }
-        };
-        let secure = async {
-            match secure_listener {
-                Some(listener) => secure.serve(listener).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            ended = plain => ended,
-            ended = secure => ended,
-        }
-    }))
+    if let Some(listener) = bind(options.metrics_address, secure).await? {
+        let cert_dir = options.metrics_cert_dir.clone();
+        servers.spawn(serve_metrics(
+            listener,
+            shown.clone(),
+            client.clone(),
+            cert_dir,
+        ));
+    }
+    Ok(servers)
 }
 
 /// Takes the address, if there is one, and says what is served there.

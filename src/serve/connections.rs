@@ -1,60 +1,96 @@
-//! What the servers of health and of metrics have in common: anybody can connect, so nobody may hold a connection for long,
-//! and each has one request.
+//! Takes connections, for health and for metrics alike. Anybody can connect, so all that a connection takes is bounded:
+//! how many there are, the size of a request's head, the time for each step. Each has one request.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::request::Parts;
-use axum::http::{Request, Response};
+use axum::Router;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
+use hyper_openssl::SslStream;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use openssl::ssl::{Ssl, SslContext};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tower::{BoxError, Service};
 
-/// After a connection that could not be taken.
-pub const PAUSE: Duration = Duration::from_millis(100);
-/// How long a request's head may take.
-const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How large a request's head may be: a token has some kilobytes.
+use super::certificates::Certificates;
+
+/// Connections at one time. More wait in the kernel.
+pub(super) const CONNECTIONS: usize = 128;
+/// How long shaking hands may take, and how long a request's head: a kubelet waits for a second in all.
+const HANDSHAKE: Duration = Duration::from_secs(2);
+const HEAD_TIME: Duration = Duration::from_secs(2);
+/// How large a request's head may be, in bytes: a token has some kilobytes.
 const HEAD: usize = 16 * 1024;
+/// How long a connection may take in all: the API server is asked twice about an unknown token.
+const CONNECTION: Duration = Duration::from_secs(40);
+/// After a connection that could not be taken.
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// The next connection, and who has made it.
-pub async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
+/// Serves those routes until the process ends; over TLS where there are certificates.
+pub async fn serve(
+    listener: TcpListener,
+    routes: Router,
+    mut tls: Option<Certificates>,
+) -> Infallible {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        match listener.accept().await {
-            // An address is the same one by IPv4 and as a part of IPv6.
-            Ok((connection, peer)) => return (connection, peer.ip().to_canonical()),
+        // Never closed.
+        let place = Arc::clone(&places).acquire_owned().await;
+        let connection = match listener.accept().await {
+            Ok((connection, _)) => connection,
             // A client that has gone, or too many open files: neither is for ever.
             Err(error) => {
                 tracing::debug!(%error, "a connection could not be taken");
-                tokio::time::sleep(PAUSE).await;
+                sleep(PAUSE).await;
+                continue;
             }
-        }
+        };
+        let context = tls.as_mut().map(Certificates::context);
+        let routes = routes.clone();
+        tokio::spawn(async move {
+            let answered = match context {
+                None => timeout(CONNECTION, answer(TokioIo::new(connection), routes)).await,
+                // The certificates say themselves what is wrong with them.
+                Some(None) => return,
+                Some(Some(context)) => {
+                    timeout(CONNECTION, answer_over_tls(connection, &context, routes)).await
+                }
+            };
+            // What a client does wrong is its own affair.
+            if let Err(problem) = answered.map_err(BoxError::from).flatten() {
+                tracing::debug!("a connection ended: {problem}");
+            }
+            drop(place);
+        });
     }
 }
 
+async fn answer_over_tls(
+    connection: TcpStream,
+    context: &SslContext,
+    routes: Router,
+) -> Result<(), BoxError> {
+    let mut stream = SslStream::new(Ssl::new(context)?, TokioIo::new(connection))?;
+    timeout(HANDSHAKE, Pin::new(&mut stream).accept()).await??;
+    answer(stream, routes).await
+}
+
 /// Answers the one request of a connection.
-pub async fn answer<S, R, F>(stream: S, respond: R) -> Result<(), hyper::Error>
-where
-    S: Read + Write + Unpin,
-    R: Fn(Parts) -> F,
-    F: Future<Output = Response<Body>>,
-{
-    let service = service_fn(|request: Request<Incoming>| {
-        // There is nothing in a body that would be looked at.
-        let (head, _) = request.into_parts();
-        let response = respond(head);
-        async move { Ok::<_, Infallible>(response.await) }
-    });
+async fn answer(stream: impl Read + Write + Unpin, routes: Router) -> Result<(), BoxError> {
+    let service = service_fn(|request: hyper::Request<Incoming>| routes.clone().call(request));
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD)
         .keep_alive(false)
         .serve_connection(stream, service)
-        .await
+        .await?;
+    Ok(())
 }

@@ -5,79 +5,63 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the controller says that it turns.
-const TURN: Duration = Duration::from_secs(15);
-
-/// How long each may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Between two turns of the controller's task. What else is in it gives way all the time, unless two wait for each
-    /// other or one never ends.
-    pub turn: Duration,
-    /// One pass. The deadlines of all that it does add up to about four minutes, where the API server answers nothing.
-    pub pass: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            turn: Duration::from_secs(90),
-            pass: Duration::from_secs(600),
-        }
-    }
-}
+/// How often the controller's task records that it is running.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The longest time between two heartbeats. What else is in that task yields all the time, unless two wait for each other
+/// or one never ends.
+const LONGEST_SILENCE: Duration = Duration::from_secs(90);
+/// The longest time for a pass. The deadlines of all that it does add up to about four minutes, where the API server
+/// answers nothing.
+const LONGEST_PASS: Duration = Duration::from_secs(600);
 
 /// When the controller was last seen to get on.
 #[derive(Clone, Debug)]
-pub struct Liveness {
-    bounds: Bounds,
-    marks: Arc<Mutex<Marks>>,
-}
+pub struct Liveness(Arc<Mutex<Marks>>);
 
 #[derive(Debug)]
 struct Marks {
-    turned: Instant,
+    longest_silence: Duration,
+    longest_pass: Duration,
+    heartbeat: Instant,
     /// When the pass began that has not ended.
-    passing: Option<Instant>,
+    pass_began: Option<Instant>,
 }
 
 impl Default for Liveness {
     fn default() -> Self {
-        Self::within(Bounds::default())
+        Self::with_limits(LONGEST_SILENCE, LONGEST_PASS)
     }
 }
 
 impl Liveness {
-    /// One that gives up after those times.
+    /// One that gives up after those times without a heartbeat, and within a pass.
     #[must_use]
-    pub fn within(bounds: Bounds) -> Self {
-        let marks = Marks {
-            turned: Instant::now(),
-            passing: None,
-        };
-        Self {
-            bounds,
-            marks: Arc::new(Mutex::new(marks)),
-        }
+    pub fn with_limits(longest_silence: Duration, longest_pass: Duration) -> Self {
+        Self(Arc::new(Mutex::new(Marks {
+            longest_silence,
+            longest_pass,
+            heartbeat: Instant::now(),
+            pass_began: None,
+        })))
     }
 
-    /// Says that the task in which this is polled turns, for ever.
-    pub async fn turn(&self) -> Infallible {
-        let pause = TURN.min(self.bounds.turn / 4);
+    /// Records heartbeats of the task that polls this, for ever.
+    pub async fn beat(&self) -> Infallible {
+        let pause = HEARTBEAT.min(self.marks().longest_silence / 4);
         loop {
-            self.marks().turned = Instant::now();
+            self.marks().heartbeat = Instant::now();
             tokio::time::sleep(pause).await;
         }
     }
 
     /// A pass begins.
     pub fn pass_begins(&self) {
-        self.marks().passing = Some(Instant::now());
+        self.marks().pass_began = Some(Instant::now());
     }
 
     /// It has ended.
     pub fn pass_ends(&self) {
-        self.marks().passing = None;
+        self.marks().pass_began = None;
     }
 
     /// Why only a new start helps, where it does.
@@ -87,20 +71,20 @@ impl Liveness {
     }
 
     fn problem_at(&self, now: Instant) -> Option<String> {
-        let Marks { turned, passing } = *self.marks();
-        let turned = now.saturating_duration_since(turned);
-        if turned > self.bounds.turn {
-            let seconds = turned.as_secs();
+        let marks = self.marks();
+        let silence = now.saturating_duration_since(marks.heartbeat);
+        if silence > marks.longest_silence {
+            let seconds = silence.as_secs();
             return Some(format!("the controller has not moved for {seconds} s"));
         }
-        let passing = now.saturating_duration_since(passing?);
-        (passing > self.bounds.pass)
-            .then(|| format!("a pass has taken {} s and has not ended", passing.as_secs()))
+        let pass = now.saturating_duration_since(marks.pass_began?);
+        (pass > marks.longest_pass)
+            .then(|| format!("a pass has taken {} s and has not ended", pass.as_secs()))
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
-        // Two times, each set by itself.
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+        // Each mark is set by itself.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,26 +93,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_turn_or_does_not_end_a_pass_is_stuck_and_one_that_waits_is_not() {
-        let bounds = Bounds::default();
-        let liveness = Liveness::within(bounds);
+    fn a_controller_without_heartbeat_or_in_an_endless_pass_is_stuck_and_one_that_waits_is_not() {
+        let liveness = Liveness::default();
         let now = Instant::now();
+        let second = Duration::from_secs(1);
         assert_eq!(liveness.problem_at(now), None);
-        assert_eq!(
-            liveness.problem_at(now + bounds.turn.saturating_sub(Duration::from_secs(1))),
-            None
-        );
-        let late = liveness.problem_at(now + bounds.turn + Duration::from_secs(2));
+        assert_eq!(liveness.problem_at(now + LONGEST_SILENCE - second), None);
+        let late = liveness.problem_at(now + LONGEST_SILENCE + 2 * second);
         assert!(late.is_some_and(|late| late.contains("has not moved for 9")));
 
         liveness.pass_begins();
-        let mut later = now + bounds.pass + Duration::from_secs(2);
-        liveness.marks().turned = later;
+        let mut later = now + LONGEST_PASS + 2 * second;
+        liveness.marks().heartbeat = later;
         let stuck = liveness.problem_at(later);
         assert!(stuck.is_some_and(|stuck| stuck.contains("a pass has taken 60")));
         liveness.pass_ends();
         later += Duration::from_secs(3600);
-        liveness.marks().turned = later;
+        liveness.marks().heartbeat = later;
         assert_eq!(liveness.problem_at(later), None, "nothing has to be done");
     }
 }

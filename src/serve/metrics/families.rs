@@ -1,4 +1,4 @@
-//! The metrics themselves: names, types, and what they start with.
+//! The table of metrics: names, types, help, and the series that are there from the start.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -7,17 +7,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
 
-use super::labels::{
-    Build, Driver, Phase, Queue, Ready, ReasonOf, Request, ResultOf, Target, Watch,
-};
+use super::process::ProcessCollector;
 use super::{NODE_STATUSES, NODE_VISITS, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
-use crate::serve::process::ProcessCollector;
 
-const PREFIX: &str = "windows_storage";
 /// What the failed writes are counted by.
 const TARGETS: [&str; 5] = [
     "OperatorCondition",
@@ -36,215 +32,121 @@ const OF_PASSES: [f64; 10] = [
     0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0,
 ];
 
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+/// Labels with their values. Each has few values, which docs/metrics.md lists.
+type Labels<const N: usize = 1, V = &'static str> = [(&'static str, V); N];
 
-/// All metrics.
-pub struct Families {
-    registry: Mutex<Registry>,
-    pub build_info: Family<Build, Gauge>,
-    pub leader: Gauge,
-    pub upgradeable: Gauge,
-    pub verdict: Family<ReasonOf, Gauge>,
-    pub blocking_volumes: Family<Driver, Gauge>,
-    gate_written: OnceLock<Gauge>,
-    pub nodes: Family<Ready, Gauge>,
-    pub failing_nodes: Family<ReasonOf, Gauge>,
-    pub visits: Family<ResultOf, Counter>,
-    pub visit_duration: Histograms<ResultOf>,
-    pub phase_duration: Histograms<Phase>,
-    pub transfers: Family<ResultOf, Counter>,
-    pub transfer_bytes: Counter,
-    pub csi_proxy_restarts: Counter,
-    pub reconciles: Histogram,
-    pub queue_depth: Family<Queue, Gauge>,
-    pub queue_in_progress: Family<Queue, Gauge>,
-    pub watch_restarts: Family<Watch, Counter>,
-    pub api_requests: Family<Request, Counter>,
-    pub failed_writes: Family<Target, Counter>,
+/// Declares and registers each metric: its field, its type, its first value, its name without prefix, its help.
+macro_rules! metrics {
+    ($($field:ident: $type:ty = $new:expr, $name:literal, $help:literal;)*) => {
+        /// All metrics.
+        #[derive(Debug)]
+        pub struct Families {
+            registry: Mutex<Registry>,
+            gate_written: OnceLock<Gauge>,
+            $(pub $field: $type,)*
+        }
+
+        impl Default for Families {
+            fn default() -> Self {
+                let mut registry = Registry::default();
+                registry.register_collector(Box::new(ProcessCollector));
+                $(
+                    let $field: $type = $new;
+                    registry.register(concat!("windows_storage_", $name), $help, $field.clone());
+                )*
+                let registry = Mutex::new(registry);
+                let families = Self { registry, gate_written: OnceLock::new(), $($field,)* };
+                families.create_series();
+                families
+            }
+        }
+    };
+}
+
+metrics! {
+    build_info: Family<Labels<3, String>, Gauge> = Family::default(), "build_info",
+        "1, with the version of the operator, and of the csi-proxy and the agent that it brings to nodes";
+    leader: Gauge = Gauge::default(), "leader",
+        "1 while this process leads, 0 while it stands by";
+    upgradeable: Gauge = Gauge::default(), "upgradeable",
+        "1 while upgrades may go on, 0 while they are held";
+    verdict: Family<Labels, Gauge> = Family::default(), "verdict",
+        "1 for the reason of the verdict, 0 for all others";
+    blocking_volumes: Family<Labels, Gauge> = Family::default(), "blocking_volumes",
+        "Volumes that hold upgrades, by the CSI driver that they need";
+    nodes: Family<Labels, Gauge> = Family::default(), "nodes",
+        "Windows nodes by whether their storage is ready";
+    failing_nodes: Family<Labels, Gauge> = Family::default(), "failing_nodes",
+        "Windows nodes that cannot be worked on, or on which the last visit failed, by why";
+    visits: Family<Labels, Counter> = Family::default(), "node_visits",
+        "Visits to nodes over SSH by how they ended";
+    visit_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
+        "How long visits to nodes took, waiting for a place included";
+    phase_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "ssh_phase_duration_seconds",
+        "How long the parts of visits took";
+    transfers: Family<Labels, Counter> = Family::default(), "transfers",
+        "Files sent to nodes, requests included";
+    transfer_bytes: Counter = Counter::default(), "transfer_bytes",
+        "Bytes sent to nodes in files, as they travel: compressed";
+    csi_proxy_restarts: Counter = Counter::default(), "csi_proxy_restarts",
+        "Restarts of csi-proxy on nodes that nobody asked for";
+    reconciles: Histogram = Histogram::new(OF_PASSES), "reconcile_duration_seconds",
+        "How long it took to judge what is known and to write what differs";
+    queue_depth: Family<Labels, Gauge> = Family::default(), "queue_depth",
+        "What waits: statuses of nodes to be written, visits for a place to work at";
+    queue_in_progress: Family<Labels, Gauge> = Family::default(), "queue_in_progress",
+        "What is being done: statuses of nodes on their way, visits that are worked on";
+    watch_restarts: Family<Labels<2, String>, Counter> = Family::default(), "watch_restarts",
+        "Watches that ended, so that their kind was listed anew, by kind and why";
+    api_requests: Family<Labels<2>, Counter> = Family::default(), "api_requests",
+        "Requests to the API server by verb and class of the answer's code; none: no answer came";
+    failed_writes: Family<Labels, Counter> = Family::default(), "failed_writes",
+        "Writes to the API server that failed, by what was written";
 }
 
 fn of_nodes() -> Histogram {
     Histogram::new(OF_NODES)
 }
 
-impl Default for Families {
-    fn default() -> Self {
-        let families = Self {
-            registry: Mutex::default(),
-            build_info: Family::default(),
-            leader: Gauge::default(),
-            upgradeable: Gauge::default(),
-            verdict: Family::default(),
-            blocking_volumes: Family::default(),
-            gate_written: OnceLock::new(),
-            nodes: Family::default(),
-            failing_nodes: Family::default(),
-            visits: Family::default(),
-            visit_duration: Family::new_with_constructor(of_nodes),
-            phase_duration: Family::new_with_constructor(of_nodes),
-            transfers: Family::default(),
-            transfer_bytes: Counter::default(),
-            csi_proxy_restarts: Counter::default(),
-            reconciles: Histogram::new(OF_PASSES),
-            queue_depth: Family::default(),
-            queue_in_progress: Family::default(),
-            watch_restarts: Family::default(),
-            api_requests: Family::default(),
-            failed_writes: Family::default(),
-        };
-        families.begin();
-        families.register();
-        families
+fn create<M>(family: &Family<Labels, M>, label: &'static str, values: &[&'static str]) {
+    for value in values {
+        drop(family.get_or_create(&[(label, value)]));
     }
 }
 
 impl Families {
     /// A counter that only appears with its first event seems never to have increased, so those that alerts ask for are
     /// there from the start.
-    fn begin(&self) {
-        for reason in VerdictReason::ALL {
-            let reason = reason.as_str();
-            drop(self.verdict.get_or_create(&ReasonOf { reason }));
-        }
-        for driver in drivers() {
-            drop(self.blocking_volumes.get_or_create(&Driver { driver }));
-        }
-        for ready in ["true", "false"] {
-            drop(self.nodes.get_or_create(&Ready { ready }));
-        }
-        drop(self.visits.get_or_create(&ResultOf { result: SUCCESS }));
-        for reason in Reason::ALL {
-            let reason = reason.as_str();
-            drop(self.failing_nodes.get_or_create(&ReasonOf { reason }));
-            drop(self.visits.get_or_create(&ResultOf { result: reason }));
-        }
-        for result in ["success", "failure"] {
-            drop(self.transfers.get_or_create(&ResultOf { result }));
-        }
-        for queue in [NODE_STATUSES, NODE_VISITS] {
-            drop(self.queue_depth.get_or_create(&Queue { queue }));
-            drop(self.queue_in_progress.get_or_create(&Queue { queue }));
-        }
-        for target in TARGETS {
-            drop(self.failed_writes.get_or_create(&Target { target }));
-        }
-    }
-
-    fn register(&self) {
-        self.registry()
-            .register_collector(Box::new(ProcessCollector));
-        self.add(
-            "build_info",
-            "1, with the version of the operator, and of the csi-proxy and the agent that it brings to nodes",
-            self.build_info.clone(),
+    fn create_series(&self) {
+        let reasons = Reason::ALL.map(|reason| reason.as_str());
+        let verdicts = VerdictReason::ALL.map(|reason| reason.as_str());
+        create(&self.verdict, "reason", &verdicts);
+        let drivers: Vec<&str> = drivers().collect();
+        create(&self.blocking_volumes, "driver", &drivers);
+        create(&self.nodes, "ready", &["true", "false"]);
+        create(&self.visits, "result", &[SUCCESS]);
+        create(&self.visits, "result", &reasons);
+        create(&self.failing_nodes, "reason", &reasons);
+        create(&self.transfers, "result", &["success", "failure"]);
+        create(&self.queue_depth, "queue", &[NODE_STATUSES, NODE_VISITS]);
+        create(
+            &self.queue_in_progress,
+            "queue",
+            &[NODE_STATUSES, NODE_VISITS],
         );
-        self.add(
-            "leader",
-            "1 while this process leads, 0 while it stands by",
-            self.leader.clone(),
-        );
-        self.add(
-            "upgradeable",
-            "1 while upgrades may go on, 0 while they are held",
-            self.upgradeable.clone(),
-        );
-        self.add(
-            "verdict",
-            "1 for the reason of the verdict, 0 for all others",
-            self.verdict.clone(),
-        );
-        self.add(
-            "blocking_volumes",
-            "Volumes that hold upgrades, by the CSI driver that they need",
-            self.blocking_volumes.clone(),
-        );
-        self.add(
-            "nodes",
-            "Windows nodes by whether their storage is ready",
-            self.nodes.clone(),
-        );
-        self.add(
-            "failing_nodes",
-            "Windows nodes that cannot be worked on, or on which the last visit failed, by why",
-            self.failing_nodes.clone(),
-        );
-        self.add(
-            "node_visits",
-            "Visits to nodes over SSH by how they ended",
-            self.visits.clone(),
-        );
-        self.add(
-            "node_visit_duration_seconds",
-            "How long visits to nodes took, waiting for a place included",
-            self.visit_duration.clone(),
-        );
-        self.add(
-            "ssh_phase_duration_seconds",
-            "How long the parts of visits took",
-            self.phase_duration.clone(),
-        );
-        self.add(
-            "transfers",
-            "Files sent to nodes, requests included",
-            self.transfers.clone(),
-        );
-        self.add(
-            "transfer_bytes",
-            "Bytes sent to nodes in files, as they travel: compressed",
-            self.transfer_bytes.clone(),
-        );
-        self.add(
-            "csi_proxy_restarts",
-            "Restarts of csi-proxy on nodes that nobody asked for",
-            self.csi_proxy_restarts.clone(),
-        );
-        self.add(
-            "reconcile_duration_seconds",
-            "How long it took to judge what is known and to write what differs",
-            self.reconciles.clone(),
-        );
-        self.add(
-            "queue_depth",
-            "What waits: statuses of nodes to be written, visits for a place to work at",
-            self.queue_depth.clone(),
-        );
-        self.add(
-            "queue_in_progress",
-            "What is being done: statuses of nodes on their way, visits that are worked on",
-            self.queue_in_progress.clone(),
-        );
-        self.add(
-            "watch_restarts",
-            "Watches that ended, so that their kind was listed anew, by kind and why",
-            self.watch_restarts.clone(),
-        );
-        self.add(
-            "api_requests",
-            "Requests to the API server by verb and class of the answer's code; none: no answer came",
-            self.api_requests.clone(),
-        );
-        self.add(
-            "failed_writes",
-            "Writes to the API server that failed, by what was written",
-            self.failed_writes.clone(),
-        );
+        create(&self.failed_writes, "target", &TARGETS);
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, name: &str, help: &str, metric: impl Metric) {
-        self.registry()
-            .register(format!("{PREFIX}_{name}"), help, metric);
-    }
-
     /// Whether the gate is written; there only where there is a gate.
     pub fn gate(&self) -> &Gauge {
         self.gate_written.get_or_init(|| {
             let gauge = Gauge::default();
-            self.add(
-                "operator_condition_written",
+            self.registry().register(
+                "windows_storage_operator_condition_written",
                 "1 while the OperatorCondition says what it shall, 0 while it does not; absent where there is none to write",
                 gauge.clone(),
             );

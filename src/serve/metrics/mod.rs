@@ -1,10 +1,9 @@
 //! What Prometheus sees. Labels are bounded: no names of objects. docs/metrics.md has a row for each metric.
 
 mod families;
-mod labels;
+mod process;
 mod text;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
 use crate::node::{NodeError, Reason, Visited};
 use families::Families;
-use labels::{Build, Driver, Phase, Queue, Ready, ReasonOf, Request, ResultOf, Target, Watch};
 pub use text::Format;
 
 /// The driver of volumes that none takes over.
@@ -24,14 +22,8 @@ const NODE_VISITS: &str = "node_visits";
 const SUCCESS: &str = "Success";
 
 /// The operator's metrics.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Families>);
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
-    }
-}
 
 /// The drivers that the volumes of `blocking_volumes` can need.
 fn drivers() -> impl Iterator<Item = &'static str> {
@@ -42,11 +34,11 @@ fn drivers() -> impl Iterator<Item = &'static str> {
 impl Metrics {
     /// What runs: the operator, and what it brings to nodes.
     pub fn show_build(&self, csi_proxy: &str, agent: &str) {
-        let build = Build {
-            version: env!("CARGO_PKG_VERSION"),
-            csi_proxy: csi_proxy.to_owned(),
-            agent: agent.to_owned(),
-        };
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("csi_proxy", csi_proxy.to_owned()),
+            ("agent", agent.to_owned()),
+        ];
         self.0.build_info.get_or_create(&build).set(1);
     }
 
@@ -66,23 +58,19 @@ impl Metrics {
         let is_open = verdict.upgradeable == Upgradeable::True;
         self.0.upgradeable.set(i64::from(is_open));
         for reason in VerdictReason::ALL {
-            let label = ReasonOf {
-                reason: reason.as_str(),
-            };
-            let is_it = i64::from(reason == verdict.reason);
-            self.0.verdict.get_or_create(&label).set(is_it);
+            let gauge = self.0.verdict.get_or_create(&[("reason", reason.as_str())]);
+            gauge.set(i64::from(reason == verdict.reason));
         }
         for driver in drivers() {
             let wanted = (driver != NO_DRIVER).then_some(driver);
             let of_driver = blocking.clone().filter(|(needed, _)| *needed == wanted);
             let volumes = of_driver.map(|(_, volumes)| volumes).sum();
-            let label = Driver { driver };
-            let gauge = self.0.blocking_volumes.get_or_create(&label);
+            let gauge = self.0.blocking_volumes.get_or_create(&[("driver", driver)]);
             gauge.set(as_gauge(volumes));
         }
         let unready = nodes.saturating_sub(ready_nodes);
         for (ready, number) in [("true", ready_nodes), ("false", unready)] {
-            let gauge = self.0.nodes.get_or_create(&Ready { ready });
+            let gauge = self.0.nodes.get_or_create(&[("ready", ready)]);
             gauge.set(as_gauge(number));
         }
     }
@@ -92,10 +80,8 @@ impl Metrics {
         let reasons: Vec<Reason> = reasons.collect();
         for reason in Reason::ALL {
             let number = reasons.iter().filter(|of_node| **of_node == reason).count();
-            let label = ReasonOf {
-                reason: reason.as_str(),
-            };
-            let gauge = self.0.failing_nodes.get_or_create(&label);
+            let labels = [("reason", reason.as_str())];
+            let gauge = self.0.failing_nodes.get_or_create(&labels);
             gauge.set(as_gauge(number));
         }
     }
@@ -109,9 +95,7 @@ impl Metrics {
     /// so many are on their way.
     pub fn show_pass(&self, took: Duration, waiting: usize, on_their_way: usize) {
         self.0.reconciles.observe(took.as_secs_f64());
-        let queue = Queue {
-            queue: NODE_STATUSES,
-        };
+        let queue = [("queue", NODE_STATUSES)];
         let depth = self.0.queue_depth.get_or_create(&queue);
         depth.set(as_gauge(waiting));
         let in_progress = self.0.queue_in_progress.get_or_create(&queue);
@@ -120,7 +104,7 @@ impl Metrics {
 
     /// The visits that wait for a place to work at, and those that are worked on.
     pub(crate) fn visits(&self) -> VisitGauges {
-        let queue = Queue { queue: NODE_VISITS };
+        let queue = [("queue", NODE_VISITS)];
         VisitGauges {
             waiting: self.0.queue_depth.get_or_create(&queue).clone(),
             working: self.0.queue_in_progress.get_or_create(&queue).clone(),
@@ -129,31 +113,27 @@ impl Metrics {
 
     /// A visit ended.
     pub fn count_visit(&self, outcome: &Result<Visited, NodeError>, took: Duration) {
-        let visited = outcome.as_ref().ok();
         let problem = match outcome {
             Ok(visited) => visited.problem.as_ref(),
             Err(error) => Some(error),
         };
-        let result = problem.map_or(SUCCESS, |error| error.reason.as_str());
-        self.0.visits.get_or_create(&ResultOf { result }).inc();
-        let ended = if problem.is_none() {
-            "success"
-        } else {
-            "failure"
+        let (ended, result) = match problem {
+            None => ("success", SUCCESS),
+            Some(error) => ("failure", error.reason.as_str()),
         };
-        let ended = ResultOf { result: ended };
-        let duration = self.0.visit_duration.get_or_create(&ended);
+        self.0.visits.get_or_create(&[("result", result)]).inc();
+        let duration = self.0.visit_duration.get_or_create(&[("result", ended)]);
         duration.observe(took.as_secs_f64());
-        let Some(visited) = visited else {
+        let Ok(visited) = outcome else {
             return;
         };
         for (phase, took) in visited.phases.iter() {
-            let duration = self.0.phase_duration.get_or_create(&Phase { phase });
+            let duration = self.0.phase_duration.get_or_create(&[("phase", phase)]);
             duration.observe(took.as_secs_f64());
         }
         let sent = visited.sent;
         for (result, files) in [("success", sent.files), ("failure", sent.failed)] {
-            let transfers = self.0.transfers.get_or_create(&ResultOf { result });
+            let transfers = self.0.transfers.get_or_create(&[("result", result)]);
             transfers.inc_by(files);
         }
         self.0.transfer_bytes.inc_by(sent.bytes);
@@ -166,16 +146,14 @@ impl Metrics {
 
     /// A write to an object of that kind failed.
     pub fn count_failed_write(&self, target: &'static str) {
-        self.0.failed_writes.get_or_create(&Target { target }).inc();
+        let labels = [("target", target)];
+        self.0.failed_writes.get_or_create(&labels).inc();
     }
 
     /// A kind has to be listed anew.
     pub fn count_watch_restart(&self, kind: &str, cause: &'static str) {
-        let watch = Watch {
-            kind: kind.to_owned(),
-            cause,
-        };
-        self.0.watch_restarts.get_or_create(&watch).inc();
+        let labels = [("kind", kind.to_owned()), ("cause", cause.to_owned())];
+        self.0.watch_restarts.get_or_create(&labels).inc();
     }
 
     /// The API server was asked for something. The code is absent where there was no answer.
@@ -188,8 +166,8 @@ impl Metrics {
             Some(..=499) => "4xx",
             Some(_) => "5xx",
         };
-        let request = Request { verb, code };
-        self.0.api_requests.get_or_create(&request).inc();
+        let labels = [("verb", verb), ("code", code)];
+        self.0.api_requests.get_or_create(&labels).inc();
     }
 
     /// All metrics in that format.

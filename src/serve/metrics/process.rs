@@ -17,19 +17,8 @@ pub struct ProcessCollector;
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         // One that has no procfs shows the rest.
-        if let Some(usage) = Usage::read() {
-            gauge(
-                &mut encoder,
-                "process_resident_memory_bytes",
-                "Resident memory size in bytes",
-                usage.resident,
-            )?;
-            gauge(
-                &mut encoder,
-                "process_virtual_memory_bytes",
-                "Virtual memory size in bytes",
-                usage.virtual_,
-            )?;
+        let usage = Usage::read();
+        if let Some(usage) = &usage {
             let seconds = ConstCounter::new(usage.cpu_seconds);
             let metric = encoder.encode_descriptor(
                 "process_cpu_seconds",
@@ -39,44 +28,43 @@ impl Collector for ProcessCollector {
             )?;
             seconds.encode(metric)?;
         }
-        if let Some(open) = open_files() {
-            gauge(
-                &mut encoder,
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let gauges = [
+            (
+                "process_resident_memory_bytes",
+                "Resident memory size in bytes",
+                usage.as_ref().map(|usage| usage.resident),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Virtual memory size in bytes",
+                usage.as_ref().map(|usage| usage.virtual_),
+            ),
+            (
                 "process_open_fds",
                 "Number of open file descriptors",
-                open,
-            )?;
-        }
-        if let Some(most) = most_open_files() {
-            gauge(
-                &mut encoder,
+                open_files(),
+            ),
+            (
                 "process_max_fds",
                 "Maximum number of open file descriptors",
-                most,
-            )?;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let tasks = runtime.metrics().num_alive_tasks();
-            gauge(
-                &mut encoder,
+                most_open_files(),
+            ),
+            (
                 "windows_storage_runtime_tasks",
                 "Tasks of the asynchronous runtime that have not ended",
-                u64::try_from(tasks).unwrap_or(u64::MAX),
-            )?;
+                runtime.map(|runtime| runtime.metrics().num_alive_tasks() as u64),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            if let Some(value) = value {
+                let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+                let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+                gauge.encode(metric)?;
+            }
         }
         Ok(())
     }
-}
-
-fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> Result<(), fmt::Error> {
-    let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-    let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-    gauge.encode(metric)
 }
 
 /// What proc(5) says of `/proc/PID/stat`.

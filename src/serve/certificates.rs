@@ -1,51 +1,34 @@
-//! The certificate that metrics are served with: from a folder, and read again when it changes there, or made by itself.
+//! The certificate that metrics are served with: from a folder, and read again when it changes there, or self-signed.
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use openssl::asn1::Asn1Time;
-use openssl::bn::{BigNum, MsbOption};
+use openssl::bn::BigNum;
 use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
-use openssl::ssl::{AlpnError, SslAcceptor, SslContext, SslMethod, SslSessionCacheMode};
-use openssl::x509::extension::{ExtendedKeyUsage, SubjectAlternativeName};
+use openssl::ssl::{SslAcceptor, SslContext, SslMethod, SslSessionCacheMode};
 use openssl::x509::{X509, X509NameBuilder};
-
-use super::told::Told;
 
 /// As Secrets of type `kubernetes.io/tls` name them.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// How often it is looked whether they have changed: a kubelet brings a Secret's news in a minute.
-const LOOK: Duration = Duration::from_secs(10);
-/// How long a certificate holds that was made here. Nobody verifies it; it is made anew with each start.
+/// How long a self-signed certificate holds. Nobody verifies it; there is another one with each start.
 const DAYS: u32 = 3650;
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
+enum CertificateError {
     /// A file cannot be read.
     #[error("{} cannot be read: {cause}", path.display())]
-    Unread {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
+    Unread { path: PathBuf, cause: io::Error },
     /// What the files hold is no certificate with its key.
     #[error("{} and {} in {} are no certificate with its key, as PEM: {cause}", CERTIFICATE, KEY, dir.display())]
-    Unusable {
-        /// The folder.
-        dir: PathBuf,
-        /// Why.
-        cause: ErrorStack,
-    },
+    Unusable { dir: PathBuf, cause: ErrorStack },
     /// None could be made.
     #[error("no certificate could be made: {0}")]
     NotMade(ErrorStack),
@@ -54,16 +37,10 @@ pub enum CertificateError {
 /// The certificate as it is now.
 pub struct Certificates {
     dir: Option<PathBuf>,
-    names: Vec<String>,
-    current: Option<Current>,
-    told: Told,
-}
-
-struct Current {
-    context: SslContext,
-    /// What it was made from; absent where it was made by itself.
-    files: Option<Files>,
-    looked: Instant,
+    /// With the files that it was made from; absent where it is self-signed.
+    current: Option<(Option<Files>, SslContext)>,
+    /// The problem that was logged last, so that each is logged once.
+    problem: Option<String>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -73,61 +50,41 @@ struct Files {
 }
 
 impl Certificates {
-    /// Those of a folder, or one that is made for these names of the server.
-    pub fn new(dir: Option<PathBuf>, names: Vec<String>) -> Self {
+    /// Those of a folder, or else a self-signed one.
+    pub fn new(dir: Option<PathBuf>) -> Self {
         Self {
             dir,
-            names,
             current: None,
-            told: Told::default(),
+            problem: None,
         }
     }
 
-    /// What connections are served with. Nothing is read or made before somebody connects, so that nobody who does not
+    /// What a connection is served with. Nothing is read or made before somebody connects, so that nobody who does not
     /// pays for it. Files that cannot be used leave in place what was there before.
-    pub fn context(&mut self, now: Instant) -> Result<SslContext, CertificateError> {
-        let due = self
-            .current
-            .as_ref()
-            .is_none_or(|current| now.duration_since(current.looked) >= LOOK);
-        if due {
-            match self.look(now) {
-                Ok(()) => {
-                    self.told.is_over();
-                }
-                Err(problem) => {
-                    let is_news = self.told.is_news(&problem.to_string());
-                    let Some(current) = &mut self.current else {
-                        if is_news {
-                            tracing::warn!("metrics cannot be served: {problem}");
-                        }
-                        return Err(problem);
-                    };
-                    current.looked = now;
-                    if is_news {
-                        tracing::warn!(
-                            "metrics are served with the certificate from before: {problem}"
-                        );
-                    }
-                }
+    pub fn context(&mut self) -> Option<SslContext> {
+        let problem = self.update().err().map(|error| error.to_string());
+        let context = self.current.as_ref().map(|(_, context)| context.clone());
+        if self.problem != problem
+            && let Some(problem) = &problem
+        {
+            match context {
+                Some(_) => tracing::warn!("metrics are served with the old certificate: {problem}"),
+                None => tracing::warn!("metrics cannot be served: {problem}"),
             }
         }
-        match &self.current {
-            Some(current) => Ok(current.context.clone()),
-            None => Err(CertificateError::NotMade(ErrorStack::get())),
-        }
+        self.problem = problem;
+        context
     }
 
-    fn look(&mut self, now: Instant) -> Result<(), CertificateError> {
+    fn update(&mut self) -> Result<(), CertificateError> {
         let files = match &self.dir {
             Some(dir) => read(dir)?,
             None => None,
         };
-        if let Some(current) = &mut self.current
-            && (current.files == files || files.is_none())
+        // A certificate that is away for a moment, while it is replaced, leaves the one before in place.
+        if let Some((before, _)) = &self.current
+            && (*before == files || files.is_none())
         {
-            // A certificate that is away for a moment, while it is replaced, leaves the one before in place.
-            current.looked = now;
             return Ok(());
         }
         let context = if let (Some(files), Some(dir)) = (&files, &self.dir) {
@@ -136,20 +93,14 @@ impl Certificates {
                 cause,
             };
             let context = from_files(files).map_err(unusable)?;
-            tracing::info!(
-                "metrics are served with the certificate in {}",
-                dir.display()
-            );
+            let dir = dir.display();
+            tracing::info!("metrics are served with the certificate in {dir}");
             context
         } else {
-            tracing::info!("metrics are served with a certificate that was made for this start");
-            self_signed(&self.names).map_err(CertificateError::NotMade)?
+            tracing::info!("metrics are served with a self-signed certificate");
+            self_signed().map_err(CertificateError::NotMade)?
         };
-        self.current = Some(Current {
-            context,
-            files,
-            looked: now,
-        });
+        self.current = Some((files, context));
         Ok(())
     }
 }
@@ -201,37 +152,23 @@ fn context(
     }
     acceptor.set_session_cache_mode(SslSessionCacheMode::OFF);
     acceptor.set_num_tickets(0)?;
-    acceptor.set_alpn_select_callback(|_, offered| {
-        openssl::ssl::select_next_proto(b"\x08http/1.1", offered).ok_or(AlpnError::NOACK)
-    });
     Ok(acceptor.build().into_context())
 }
 
-fn self_signed(names: &[String]) -> Result<SslContext, ErrorStack> {
+fn self_signed() -> Result<SslContext, ErrorStack> {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
     let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
     let mut name = X509NameBuilder::new()?;
     name.append_entry_by_nid(Nid::COMMONNAME, "windows-storage-operator")?;
     let name = name.build();
-    let mut serial = BigNum::new()?;
-    serial.rand(127, MsbOption::MAYBE_ZERO, false)?;
     let (from, until) = (Asn1Time::days_from_now(0)?, Asn1Time::days_from_now(DAYS)?);
     let mut builder = X509::builder()?;
-    builder.set_version(2)?;
-    builder.set_serial_number(&*serial.to_asn1_integer()?)?;
+    builder.set_serial_number(&*BigNum::from_u32(1)?.to_asn1_integer()?)?;
     builder.set_subject_name(&name)?;
     builder.set_issuer_name(&name)?;
     builder.set_pubkey(&key)?;
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
-    builder.append_extension(ExtendedKeyUsage::new().server_auth().build()?)?;
-    let mut alternatives = SubjectAlternativeName::new();
-    for name in names {
-        alternatives.dns(name);
-    }
-    alternatives.ip(&IpAddr::from(Ipv4Addr::LOCALHOST).to_string());
-    let alternatives = alternatives.build(&builder.x509v3_context(None, None))?;
-    builder.append_extension(alternatives)?;
     builder.sign(&key, MessageDigest::sha256())?;
     context(&builder.build(), &key, std::iter::empty())
 }
@@ -272,32 +209,22 @@ mod tests {
     #[test]
     fn a_certificate_is_taken_when_it_comes_and_when_it_changes() {
         let dir = tempfile::tempdir().unwrap();
-        let mut certificates =
-            Certificates::new(Some(dir.path().to_owned()), vec!["a.svc".to_owned()]);
-        let start = Instant::now();
-        let made = certificates.context(start).unwrap();
-        assert_eq!(shown(&made), "windows-storage-operator");
-        write(dir.path(), &identity("first"));
-        // Not looked for at each connection.
-        let soon = start + LOOK / 2;
-        let again = certificates.context(soon).unwrap();
-        assert_eq!(shown(&again), "windows-storage-operator");
-        let context = certificates.context(start + LOOK).unwrap();
-        assert_eq!(shown(&context), "first");
-        write(dir.path(), &identity("second"));
-        let context = certificates.context(start + LOOK * 2).unwrap();
-        assert_eq!(shown(&context), "second");
+        let mut certificates = Certificates::new(Some(dir.path().to_owned()));
+        let mut served = || shown(&certificates.context().unwrap());
+        assert_eq!(served(), "windows-storage-operator");
+        for name in ["first", "second"] {
+            write(dir.path(), &identity(name));
+            assert_eq!(served(), name);
+        }
     }
 
     #[test]
     fn files_that_cannot_be_used_leave_the_certificate_from_before() {
         let dir = tempfile::tempdir().unwrap();
-        let mut certificates = Certificates::new(Some(dir.path().to_owned()), Vec::new());
-        let start = Instant::now();
-        let first = identity("first");
+        let mut certificates = Certificates::new(Some(dir.path().to_owned()));
+        let (first, another) = (identity("first"), identity("another"));
         write(dir.path(), &first);
-        certificates.context(start).unwrap();
-        let another = identity("another");
+        certificates.context().unwrap();
         let mixed = Files {
             certificate: another.certificate.clone(),
             key: first.key.clone(),
@@ -306,32 +233,27 @@ mod tests {
             certificate: Vec::new(),
             key: first.key,
         };
-        for (number, files) in (1..).zip([mixed, empty]) {
+        for files in [mixed, empty] {
             write(dir.path(), &files);
-            let context = certificates.context(start + LOOK * number).unwrap();
-            assert_eq!(shown(&context), "first");
-            assert!(certificates.told.is_over());
+            assert_eq!(shown(&certificates.context().unwrap()), "first");
+            assert!(certificates.problem.is_some());
         }
         fs::remove_file(dir.path().join(KEY)).unwrap();
-        let context = certificates.context(start + LOOK * 3).unwrap();
-        assert_eq!(shown(&context), "first");
+        assert_eq!(shown(&certificates.context().unwrap()), "first");
         write(dir.path(), &another);
-        let context = certificates.context(start + LOOK * 4).unwrap();
-        assert_eq!(shown(&context), "another");
-        assert!(!certificates.told.is_over());
+        assert_eq!(shown(&certificates.context().unwrap()), "another");
+        assert_eq!(certificates.problem, None);
     }
 
     #[test]
     fn without_a_usable_certificate_from_the_start_nothing_is_served() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(CERTIFICATE), "no certificate").unwrap();
-        let mut certificates = Certificates::new(Some(dir.path().to_owned()), Vec::new());
-        let error = certificates.context(Instant::now()).err().unwrap();
-        assert!(error.to_string().contains(KEY), "{error}");
-        let is_news = certificates.told.is_news(&error.to_string());
-        assert!(!is_news, "each connection would tell it again");
-        fs::write(dir.path().join(KEY), "no key").unwrap();
-        let error = certificates.context(Instant::now()).err().unwrap();
-        assert!(error.to_string().contains("no certificate with its key"));
+        let mut certificates = Certificates::new(Some(dir.path().to_owned()));
+        for (file, expected) in [(CERTIFICATE, KEY), (KEY, "no certificate with its key")] {
+            fs::write(dir.path().join(file), "nothing of use").unwrap();
+            assert!(certificates.context().is_none());
+            let problem = certificates.problem.as_ref().unwrap();
+            assert!(problem.contains(expected), "{problem}");
+        }
     }
 }

@@ -1,0 +1,207 @@
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use kube::Config;
+use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::connections::CONNECTIONS;
+use super::*;
+
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn an_address_for_everybody_serves_health_and_no_metrics() {
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(serve_health(listener, Shown::default()));
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+    let refused = get(address, "/metrics").await;
+    assert!(
+        refused.starts_with("HTTP/1.1 404") && refused.contains("--metrics-address"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_start() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shown = Shown::default();
+    tokio::spawn(serve_health(listener, shown.clone()));
+    let get = async |path: &str| get(address, path).await;
+    assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
+    let before = get("/readyz").await;
+    assert!(before.starts_with("HTTP/1.1 503") && before.contains("[-]leader-election failed"));
+    shown.readiness.leads();
+    assert!(get("/readyz").await.contains("[-]cluster-read failed"));
+    let reason = "nothing has been read yet";
+    assert!(!get("/readyz").await.contains(reason));
+    assert!(get("/readyz?verbose").await.contains(reason));
+    shown.readiness.tell(Health {
+        unread: None,
+        stale: None,
+        gate: None,
+        unwritten: None,
+    });
+    let ready = get("/readyz").await;
+    assert!(
+        ready.starts_with("HTTP/1.1 200") && ready.ends_with("\r\n\r\nok"),
+        "{ready}"
+    );
+    assert!(get("/readyz?verbose").await.contains("[+]cluster-read ok"));
+    let metrics = get("/metrics").await;
+    for line in [
+        "\nwindows_storage_upgradeable 0",
+        "\nprocess_resident_memory_bytes ",
+        "\nprocess_virtual_memory_bytes ",
+        "\nprocess_cpu_seconds_total ",
+        "\nprocess_open_fds ",
+        "\nprocess_max_fds ",
+        "\nwindows_storage_runtime_tasks ",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+}
+
+/// The code of the answer to `/healthz`, asked for until it is that one.
+fn wait_for_health(address: SocketAddr, code: &str) -> String {
+    let begin = Instant::now();
+    loop {
+        let mut answer = String::new();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).unwrap();
+        stream.read_to_string(&mut answer).unwrap();
+        if answer.starts_with(&format!("HTTP/1.1 {code}")) {
+            return answer;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{answer}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_controller_that_hangs_fails_its_health_and_one_that_goes_on_is_well_again() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let shown = Shown {
+        liveness: Liveness::with_limits(Duration::from_secs(1), Duration::from_millis(100)),
+        ..Shown::default()
+    };
+    let liveness = shown.liveness.clone();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve_health(listener, shown));
+        let (let_go, waiting) = std::sync::mpsc::channel();
+        let asker = std::thread::spawn(move || {
+            let stuck = wait_for_health(address, "500");
+            let_go.send(()).unwrap();
+            wait_for_health(address, "200");
+            stuck
+        });
+        // As two that wait for each other would: this task gives way to nobody.
+        waiting.recv().unwrap();
+        let work = async {
+            let asker = tokio::task::spawn_blocking(move || asker.join().unwrap());
+            let stuck = asker.await.unwrap();
+            assert!(
+                stuck.contains("the controller has not moved for "),
+                "{stuck}"
+            );
+            // A pass that waits for what never comes, while all else goes on.
+            liveness.pass_begins();
+            let stuck = move || wait_for_health(address, "500");
+            let stuck = tokio::task::spawn_blocking(stuck).await.unwrap();
+            assert!(stuck.contains("a pass has taken "), "{stuck}");
+            liveness.pass_ends();
+            let well = move || wait_for_health(address, "200");
+            tokio::task::spawn_blocking(well).await.unwrap();
+        };
+        tokio::select! {
+            never = liveness.beat() => match never {},
+            () = work => {}
+        }
+    });
+}
+
+/// Where metrics are served over TLS, with an API server that is not there.
+async fn serve_metrics_without_api_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(config).unwrap();
+    tokio::spawn(serve_metrics(listener, Shown::default(), client, None));
+    address
+}
+
+/// The status of the answer over TLS to that request, which has this header.
+async fn status_over_tls(address: SocketAddr, request: &str, header: &str) -> String {
+    let request = format!("{request} HTTP/1.1\r\nHost: x\r\n{header}\r\n");
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut connector = SslConnector::builder(SslMethod::tls_client()).unwrap();
+        connector.set_verify(SslVerifyMode::NONE);
+        let connection = std::net::TcpStream::connect(address).unwrap();
+        let mut stream = connector.build().connect("localhost", connection).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    let answer = answer.await.unwrap();
+    answer.split(' ').nth(1).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls_there_are_metrics_alone_and_only_for_tokens_that_the_api_server_accepts() {
+    let address = serve_metrics_without_api_server().await;
+    let token = "Authorization: Bearer made.up\r\n";
+    for (request, header, expected) in [
+        ("GET /metrics", "", "401"),
+        ("GET /metrics", "Authorization: Basic YTpi\r\n", "401"),
+        ("GET /metrics", token, "503"),
+        ("POST /metrics", token, "405"),
+        ("GET /healthz", token, "404"),
+    ] {
+        let status = status_over_tls(address, request, header).await;
+        assert_eq!(status, expected, "{request} {header}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_do_not_go_on_lose_their_connections_and_others_are_served() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let health = listener.local_addr().unwrap();
+    tokio::spawn(serve_health(listener, Shown::default()));
+    let metrics = serve_metrics_without_api_server().await;
+    let begin = Instant::now();
+    let mut silent = Vec::new();
+    for _ in 0..CONNECTIONS + 10 {
+        for (address, half) in [(health, "GET /healthz HTTP/1.1\r\nHost: "), (metrics, "")] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(half.as_bytes()).await.unwrap();
+            silent.push(client);
+        }
+    }
+    assert!(get(health, "/healthz").await.starts_with("HTTP/1.1 200"));
+    assert_eq!(status_over_tls(metrics, "GET /metrics", "").await, "401");
+    for mut client in silent {
+        // An answer that says so or none, and then the end.
+        let _ = client.read_to_end(&mut Vec::new()).await;
+    }
+    assert!(begin.elapsed() < Duration::from_secs(30));
+}
