@@ -1,7 +1,6 @@
 //! `nodes` and `why`: the judgement, looked at from one side.
 
 use std::fmt::Debug;
-use std::io;
 
 use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;
@@ -17,7 +16,7 @@ use windows_storage_operator::visible::visible;
 
 use crate::cli::{CalledAs, ClusterArgs, NodesArgs, WhyArgs};
 use crate::command::connect::connect;
-use crate::command::{input, is_colored, report_line, runtime, written};
+use crate::command::{input, is_colored, print, report_line, runtime};
 
 /// Lists the Windows nodes.
 pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
@@ -28,7 +27,7 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
         report_line("No Windows nodes found.");
     }
     let color = is_colored(arguments.color);
-    written(list.render(arguments.output, color, &mut io::stdout().lock()))?;
+    print(&list.render(arguments.output, color)?)?;
     let absent = arguments.names.iter().filter(|name| !list.has(name));
     let absent: Vec<String> = absent.map(|name| visible(name)).collect();
     if !absent.is_empty() {
@@ -65,7 +64,7 @@ pub fn why(arguments: &WhyArgs, called_as: CalledAs) -> anyhow::Result<Upgradeab
     let Some(explanation) = explanation else {
         return Err(not_found(&question, &namespace, &arguments.input.files));
     };
-    written(explanation.render(is_colored(arguments.color), &mut io::stdout().lock()))?;
+    print(&explanation.render(is_colored(arguments.color)))?;
     match explanation.answer() {
         Answer::Fine => Ok(Upgradeable::True),
         Answer::Held => Ok(Upgradeable::False),

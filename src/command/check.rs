@@ -1,14 +1,12 @@
 //! `check`: the judgement on a cluster or on files.
 
-use std::io;
-
 use jiff::Timestamp;
 use windows_storage_operator::assess::assess;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::report::render;
 
 use crate::cli::CheckArgs;
-use crate::command::{input, is_colored, written};
+use crate::command::{input, is_colored, print};
 
 /// Judges and shows the judgement.
 pub fn check(arguments: &CheckArgs) -> anyhow::Result<Upgradeable> {
@@ -16,7 +14,6 @@ pub fn check(arguments: &CheckArgs) -> anyhow::Result<Upgradeable> {
     let report = assess(&mut cluster);
     let color = is_colored(arguments.color);
     let made = Timestamp::now();
-    let mut stdout = io::stdout().lock();
-    written(render(&report, arguments.output, color, made, &mut stdout))?;
+    print(&render(&report, arguments.output, color, made)?)?;
     Ok(report.verdict.upgradeable)
 }

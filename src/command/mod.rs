@@ -47,13 +47,9 @@ pub fn crds(arguments: &CrdsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes to standard output. Who reads only the first lines has not failed.
 fn print(text: &str) -> anyhow::Result<()> {
-    written(io::stdout().write_all(text.as_bytes()))
-}
-
-/// Who reads only the first lines of standard output has not failed.
-fn written(result: io::Result<()>) -> anyhow::Result<()> {
-    match result {
+    match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }

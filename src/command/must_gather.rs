@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use jiff::Timestamp;
 use tokio::signal::unix::SignalKind;
-use windows_storage_operator::gather::{Folder, Limits, Options, Progress, Summary, gather};
+use windows_storage_operator::gather::{Folder, Options, Progress, Summary, gather};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{MustGatherArgs, since, since_time};
@@ -96,7 +96,7 @@ async fn work(
 ) -> anyhow::Result<Summary> {
     let options = Options {
         namespace: arguments.namespace.clone().filter(|name| !name.is_empty()),
-        limits: Limits::of_node(arguments.node_log_limit.saturating_mul(1024 * 1024)),
+        node_log_limit: arguments.node_log_limit.saturating_mul(1024 * 1024),
         since,
     };
     let (client, version) = connect(&arguments.cluster).await?;

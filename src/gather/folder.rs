@@ -1,16 +1,16 @@
 //! The folder that is gathered into: it has its name when it is whole, and is gone where it is not.
 
-use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::gather::left::{PARTIAL, in_words};
 use crate::visible::visible;
 
+/// The end of the name of a folder that is being filled.
+const PARTIAL: &str = ".partial";
 /// Logs and objects are nobody else's business.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -87,17 +87,11 @@ impl Folder {
     /// A folder of that name, which may be there if it is empty.
     pub fn create(name: &Path) -> Result<Self, FolderError> {
         let shown = || visible(&name.to_string_lossy());
-        let is_there = match fs::read_dir(name) {
+        let is_there = match fs::read_dir(name).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+            Ok(entries) if entries.is_empty() => true,
             Ok(entries) => {
-                let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-                let names = names.collect::<io::Result<Vec<_>>>();
-                let names = names.map_err(FolderError::io("read", name))?;
-                if !names.is_empty() {
-                    let place = shown();
-                    let found = in_words(names);
-                    return Err(FolderError::NotEmpty { place, found });
-                }
-                true
+                let (place, found) = (shown(), names_in_words(&entries));
+                return Err(FolderError::NotEmpty { place, found });
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // Without a slash at its end, which would follow the link.
@@ -185,6 +179,30 @@ impl Drop for Folder {
     }
 }
 
+/// What is in a folder. What begins with a dot is easily overlooked, and some of it is ours.
+fn names_in_words(entries: &[DirEntry]) -> String {
+    const NAMED: usize = 3;
+    let names = entries
+        .iter()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    for name in &mut names {
+        let is_ours = name.starts_with('.') && name.ends_with(PARTIAL);
+        *name = visible(name);
+        if is_ours {
+            *name += " (left by a must-gather that was killed; unless one is still writing it, it may be removed)";
+        }
+    }
+    let names = names.join(", ");
+    match more {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
+}
+
 fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -228,12 +246,9 @@ pub fn not_written(root: &Path, path: &str) -> impl FnOnce(io::Error) -> FolderE
 #[must_use]
 pub fn file_name(name: &str) -> String {
     const LONGEST: usize = 120;
-    let plain = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
-    let mut safe: String = name
-        .chars()
-        .map(|char| if plain(char) { char } else { '_' })
-        .take(LONGEST)
-        .collect();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+    let plain = |char| if is_plain(char) { char } else { '_' };
+    let mut safe: String = name.chars().map(plain).take(LONGEST).collect();
     if safe.starts_with('.') || safe.is_empty() {
         safe.insert(0, '_');
     }
@@ -249,10 +264,10 @@ pub fn file_name(name: &str) -> String {
 pub fn log_name(name: &str) -> String {
     let safe = file_name(name);
     let lower = safe.to_ascii_lowercase();
-    let is_read = [".yaml", ".yml", ".json"]
+    if [".yaml", ".yml", ".json"]
         .iter()
-        .any(|end| lower.ends_with(end));
-    if is_read {
+        .any(|end| lower.ends_with(end))
+    {
         format!("{safe}.{}.txt", short_hash(name))
     } else {
         safe
@@ -261,11 +276,10 @@ pub fn log_name(name: &str) -> String {
 
 fn short_hash(name: &str) -> String {
     let sum = Sha256::digest(name.as_bytes());
-    sum.iter().take(6).fold(String::new(), |mut text, byte| {
-        // Writing to a String does not fail.
-        let _ = fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
-        text
-    })
+    sum.iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -4,26 +4,6 @@ use jiff::Timestamp;
 
 use crate::node::Found;
 
-/// How much may be taken, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// From one node.
-    pub node: u64,
-    /// Of one file: its end.
-    pub file: u64,
-}
-
-impl Limits {
-    /// So much from one node, half of it from one file, so that there is room for another.
-    #[must_use]
-    pub fn of_node(bytes: u64) -> Self {
-        Self {
-            node: bytes,
-            file: bytes.div_ceil(2),
-        }
-    }
-}
-
 /// A log on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -61,13 +41,11 @@ pub struct Room {
 }
 
 impl Room {
-    /// All of it.
+    /// So much from one node, half of it from one file, so that there is room for another.
     #[must_use]
-    pub fn of(limits: Limits) -> Self {
-        Self {
-            left: limits.node,
-            file: limits.file,
-        }
+    pub fn of(bytes: u64) -> Self {
+        let file = bytes.div_ceil(2);
+        Self { left: bytes, file }
     }
 
     /// The most that may be read of the next file; `None` where there is room for nothing.
@@ -156,7 +134,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_a_second_file_and_no_limit_is_exceeded() {
-        let mut room = Room::of(Limits::of_node(101));
+        let mut room = Room::of(101);
         let mut taken = Vec::new();
         while let Some(most) = room.for_next() {
             let read = most.min([2 << 30, 20, 2 << 30, 5][taken.len()]);

@@ -4,14 +4,13 @@
 //! The objects are those that the judgement goes by, written as they are judged, so that `check -f` on the folder judges as
 //! `check` did on the cluster. What could not be had is said, and ends nothing.
 
-pub mod clean;
 mod folder;
-mod left;
 mod logs;
 mod nodes;
 mod objects;
 mod operator;
 mod operator_logs;
+pub mod redact;
 mod summary;
 
 use std::path::Path;
@@ -25,11 +24,10 @@ use crate::assess::report::ReadinessReport;
 use crate::check::{self, ApiError, from_api_for};
 use crate::deadline::Patience;
 use crate::installed::OPERATOR;
-use crate::report::{Format, render};
+use crate::report::{Format, json, render};
 use crate::visible::visible;
 pub use folder::{Folder, FolderError};
-pub use logs::Limits;
-use objects::{Objects, visible_json};
+use objects::Objects;
 pub use summary::{NodeLine, Summary};
 
 /// How long the API server is asked for objects, in all, and how long for logs. `oc adm must-gather` gives up after ten
@@ -61,8 +59,8 @@ pub enum GatherError {
 pub struct Options {
     /// The operator's namespace; where it is not given it is found by the operator's Deployment.
     pub namespace: Option<String>,
-    /// How much of the logs of nodes is taken.
-    pub limits: Limits,
+    /// How much of the logs of one node is taken, in bytes.
+    pub node_log_limit: u64,
     /// Logs from then on; `None` for all.
     pub since: Option<Timestamp>,
 }
@@ -114,61 +112,45 @@ pub async fn gather(
     cluster.namespace.clone_from(&namespace);
 
     tell(Progress::Operator);
-    operator::settings(
+    let mut reader = operator::Reader {
         client,
-        &mut cluster,
-        &mut objects,
-        &mut patience,
-        &mut problems,
-    )
-    .await;
-    operator::others(
-        client,
-        &namespace,
-        &mut objects,
-        &mut patience,
-        &mut problems,
-    )
-    .await;
+        namespace: &namespace,
+        objects: &mut objects,
+        patience: &mut patience,
+        problems: &mut problems,
+    };
+    reader.settings(&mut cluster).await;
+    reader.others().await;
     objects.check()?;
     let operator_logs =
         operator_logs::logs(client, (&namespace, options.since), root, &mut problems).await?;
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;
-    tell(Progress::Nodes {
-        done,
-        of,
-        last: None,
-    });
+    let last = None;
+    tell(Progress::Nodes { done, of, last });
     let mut one_more = |line: &NodeLine| {
         done += 1;
-        tell(Progress::Nodes {
-            done,
-            of,
-            last: Some(line),
-        });
+        let last = Some(line);
+        tell(Progress::Nodes { done, of, last });
     };
-    let nodes = nodes::gather(
-        &cluster,
-        root,
-        (options.limits, options.since),
-        &mut one_more,
-    )
-    .await?;
+    let logs = nodes::Wanted {
+        limit: options.node_log_limit,
+        since: options.since,
+    };
+    let nodes = nodes::gather(&cluster, root, logs, &mut one_more).await?;
 
     let record = objects.record(version.clone());
-    let record = visible_json(&record).map_err(GatherError::Report)? + "\n";
+    let record = json(&record).map_err(GatherError::Report)?;
     folder::write(root, "gathered.json", record.as_bytes())?;
+    let time = Timestamp::from_second(begin.as_second()).unwrap_or(begin);
     let summary = Summary {
-        time: Timestamp::from_second(begin.as_second())
-            .unwrap_or(begin)
-            .to_string(),
+        time: time.to_string(),
         kubernetes_version: version,
         namespace: format!("{namespace} ({why})"),
         logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count(),
-        problems: problems.iter().map(|problem| visible(problem)).collect(),
+        problems,
         operator_logs,
         nodes,
         report: assess(&mut cluster),
@@ -187,9 +169,8 @@ fn write_report(root: &Path, report: &ReadinessReport, made: Timestamp) -> Resul
         ("report.json", Format::Json),
         ("report.html", Format::Html),
     ] {
-        let mut text = Vec::new();
-        render(report, format, false, made, &mut text).map_err(GatherError::Report)?;
-        folder::write(root, name, &text)?;
+        let text = render(report, format, false, made).map_err(GatherError::Report)?;
+        folder::write(root, name, text.as_bytes())?;
     }
     Ok(())
 }

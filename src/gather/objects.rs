@@ -1,28 +1,26 @@
 //! The cluster's objects as files: those that the judgement goes by, as they were when it was made, and some for people.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use kube::Resource;
 use kube::core::ApiResource;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::GROUP;
 use crate::check::Keeper;
-use crate::gather::clean;
 use crate::gather::folder::{self, FolderError};
+use crate::gather::redact;
 use crate::objects::{Gathered, GatheredKind, Object, Received};
-use crate::report::{escaped, escaped_for_yaml};
+use crate::report::json_as_yaml;
 
 /// The files of objects: one for each kind, and for each namespace where the kind has some.
 pub struct Objects<'a> {
     root: &'a Path,
     /// The files of the list that is being read, and how many objects are in each.
     files: BTreeMap<String, u64>,
-    /// The one that was written to last.
-    open: Option<(String, BufWriter<File>)>,
     kinds: Vec<GatheredKind>,
     count: u64,
     /// What stopped the writing. The reading goes on for the judgement.
@@ -36,7 +34,6 @@ impl<'a> Objects<'a> {
         Self {
             root,
             files: BTreeMap::new(),
-            open: None,
             kinds: Vec::new(),
             count: 0,
             broken: None,
@@ -46,7 +43,7 @@ impl<'a> Objects<'a> {
     /// How many objects were written.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count + self.files.values().sum::<u64>()
+        self.count
     }
 
     /// What could not be written, if anything.
@@ -85,7 +82,6 @@ impl<'a> Objects<'a> {
 
     /// A list of a kind begins, or begins again.
     pub fn begin(&mut self) {
-        self.open = None;
         for (path, _) in std::mem::take(&mut self.files) {
             let path = self.root.join(path);
             if let Err(error) = std::fs::remove_file(&path) {
@@ -94,22 +90,25 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// One object of it.
-    pub fn put(&mut self, resource: &ApiResource, object: &Received) {
-        if self.broken.is_none()
-            && let Err(error) = self.write(resource, object)
-        {
-            self.fail(error);
+    /// Some objects of it.
+    pub fn put<'b>(
+        &mut self,
+        resource: &ApiResource,
+        objects: impl IntoIterator<Item = &'b Received>,
+    ) {
+        let objects: Vec<&Received> = objects.into_iter().collect();
+        // The server lists by namespace.
+        for objects in objects.chunk_by(|a, b| a.meta().namespace == b.meta().namespace) {
+            if self.broken.is_none()
+                && let Err(error) = self.append(resource, objects)
+            {
+                self.fail(error);
+            }
         }
     }
 
     /// The list is over. How many objects it had.
     pub fn end(&mut self) -> u64 {
-        if let Some((path, mut file)) = self.open.take()
-            && let Err(error) = file.flush()
-        {
-            self.fail(folder::not_written(self.root, &path)(error));
-        }
         let written = std::mem::take(&mut self.files).into_values().sum();
         self.count += written;
         written
@@ -119,39 +118,31 @@ impl<'a> Objects<'a> {
         self.broken.get_or_insert(error);
     }
 
-    fn write(&mut self, resource: &ApiResource, object: &Received) -> Result<(), FolderError> {
-        let meta = kube::Resource::meta(object);
-        let path = path(resource, meta.namespace.as_deref());
-        let text = item(resource, object);
-        let is_new = !self.files.contains_key(&path);
-        // The server lists by namespace: one file is written to its end before the next.
-        if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
-            if let Some((last, mut file)) = self.open.take() {
-                file.flush()
-                    .map_err(folder::not_written(self.root, &last))?;
+    /// Writes objects of one namespace, or of none.
+    fn append(&mut self, resource: &ApiResource, objects: &[&Received]) -> Result<(), FolderError> {
+        let namespace = objects
+            .first()
+            .and_then(|object| object.meta().namespace.as_deref());
+        let path = path(resource, namespace);
+        let (mut file, mut text) = if self.files.contains_key(&path) {
+            let file = OpenOptions::new().append(true).open(self.root.join(&path));
+            let file = file.map_err(folder::not_written(self.root, &path))?;
+            (BufWriter::new(file), String::new())
+        } else {
+            let (version, kind) = (&resource.api_version, &resource.kind);
+            let head = format!("apiVersion: {version}\nkind: {kind}List\nitems:\n");
+            (folder::create(self.root, &path)?, head)
+        };
+        let mut write = || {
+            for object in objects {
+                text += &item(resource, object)?;
+                file.write_all(text.as_bytes())?;
+                text.clear();
             }
-            let file = if is_new {
-                folder::create(self.root, &path)?
-            } else {
-                let again = OpenOptions::new().append(true).open(self.root.join(&path));
-                BufWriter::new(again.map_err(folder::not_written(self.root, &path))?)
-            };
-            self.open = Some((path.clone(), file));
-        }
-        if let Some((_, file)) = &mut self.open {
-            let written = text.and_then(|text| {
-                if is_new {
-                    writeln!(
-                        file,
-                        "apiVersion: {}\nkind: {}List\nitems:",
-                        resource.api_version, resource.kind
-                    )?;
-                }
-                file.write_all(text.as_bytes())
-            });
-            written.map_err(folder::not_written(self.root, &path))?;
-        }
-        *self.files.entry(path).or_default() += 1;
+            file.flush()
+        };
+        write().map_err(folder::not_written(self.root, &path))?;
+        *self.files.entry(path).or_default() += objects.len() as u64;
         Ok(())
     }
 }
@@ -166,7 +157,7 @@ impl Keeper for Objects<'_> {
     }
 
     fn keep<K: Object>(&mut self, object: &Received) {
-        self.put(&Received::resource_of::<K>(), object);
+        self.put(&Received::resource_of::<K>(), [object]);
     }
 
     fn end<K: Object>(&mut self, is_complete: bool, problem: Option<&str>) {
@@ -198,32 +189,11 @@ fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
 /// `yes`, `012` and `1_000` are text in YAML 1.2, and something else in the YAML of kubectl.
 fn item(resource: &ApiResource, object: &Received) -> io::Result<String> {
     let mut value: Value = serde_json::from_str(object.text())?;
-    // What is in a ConfigMap is cleaned by a rule of its own.
-    let mut data = None;
-    if let Value::Object(fields) = &mut value
-        && resource.kind == "ConfigMap"
-    {
-        data = fields.remove("data");
-        fields.remove("binaryData");
-    }
-    clean::object(&mut value);
-    if let Value::Object(fields) = &mut value {
-        if let Some(Value::Object(data)) = &mut data {
-            clean::config_map(data);
-        }
-        if let Some(data) = data {
-            fields.insert("data".to_owned(), data);
-        }
-        fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
-        fields.insert("kind".to_owned(), resource.kind.clone().into());
-    }
-    let text = escaped_for_yaml(&serde_json::to_string_pretty(&value)?).replace('\n', "\n  ");
-    Ok(format!("- {text}\n"))
-}
-
-/// JSON for people, in which nothing hides.
-pub fn visible_json(value: &impl Serialize) -> io::Result<String> {
-    Ok(escaped(&serde_json::to_string_pretty(value)?))
+    redact::object(&resource.kind, &mut value);
+    value["apiVersion"] = resource.api_version.clone().into();
+    value["kind"] = resource.kind.clone().into();
+    let text = json_as_yaml(&value)?;
+    Ok(format!("- {}\n", text.trim_end().replace('\n', "\n  ")))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::installed::SELECTOR;
 
 /// The most of one container's log, in lines and in bytes.
 const LINES: i64 = 50_000;
-const BYTES: u64 = 10 * 1024 * 1024;
+const BYTES: usize = 10 * 1024 * 1024;
 /// How long the logs may take together.
 const LOGS: Duration = Duration::from_secs(120);
 
@@ -28,131 +28,109 @@ pub async fn logs(
     problems: &mut Vec<String>,
 ) -> Result<u64, FolderError> {
     let until = Instant::now() + LOGS;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let selected = ListParams::default().labels(SELECTOR);
-    let listed = match deadline::call("list the operator's pods", pods.list(&selected)).await {
-        Ok(listed) => listed,
+    let pods = match deadline::call("list the operator's pods", api.list(&selected)).await {
+        Ok(pods) => pods.items,
         Err(error) => {
             problems.push(format!("logs of the operator: {}", error.answer()));
             return Ok(0);
         }
     };
-    if listed.items.is_empty() {
+    if pods.is_empty() {
         problems.push(format!(
             "logs of the operator: namespace {namespace} has no pods with the label {SELECTOR}; --namespace names another"
         ));
     }
     let mut count = 0;
-    for pod in listed.items {
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        for (container, restarted) in containers(&pod) {
-            for previous in [false, true] {
-                if previous && !restarted {
-                    continue;
-                }
-                let parameters = LogParams {
-                    container: Some(container.clone()),
-                    previous,
-                    tail_lines: Some(LINES),
-                    // The kubelet knows when each line was written.
-                    since_time: since,
-                    timestamps: false,
-                    ..LogParams::default()
-                };
-                let Tail { kept, problem } = log(&pods, &name, &parameters, until).await;
-                let end = if previous {
-                    "previous.log"
-                } else {
-                    "current.log"
-                };
-                let path = format!(
-                    "operator/{}/{}/{end}",
-                    folder::file_name(&name),
-                    folder::file_name(&container)
-                );
-                if problem.is_none() || !kept.is_empty() {
-                    folder::write(root, &path, &kept)?;
-                    count += 1;
-                }
-                if let Some(problem) = problem {
-                    let part = match kept.len() {
-                        0 => String::new(),
-                        bytes => format!("after {bytes} bytes that are kept: "),
-                    };
-                    problems.push(format!(
-                        "{end} of pod {name}, container {container}: {part}{problem}"
-                    ));
-                }
-            }
+    for (pod, container, previous) in pods.iter().flat_map(logs_of) {
+        let parameters = LogParams {
+            container: Some(container.to_owned()),
+            previous,
+            tail_lines: Some(LINES),
+            // The kubelet knows when each line was written.
+            since_time: since,
+            ..LogParams::default()
+        };
+        let opened = deadline::call("read the log", api.log_stream(pod, &parameters)).await;
+        let Tail { kept, problem } = match opened {
+            Ok(stream) => tail(stream, BYTES, until).await,
+            Err(error) => Tail {
+                kept: Vec::new(),
+                problem: Some(error.answer()),
+            },
+        };
+        let name = if previous {
+            "previous.log"
+        } else {
+            "current.log"
+        };
+        if problem.is_none() || !kept.is_empty() {
+            let folder = [pod, container].map(folder::file_name).join("/");
+            folder::write(root, &format!("operator/{folder}/{name}"), &kept)?;
+            count += 1;
+        }
+        if let Some(problem) = problem {
+            let part = match kept.len() {
+                0 => String::new(),
+                bytes => format!("after {bytes} bytes that are kept: "),
+            };
+            problems.push(format!(
+                "{name} of pod {pod}, container {container}: {part}{problem}"
+            ));
         }
     }
     Ok(count)
 }
 
-/// The containers of a pod, and whether they were started again.
-fn containers(pod: &Pod) -> Vec<(String, bool)> {
-    let statuses = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_ref());
-    let restarted = |name: &str| {
-        let mut statuses = statuses.into_iter().flatten();
-        statuses.any(|status| status.name == name && status.restart_count > 0)
-    };
+/// The logs of a pod: pod, container, and whether it is that of the container before it was started again.
+fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
+    let statuses = pod.status.iter();
+    let statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
+    let restarted = statuses.filter(|status| status.restart_count > 0);
+    let restarted: Vec<&str> = restarted.map(|status| &*status.name).collect();
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers
-        .map(|container| (container.name.clone(), restarted(&container.name)))
-        .collect()
+    containers.flat_map(move |container| {
+        let name = container.name.as_str();
+        let before = restarted.contains(&name).then_some((pod_name, name, true));
+        std::iter::once((pod_name, name, false)).chain(before)
+    })
 }
 
 /// The end of a log, as far as it came.
-#[derive(Default)]
 struct Tail {
     kept: Vec<u8>,
     /// Why there may be more.
     problem: Option<String>,
 }
 
-async fn log(pods: &Api<Pod>, name: &str, parameters: &LogParams, until: Instant) -> Tail {
-    match deadline::call("read the log", pods.log_stream(name, parameters)).await {
-        Ok(stream) => tail(stream, BYTES, until).await,
-        Err(error) => Tail {
-            problem: Some(error.answer()),
-            ..Tail::default()
-        },
-    }
-}
-
 /// The last bytes of what comes until then, from the beginning of a line on.
-async fn tail(stream: impl AsyncRead, most: u64, until: Instant) -> Tail {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> Tail {
     let mut stream = std::pin::pin!(stream);
     let mut kept = Vec::new();
     let mut piece = vec![0; 64 * 1024];
     let mut is_cut = false;
-    let problem = loop {
-        let read = match tokio::time::timeout_at(until, stream.read(&mut piece)).await {
-            Ok(Ok(0)) => break None,
-            Ok(Ok(read)) => read,
-            Ok(Err(error)) => break Some(error.to_string()),
-            Err(_) => {
-                break Some(format!(
-                    "the logs took longer than {} s together",
-                    LOGS.as_secs()
-                ));
-            }
-        };
-        kept.extend_from_slice(&piece[..read]);
-        // Twice as much, so that not each piece moves all of it.
-        if kept.len() > most.saturating_mul(2) {
+    let mut cut_to = |kept: &mut Vec<u8>, allowed: usize| {
+        if kept.len() > allowed {
             kept.drain(..kept.len() - most);
             is_cut = true;
         }
     };
-    if kept.len() > most {
-        kept.drain(..kept.len() - most);
-        is_cut = true;
-    }
+    let problem = loop {
+        match tokio::time::timeout_at(until, stream.read(&mut piece)).await {
+            Ok(Ok(0)) => break None,
+            Ok(Ok(read)) => kept.extend_from_slice(&piece[..read]),
+            Ok(Err(error)) => break Some(error.to_string()),
+            Err(_) => {
+                let limit = LOGS.as_secs();
+                break Some(format!("the logs took longer than {limit} s together"));
+            }
+        }
+        // Twice as much, so that not each piece moves all of it.
+        cut_to(&mut kept, most * 2);
+    };
+    cut_to(&mut kept, most);
     if is_cut && let Some(end) = kept.iter().position(|byte| *byte == b'\n') {
         kept.drain(..=end);
     }

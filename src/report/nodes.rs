@@ -6,30 +6,30 @@ use std::io;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::blocks::{Block, Span, Style};
+use super::sentences::names;
+use super::{json, tables, text};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::assess::report::{API_VERSION, NodeReadiness, ReadinessReport};
 use crate::index::{Cluster, Node};
 use crate::visible::visible;
 
-use super::color::{Paint, Tone};
-use super::grid::{self, Cell};
-use super::sentences::names;
-use super::table::yes_or_no;
-
-/// The table's columns; its last four are in the wide one alone.
-const WIDE_HEADER: [&str; 11] = [
-    "NAME",
-    "READY",
-    "CSINODE",
-    "CSI-PROXY",
-    "DRIVERS",
-    "MISSING",
-    "FINDINGS",
-    "PIPES",
-    "MANAGEMENT",
-    "ADDRESS",
-    "KUBELET",
+/// The table's columns.
+const COLUMNS: [&str; 11] = [
+    "Name",
+    "Ready",
+    "CSINode",
+    "csi-proxy",
+    "Drivers",
+    "Missing",
+    "Findings",
+    "Pipes",
+    "Management",
+    "Address",
+    "Kubelet",
 ];
+/// How many of them are not in the wide table alone.
+const NARROW: usize = 7;
 
 /// What a list of nodes is written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -46,9 +46,6 @@ pub enum NodesFormat {
     /// node/NAME only, as kubectl takes it
     Name,
 }
-
-/// The `kind` of the list.
-const KIND: &str = "NodeReadinessList";
 
 /// The Windows nodes with all that is known of their storage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,16 +74,15 @@ impl NodeList {
     pub fn of(report: &ReadinessReport, cluster: &Cluster, names: &[String]) -> Self {
         let nodes = report.nodes.iter();
         let wanted = nodes.filter(|node| names.is_empty() || names.contains(&node.name));
+        let row = |readiness: &NodeReadiness| {
+            let node = cluster.nodes.get(readiness.name.as_str());
+            let status = cluster.node_statuses.get(readiness.name.as_str());
+            NodeRow::of(readiness, node, status)
+        };
         Self {
             api_version: API_VERSION,
-            kind: KIND,
-            items: wanted
-                .map(|readiness| {
-                    let node = cluster.nodes.get(readiness.name.as_str());
-                    let status = cluster.node_statuses.get(readiness.name.as_str());
-                    NodeRow::of(readiness, node, status)
-                })
-                .collect(),
+            kind: "NodeReadinessList",
+            items: wanted.map(row).collect(),
         }
     }
 
@@ -108,42 +104,28 @@ impl NodeList {
         self.items.iter().any(|row| row.readiness.name == name)
     }
 
-    /// Writes the list. `color` is for the tables alone.
-    pub fn render(
-        &self,
-        format: NodesFormat,
-        color: bool,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
-        let paint = Paint { color };
-        let text = match format {
-            NodesFormat::Table => self.table(paint),
-            NodesFormat::Wide => self.wide(paint),
-            NodesFormat::Json => super::json(self)?,
-            NodesFormat::Yaml => super::yaml(self)?,
+    /// The list in that format. `color` is for the tables alone.
+    pub fn render(&self, format: NodesFormat, color: bool) -> io::Result<String> {
+        match format {
+            NodesFormat::Table => Ok(self.table(NARROW, color)),
+            NodesFormat::Wide => Ok(self.table(COLUMNS.len(), color)),
+            NodesFormat::Json => json::json(self),
+            NodesFormat::Yaml => json::yaml(self),
             NodesFormat::Name => {
-                let nodes = self.items.iter();
-                let names = nodes.map(|row| visible(&row.readiness.name));
-                names.fold(String::new(), |text, name| text + "node/" + &name + "\n")
+                let names = self.items.iter().map(|row| visible(&row.readiness.name));
+                Ok(names.map(|name| format!("node/{name}\n")).collect())
             }
+        }
+    }
+
+    fn table(&self, columns: usize, color: bool) -> String {
+        let row = |row: &NodeRow| row.cells().into_iter().take(columns).collect();
+        let table = Block::Table {
+            label: String::new(),
+            header: COLUMNS.map(Span::plain).into_iter().take(columns).collect(),
+            rows: self.items.iter().map(row).collect(),
         };
-        out.write_all(text.as_bytes())?;
-        out.flush()
-    }
-
-    fn table(&self, paint: Paint) -> String {
-        let rows: Vec<_> = self.items.iter().map(NodeRow::cells).collect();
-        let [header @ .., _, _, _, _] = WIDE_HEADER;
-        let mut text = String::new();
-        grid::write(&mut text, paint, 0, header, &rows);
-        text
-    }
-
-    fn wide(&self, paint: Paint) -> String {
-        let rows: Vec<_> = self.items.iter().map(NodeRow::wide_cells).collect();
-        let mut text = String::new();
-        grid::write(&mut text, paint, 0, WIDE_HEADER, &rows);
-        text
+        text::draw(&[table], color)
     }
 }
 
@@ -166,86 +148,48 @@ impl NodeRow {
         }
     }
 
-    fn cells(&self) -> [Cell; 7] {
-        let NodeReadiness {
-            name,
-            csi_node,
-            drivers,
-            missing_drivers,
-            ready,
-            findings,
-            needs_csi_proxy: _,
-        } = &self.readiness;
-        let codes: BTreeSet<String> = findings.iter().map(|it| visible(&it.code)).collect();
-        let missing = Cell::new(list(missing_drivers));
-        [
-            Cell::new(visible(name)),
-            yes_or_no(*ready),
-            yes_or_no(*csi_node),
-            self.csi_proxy_cell(),
-            Cell::new(list(drivers)),
-            if missing_drivers.is_empty() {
-                missing
-            } else {
-                missing.tone(Tone::Bad)
-            },
-            Cell::new(codes.into_iter().collect::<Vec<_>>().join(", ")),
-        ]
-    }
-
-    fn wide_cells(&self) -> [Cell; 11] {
-        let [name, ready, csi_node, csi_proxy, drivers, missing, findings] = self.cells();
-        let text = |text: &Option<String>| Cell::new(visible(text.as_deref().unwrap_or_default()));
-        let pipes = self.csi_proxy.as_ref().map(|csi_proxy| {
-            let all = csi_proxy.open_pipes as usize + csi_proxy.missing_pipes.len();
-            format!("{}/{all}", csi_proxy.open_pipes)
-        });
-        [
-            name,
-            ready,
-            csi_node,
-            csi_proxy,
-            drivers,
-            missing,
-            findings,
-            text(&pipes),
-            text(&self.management),
-            text(&self.address),
-            text(&self.kubelet_version),
-        ]
-    }
-
-    fn csi_proxy_cell(&self) -> Cell {
-        match &self.csi_proxy {
+    fn cells(&self) -> [Span; COLUMNS.len()] {
+        let readiness = &self.readiness;
+        let codes: BTreeSet<&str> = readiness.findings.iter().map(|it| &*it.code).collect();
+        let codes: Vec<&str> = codes.into_iter().collect();
+        let optional = |text: &Option<String>| Span::plain(text.as_deref().unwrap_or_default());
+        let (csi_proxy, pipes) = match &self.csi_proxy {
             Some(csi_proxy) => {
                 let words = csi_proxy_in_words(csi_proxy);
-                let tone = if csi_proxy.is_running() {
-                    Tone::Good
-                } else {
-                    Tone::Bad
-                };
-                Cell::new(words).tone(tone)
+                let open = csi_proxy.open_pipes;
+                let all = open as usize + csi_proxy.missing_pipes.len();
+                let state = Span::state(csi_proxy.is_running(), &words, &words);
+                (state, format!("{open}/{all}"))
             }
-            None if self.readiness.needs_csi_proxy => Cell::new("unknown").tone(Tone::Warning),
-            None => Cell::new(""),
-        }
+            None if readiness.needs_csi_proxy => {
+                (Span::new(Style::Warning, "unknown"), String::new())
+            }
+            None => (Span::plain(""), String::new()),
+        };
+        [
+            Span::plain(&readiness.name),
+            Span::state(readiness.ready, "yes", "no"),
+            Span::state(readiness.csi_node, "yes", "no"),
+            csi_proxy,
+            Span::plain(names(&readiness.drivers)),
+            tables::missing_drivers(readiness),
+            Span::plain(codes.join(", ")),
+            Span::plain(pipes),
+            optional(&self.management),
+            optional(&self.address),
+            optional(&self.kubelet_version),
+        ]
     }
 }
 
 /// Its version where it runs, and its state where that is worth a word.
 pub(super) fn csi_proxy_in_words(csi_proxy: &CsiProxyStatus) -> String {
     let version = csi_proxy.version.as_deref().unwrap_or("another build");
-    let words = if csi_proxy.is_running() {
+    if csi_proxy.is_running() {
         version.to_owned()
     } else if csi_proxy.service_state == "Running" {
         format!("{version}, pipes missing")
     } else {
         format!("{version}, {}", csi_proxy.service_state)
-    };
-    visible(&words)
-}
-
-fn list(texts: &[String]) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| visible(text)).collect();
-    names(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
 }

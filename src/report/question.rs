@@ -15,43 +15,19 @@ pub enum Kind {
     Workload(WorkloadKind),
 }
 
-/// The kinds with their names, in the order in which a name alone is looked for.
-const KINDS: [(Kind, &[&str]); 11] = [
-    (Kind::Node, &["node", "nodes", "no"]),
-    (Kind::Workload(WorkloadKind::Pod), &["pod", "pods", "po"]),
-    (
-        Kind::Claim,
-        &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
-    ),
-    (
-        Kind::Workload(WorkloadKind::Deployment),
-        &["deployment", "deployments", "deploy"],
-    ),
-    (
-        Kind::Workload(WorkloadKind::StatefulSet),
-        &["statefulset", "statefulsets", "sts"],
-    ),
-    (
-        Kind::Workload(WorkloadKind::DaemonSet),
-        &["daemonset", "daemonsets", "ds"],
-    ),
-    (
-        Kind::Workload(WorkloadKind::ReplicaSet),
-        &["replicaset", "replicasets", "rs"],
-    ),
-    (
-        Kind::Workload(WorkloadKind::ReplicationController),
-        &["replicationcontroller", "replicationcontrollers", "rc"],
-    ),
-    (Kind::Workload(WorkloadKind::Job), &["job", "jobs"]),
-    (
-        Kind::Workload(WorkloadKind::CronJob),
-        &["cronjob", "cronjobs", "cj"],
-    ),
-    (
-        Kind::Volume,
-        &["pv", "persistentvolume", "persistentvolumes"],
-    ),
+/// The kinds with what kubectl calls them in short, in the order in which a name alone is looked for.
+const KINDS: [(Kind, &str); 11] = [
+    (Kind::Node, "no"),
+    (Kind::Workload(WorkloadKind::Pod), "po"),
+    (Kind::Claim, "pvc"),
+    (Kind::Workload(WorkloadKind::Deployment), "deploy"),
+    (Kind::Workload(WorkloadKind::StatefulSet), "sts"),
+    (Kind::Workload(WorkloadKind::DaemonSet), "ds"),
+    (Kind::Workload(WorkloadKind::ReplicaSet), "rs"),
+    (Kind::Workload(WorkloadKind::ReplicationController), "rc"),
+    (Kind::Workload(WorkloadKind::Job), "job"),
+    (Kind::Workload(WorkloadKind::CronJob), "cj"),
+    (Kind::Volume, "pv"),
 ];
 
 impl Kind {
@@ -67,12 +43,12 @@ impl Kind {
     }
 
     /// As it is asked about.
-    pub(super) fn word(self) -> &'static str {
-        let mut kinds = KINDS.iter();
-        let found = kinds.find(|(kind, _)| *kind == self);
-        found
-            .and_then(|(_, names)| names.first().copied())
-            .unwrap_or_else(|| self.as_str())
+    pub(super) fn word(self) -> String {
+        match self {
+            Self::Claim => "pvc".to_owned(),
+            Self::Volume => "pv".to_owned(),
+            Self::Node | Self::Workload(_) => self.as_str().to_lowercase(),
+        }
     }
 }
 
@@ -99,15 +75,13 @@ pub enum QuestionError {
 impl Question {
     /// Reads `NAME`, `KIND/NAME` or `KIND NAME`. The kind may have its group, as in `deployment.apps/web`.
     pub fn parse(words: &[String]) -> Result<Self, QuestionError> {
-        let (kind, name) = match words {
-            [word] => match word.split_once('/') {
-                Some((kind, name)) => (Some(kind), name),
-                None => (None, word.as_str()),
-            },
-            [kind, name] => (Some(kind.as_str()), name.as_str()),
+        let words = words.join("/");
+        let (kind, name) = match words.split('/').collect::<Vec<_>>()[..] {
+            [name] => (None, name),
+            [kind, name] => (Some(kind), name),
             _ => return Err(QuestionError::NoName),
         };
-        if name.is_empty() || name.contains('/') {
+        if name.is_empty() {
             return Err(QuestionError::NoName);
         }
         Ok(Self {
@@ -128,16 +102,19 @@ impl Question {
 fn parse_kind(text: &str) -> Result<Kind, QuestionError> {
     let lower = text.to_lowercase();
     let plain = lower.split('.').next().unwrap_or_default();
-    KINDS
-        .iter()
-        .find(|(_, names)| names.contains(&plain))
-        .map(|(kind, _)| *kind)
-        .ok_or_else(|| QuestionError::UnknownKind(text.to_owned()))
+    let is_it = |(kind, short): &&(Kind, &str)| {
+        let singular = kind.as_str().to_lowercase();
+        plain == *short || plain.strip_suffix('s').unwrap_or(plain) == singular
+    };
+    let found = KINDS.iter().find(is_it);
+    found.map_or(
+        Err(QuestionError::UnknownKind(text.to_owned())),
+        |(kind, _)| Ok(*kind),
+    )
 }
 
 fn kinds() -> String {
-    let names = KINDS.iter().filter_map(|(_, names)| names.first().copied());
-    names.collect::<Vec<_>>().join(", ")
+    KINDS.map(|(kind, _)| kind.word()).join(", ")
 }
 
 #[cfg(test)]

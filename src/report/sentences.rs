@@ -1,32 +1,49 @@
 //! The verdict and the counts, as a person would say them.
 
-use crate::assess::report::{NodeReadiness, ReadinessReport, Reason, Upgradeable};
+use super::blocks::{Block, Span, Style};
+use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
 
-use super::color::Tone;
-use super::view::{NAMED, Nodes};
+/// How many names a sentence has before it only counts.
+const NAMED: usize = 10;
 
 /// The verdict in words.
 #[derive(Debug)]
 pub(super) struct Headline {
     /// The verdict itself.
     pub(super) verdict: &'static str,
+    /// Its word for machines.
+    pub(super) reason: &'static str,
     /// Why, the worst first.
     pub(super) sentences: Vec<String>,
     /// How it is meant.
-    pub(super) tone: Tone,
+    pub(super) style: Style,
+}
+
+impl Headline {
+    /// Its lines. Together the sentences are too long to be read at a glance.
+    pub(super) fn lines(self) -> Vec<Block> {
+        let verdict = format!("{} ({})", self.verdict, self.reason);
+        let verdict = Span::new(self.style, verdict);
+        let mut sentences = self.sentences.into_iter();
+        let first = sentences.next().unwrap_or_default();
+        let first = Block::Text(vec![verdict, Span::plain(format!(": {first}"))]);
+        let others = sentences.map(|sentence| Block::text(format!("  {sentence}")));
+        std::iter::once(first).chain(others).collect()
+    }
 }
 
 /// The verdict in words.
 pub(super) fn headline(report: &ReadinessReport) -> Headline {
-    let (verdict, tone) = match (report.verdict.upgradeable, report.verdict.reason) {
-        (Upgradeable::True, Reason::Override) => ("UPGRADEABLE", Tone::Warning),
-        (Upgradeable::True, _) => ("UPGRADEABLE", Tone::Good),
-        (Upgradeable::False, _) => ("NOT UPGRADEABLE", Tone::Bad),
+    let (verdict, style) = match (report.verdict.upgradeable, report.verdict.reason) {
+        (Upgradeable::True, Reason::Override) => ("UPGRADEABLE", Style::Warning),
+        (Upgradeable::True, _) => ("UPGRADEABLE", Style::Good),
+        (Upgradeable::False, _) => ("NOT UPGRADEABLE", Style::Bad),
     };
     Headline {
         verdict,
+        reason: report.verdict.reason.as_str(),
         sentences: sentences(report),
-        tone,
+        style,
     }
 }
 
@@ -41,71 +58,61 @@ fn sentences(report: &ReadinessReport) -> Vec<String> {
         Reason::NoCSIMigration | Reason::CSINodeMissing | Reason::DriversMissing => risks(report),
         Reason::Override => {
             let accepted = "The administrator accepts the risk (upgradeGate: Ignore).".to_owned();
-            let mut sentences = vec![accepted];
-            sentences.append(&mut risks(report));
-            sentences
+            [vec![accepted], risks(report)].concat()
         }
     }
 }
 
 fn registered(report: &ReadinessReport) -> String {
     let in_tree = report.volumes.iter().filter(|volume| volume.in_tree);
-    format!(
-        "The CSI drivers for {} of Windows workloads are registered on {}.",
-        count(in_tree.count(), "in-tree volume"),
-        match report.nodes.len() {
-            1 => "the only Windows node".to_owned(),
-            nodes => format!("all {nodes} Windows nodes"),
-        }
-    )
+    let volumes = count(in_tree.count(), "in-tree volume");
+    let nodes = match report.nodes.len() {
+        1 => "the only Windows node".to_owned(),
+        nodes => format!("all {nodes} Windows nodes"),
+    };
+    format!("The CSI drivers for {volumes} of Windows workloads are registered on {nodes}.")
 }
 
 fn risks(report: &ReadinessReport) -> Vec<String> {
     let mut risks = Vec::new();
+    let nodes = report.nodes.len();
     let abandoned = report
         .blocking()
-        .filter(|volume| volume.csi_driver.is_none())
+        .filter(|it| it.csi_driver.is_none())
         .count();
     if abandoned > 0 {
+        let volumes = count(abandoned, "in-tree volume");
+        let have = if abandoned == 1 { "has" } else { "have" };
         risks.push(format!(
-            "{} of Windows workloads {} a type that no CSI driver takes over.",
-            count(abandoned, "in-tree volume"),
-            if abandoned == 1 { "has" } else { "have" },
+            "{volumes} of Windows workloads {have} a type that no CSI driver takes over."
         ));
     }
-    let without: Vec<&str> = report
-        .nodes
-        .iter()
-        .filter(|node| !node.csi_node)
-        .map(|node| node.name.as_str())
-        .collect();
+    let without = report.nodes.iter().filter(|node| !node.csi_node);
+    let without: Vec<&str> = without.map(|node| node.name.as_str()).collect();
     if !without.is_empty() {
+        let have = if without.len() == 1 { "has" } else { "have" };
         risks.push(format!(
-            "{} of {} no CSINode object: {}. Is the kubelet there running and registered?",
+            "{} of {} {have} no CSINode object: {}. Is the kubelet there running and registered?",
             without.len(),
-            match (report.nodes.len(), without.len()) {
-                (1, _) => "1 Windows node has".to_owned(),
-                (nodes, 1) => format!("{nodes} Windows nodes has"),
-                (nodes, _) => format!("{nodes} Windows nodes have"),
-            },
+            count(nodes, "Windows node"),
             names(&without)
         ));
     }
     let lacking = report.blocking().count() - abandoned;
     if lacking > 0 {
+        let volumes = count(lacking, "in-tree volume");
+        let lack = if lacking == 1 {
+            "lacks its"
+        } else {
+            "lack their"
+        };
+        let node = if nodes == 1 {
+            "the only"
+        } else {
+            "at least one"
+        };
         risks.push(format!(
-            "{} of Windows workloads {} CSI driver on {}.",
-            count(lacking, "in-tree volume"),
-            if lacking == 1 {
-                "lacks its"
-            } else {
-                "lack their"
-            },
-            if report.nodes.len() == 1 {
-                "the only Windows node"
-            } else {
-                "at least one Windows node"
-            },
+            "{volumes} of Windows workloads {lack} CSI driver on {node} Windows node."
         ));
     }
     risks
@@ -113,6 +120,10 @@ fn risks(report: &ReadinessReport) -> Vec<String> {
 
 /// What there is, in numbers.
 pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
+    let of_them = |number: usize, which: &str| match number {
+        0 => String::new(),
+        number => format!(", {number} {which}"),
+    };
     let not_ready = report.nodes.iter().filter(|node| !node.ready).count();
     let in_tree = report
         .volumes
@@ -122,58 +133,49 @@ pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
     let missing = report
         .drivers
         .iter()
-        .filter(|driver| !driver.missing_on.is_empty())
+        .filter(|it| !it.missing_on.is_empty())
         .count();
-    let version = report.cluster.kubernetes_version.as_deref();
-    let parts = [
-        version.map(|version| format!("Kubernetes {version}")),
-        Some(count(report.nodes.len(), "Windows node") + &of_them(not_ready, "not ready")),
-        Some(
-            count(report.volumes.len(), "volume")
-                + &of_them(in_tree, "in-tree")
-                + &of_them(report.blocking().count(), "blocking"),
-        ),
-        Some(count(report.drivers.len(), "driver") + &of_them(missing, "missing")),
-        Some(count(findings, "finding")),
-    ];
-    let text = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let version = report.cluster.kubernetes_version.iter();
+    let mut parts: Vec<String> = version
+        .map(|version| format!("Kubernetes {version}"))
+        .collect();
+    parts.extend([
+        count(report.nodes.len(), "Windows node") + &of_them(not_ready, "not ready"),
+        count(report.volumes.len(), "volume")
+            + &of_them(in_tree, "in-tree")
+            + &of_them(report.blocking().count(), "blocking"),
+        count(report.drivers.len(), "driver") + &of_them(missing, "missing"),
+        count(findings, "finding"),
+    ]);
+    let text = parts.join("; ");
     match report.verdict.reason {
         Reason::ReadinessUnknown => format!("As far as could be read: {text}."),
         _ => format!("{text}."),
     }
 }
 
-fn of_them(number: usize, which: &str) -> String {
-    if number == 0 {
-        String::new()
-    } else {
-        format!(", {number} {which}")
-    }
-}
-
 /// Where a driver is missing.
-pub(super) fn missing_on(missing_on: &[String], nodes: &[NodeReadiness]) -> String {
-    let names = names(&missing_on.iter().map(String::as_str).collect::<Vec<_>>());
-    let all = nodes.len();
+pub(super) fn missing_on(missing_on: &[String], all: usize) -> String {
+    let names = names(missing_on);
     match missing_on.len() {
         1 if all == 1 => format!("missing on the only Windows node: {names}"),
         missing if missing == all => format!("missing on all {all} Windows nodes: {names}"),
-        missing => format!(
-            "missing on {missing} of {}: {names}",
-            count(all, "Windows node")
-        ),
+        missing => {
+            let all = count(all, "Windows node");
+            format!("missing on {missing} of {all}: {names}")
+        }
     }
 }
 
 /// Which nodes are not shown, where some are not.
-pub(super) fn nodes_left_out(nodes: &Nodes<'_>) -> Option<String> {
+pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Option<String> {
     let that_are = |number: usize, what: &str| {
         let be = if number == 1 { "is" } else { "are" };
         format!("and {} that {be} {what}", count(number, "more node"))
     };
-    let text = match (nodes.more_ready, nodes.more_not_ready) {
+    let text = match (ready, not_ready) {
         (0, 0) => return None,
-        (ready, 0) if nodes.shown.is_empty() => format!("All {ready} are ready"),
+        (ready, 0) if shown == 0 => format!("All {ready} are ready"),
         (ready, 0) => that_are(ready, "ready"),
         (0, not_ready) => that_are(not_ready, "not ready"),
         (ready, not_ready) => {
@@ -193,8 +195,9 @@ pub(super) fn count(number: usize, thing: &str) -> String {
 }
 
 /// Some of the names, and how many more there are.
-pub(super) fn names(names: &[&str]) -> String {
-    let shown = names[..names.len().min(NAMED)].join(", ");
+pub(super) fn names<T: AsRef<str>>(names: &[T]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
     match names.len().saturating_sub(NAMED) {
         0 => shown,
         more => format!("{shown} and {more} more"),

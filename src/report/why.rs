@@ -1,21 +1,14 @@
 //! What one node, claim, volume or workload lacks for its storage: the report, narrowed to it, and what it is.
 
-mod claim;
 mod facts;
 
-use std::io;
-
-use crate::assess::codes;
-use crate::assess::report::{DriverReadiness, Finding, ReadinessReport, Reason, VolumeUse};
-use crate::index::{Cluster, ObjectKey, WorkloadKey, WorkloadKind};
-use crate::visible::visible;
-
-use super::color::{Paint, Tone};
+use super::blocks::{Block, Span, Style, section};
+use super::check::{Parts, Room, TERMINAL, TERMINAL_WITHOUT_VOLUMES};
 use super::question::{Kind, Question};
-use super::table::Page;
-use super::view::{Group, Limits, View};
-use super::visible;
-use facts::{Claims, claims_of};
+use super::text;
+use crate::assess::codes;
+use crate::assess::report::{Finding, ReadinessReport, Reason, VolumeUse};
+use crate::index::{Cluster, ObjectKey, WorkloadKey, WorkloadKind};
 
 /// Whether something is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,42 +21,21 @@ pub enum Answer {
     Unknown,
 }
 
-/// How it stands with what was asked about, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Ready,
-    Fine,
-    Unknown,
-    NotReady,
-    LacksVolume,
-    LacksDriver,
-    HoldsUpgrades,
-}
+/// The answer, and how it stands with what was asked about.
+type State = (Answer, &'static str);
 
-impl Standing {
-    fn in_words(self) -> (&'static str, Tone) {
-        match self {
-            Self::Ready => ("READY", Tone::Good),
-            Self::Fine => ("NOTHING IS MISSING", Tone::Good),
-            Self::Unknown => ("NOT KNOWN", Tone::Warning),
-            Self::NotReady => ("NOT READY", Tone::Bad),
-            Self::LacksVolume => ("LACKS A VOLUME", Tone::Bad),
-            Self::LacksDriver => ("LACKS ITS CSI DRIVER", Tone::Bad),
-            Self::HoldsUpgrades => ("HOLDS UPGRADES", Tone::Bad),
-        }
-    }
-}
+const READY: State = (Answer::Fine, "READY");
+const NOT_READY: State = (Answer::Held, "NOT READY");
+const FINE: State = (Answer::Fine, "NOTHING IS MISSING");
 
 /// What there is to say of one object.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     subject: String,
-    standing: Standing,
+    state: State,
     facts: Vec<String>,
-    /// The report as far as it concerns this object.
-    report: ReadinessReport,
-    /// Whether the volumes are still to be listed; of a pod they are among the facts.
-    lists_volumes: bool,
+    /// What the report says of it.
+    blocks: Vec<Block>,
 }
 
 /// Explains what was asked about: the first kind, in the order of nodes, pods, claims, other workloads and volumes, that has
@@ -86,20 +58,17 @@ pub fn explain(
             Kind::Node => subject.node(),
             Kind::Claim => subject.claim(),
             Kind::Volume => subject.volume(),
-            Kind::Workload(WorkloadKind::Pod) => subject.pod(),
-            Kind::Workload(kind) => subject.owner(kind),
+            Kind::Workload(kind) => subject.workload(kind),
         };
         Some((kind, explanation?))
     });
     let mut explained = explained.collect::<Vec<_>>().into_iter();
     let (_, mut first) = explained.next()?;
     let others = explained.map(|(kind, _)| format!("{}/{}", kind.word(), question.name));
-    let others: Vec<String> = others.collect();
+    let others = others.collect::<Vec<_>>().join(", ");
     if !others.is_empty() {
-        let others = others.join(", ");
-        first
-            .facts
-            .push(format!("Also there, with -n {namespace}: {others}."));
+        let others = format!("Also there, with -n {namespace}: {others}.");
+        first.facts.push(others);
     }
     Some(first)
 }
@@ -116,180 +85,146 @@ impl Subject<'_> {
     fn node(&self) -> Option<Explanation> {
         let node = self.cluster.nodes.get(self.name)?;
         let subject = format!("node {}", self.name);
-        let readiness = self.report.nodes.iter().find(|node| node.name == self.name);
-        let Some(readiness) = readiness else {
-            return Some(Explanation {
-                subject,
-                standing: self.unless_unread(Standing::Fine),
-                facts: vec![facts::not_judged(node)],
-                report: self.narrowed(&[], &[], &Claims::default()),
-                lists_volumes: false,
-            });
+        let all = &self.report.nodes;
+        let Some(readiness) = all.iter().find(|node| node.name == self.name) else {
+            let facts = vec![facts::not_judged(node)];
+            return Some(Explanation::of_nothing(subject, facts, self.report));
         };
-        let rows: Vec<&VolumeUse> = self
-            .report
-            .volumes
-            .iter()
-            .filter(|row| row.missing_on.iter().any(|node| node == self.name))
-            .collect();
-        let mut report = self.narrowed(&rows, &readiness.missing_drivers, &Claims::default());
+        let is_here = |nodes: &[String]| nodes.iter().any(|node| node == self.name);
+        let mut report = self.narrowed(|row| is_here(&row.missing_on), &[]);
+        let drivers = self.report.drivers.iter();
+        let missing = drivers.filter(|it| readiness.missing_drivers.contains(&it.name));
+        report.drivers = missing.cloned().collect();
         // What is wrong on other nodes is theirs; what is wrong with the driver as a whole is on none of them.
-        let on_nodes = self.report.nodes.iter().flat_map(|node| &node.findings);
-        let on_nodes: Vec<(&str, &str)> = on_nodes.map(place).collect();
+        let on_nodes: Vec<_> = all
+            .iter()
+            .flat_map(|node| &node.findings)
+            .map(place)
+            .collect();
         for driver in &mut report.drivers {
-            driver
-                .findings
-                .retain(|finding| !on_nodes.contains(&place(finding)));
+            let findings = &mut driver.findings;
+            findings.retain(|finding| !on_nodes.contains(&place(finding)));
         }
-        for node in &mut report.nodes {
-            if node.name == self.name {
-                node.findings.clone_from(&readiness.findings);
-            }
-        }
+        report.nodes.push(readiness.clone());
         let status = self.cluster.node_statuses.get(self.name);
-        let standing = if readiness.ready {
-            self.unless_unread(Standing::Ready)
-        } else {
-            Standing::NotReady
-        };
         Some(Explanation {
             subject,
-            standing,
+            state: if readiness.ready {
+                unless_unread(READY, &report)
+            } else {
+                NOT_READY
+            },
             facts: facts::of_node(node, readiness, status),
-            report,
-            lists_volumes: true,
+            blocks: blocks(&report, TERMINAL),
         })
     }
 
-    fn pod(&self) -> Option<Explanation> {
-        let rows = self.rows_of(WorkloadKind::Pod);
-        let pod = self.cluster.pods.get(&self.key);
-        if pod.is_none() && rows.is_empty() {
-            return None;
-        }
-        let volumes = pod.map(|pod| &*pod.volumes).unwrap_or_default();
-        let claims = claims_of(&self.key, volumes);
-        let mut facts: Vec<String> = pod
-            .map(|pod| facts::of_pod(pod, self.cluster))
-            .into_iter()
-            .collect();
-        facts.extend(facts::of_rows(&rows));
-        Some(self.of_workload(WorkloadKind::Pod, &rows, &claims, facts))
-    }
-
-    fn owner(&self, kind: WorkloadKind) -> Option<Explanation> {
-        let rows = self.rows_of(kind);
+    fn workload(&self, kind: WorkloadKind) -> Option<Explanation> {
         let object = self.key.clone();
-        let owner = self.cluster.owners.get(&WorkloadKey { object, kind })?;
-        let claims = claims_of(&self.key, &owner.volumes);
-        let facts = if rows.is_empty() {
-            vec![
-                "Nothing is reported for itself: it asks for no Windows node, uses no volume that needs a CSI driver, or \
-                 its pods or its controller are reported in its stead. Ask about these, such as pod/NAME."
-                    .to_owned(),
-            ]
+        let key = WorkloadKey { object, kind };
+        let mut facts = Vec::new();
+        let volumes = if kind == WorkloadKind::Pod {
+            let pod = self.cluster.pods.get(&self.key);
+            facts.extend(pod.map(|pod| facts::of_pod(pod, self.cluster)));
+            pod.map(|pod| &*pod.volumes)
         } else {
-            facts::of_rows(&rows)
+            let owner = self.cluster.owners.get(&key);
+            owner.map(|owner| &*owner.volumes)
         };
-        Some(self.of_workload(kind, &rows, &claims, facts))
-    }
-
-    fn of_workload(
-        &self,
-        kind: WorkloadKind,
-        rows: &[&VolumeUse],
-        claims: &Claims,
-        facts: Vec<String>,
-    ) -> Explanation {
-        let object = self.key.clone();
-        let mut claims = claims.clone();
-        claims.add(&WorkloadKey { object, kind }.to_string());
-        let report = self.narrowed(rows, &[], &claims);
-        Explanation {
-            subject: format!("{} {}", kind.as_str().to_lowercase(), self.key),
-            standing: self.standing(&report),
-            facts,
-            report,
-            lists_volumes: false,
-        }
-    }
-
-    fn rows_of(&self, kind: WorkloadKind) -> Vec<&VolumeUse> {
-        let rows = self.report.volumes.iter();
-        rows.filter(|row| {
+        let mut about = facts::claims_of(&self.key, volumes.unwrap_or_default());
+        about.push(key.to_string());
+        let is_its_row = |row: &VolumeUse| {
             row.workload.kind == kind.as_str()
                 && *row.workload.namespace == *self.key.namespace
                 && row.workload.name == self.name
+        };
+        let report = self.narrowed(is_its_row, &about);
+        if volumes.is_none() && report.volumes.is_empty() {
+            return None;
+        }
+        if kind != WorkloadKind::Pod && report.volumes.is_empty() {
+            facts.push(
+                "Nothing is reported for itself: it asks for no Windows node, uses no volume that needs a CSI driver, or \
+                 its pods or its controller are reported in its stead. Ask about these, such as pod/NAME."
+                    .to_owned(),
+            );
+        } else {
+            facts.extend(facts::of_volumes(&report.volumes));
+        }
+        Some(Explanation {
+            subject: format!("{} {}", kind.as_str().to_lowercase(), self.key),
+            state: state(&report),
+            facts,
+            // Its volumes are among the facts.
+            blocks: blocks(&report, TERMINAL_WITHOUT_VOLUMES),
         })
-        .collect()
     }
 
-    /// The report with these volumes only, their drivers and those of that name, and the findings on these objects.
+    fn claim(&self) -> Option<Explanation> {
+        let is_its_row = |row: &VolumeUse| {
+            row.persistent_volume_claim.as_deref() == Some(self.name)
+                && *row.workload.namespace == *self.key.namespace
+        };
+        let report = self.narrowed(is_its_row, &[facts::finding_object(&self.key)]);
+        let claim = self.cluster.claims.get(&self.key);
+        // One that is missing is asked about for a good reason.
+        if claim.is_none() && report.volumes.is_empty() && report.findings.is_empty() {
+            return None;
+        }
+        Some(Explanation {
+            subject: format!("persistentvolumeclaim {}", self.key),
+            state: state(&report),
+            facts: facts::of_claim(claim, &report.volumes),
+            blocks: blocks(&report, TERMINAL),
+        })
+    }
+
+    fn volume(&self) -> Option<Explanation> {
+        let mut claims = self.cluster.claims.iter();
+        let claim = claims.find(|(_, claim)| claim.volume_name.as_deref() == Some(self.name));
+        let claim: Option<&ObjectKey> = claim.map(|(key, _)| key);
+        let about: Vec<String> = claim.map(facts::finding_object).into_iter().collect();
+        let is_its_row = |row: &VolumeUse| row.persistent_volume.as_deref() == Some(self.name);
+        let report = self.narrowed(is_its_row, &about);
+        if self.cluster.volumes.get(self.name).is_none() && report.volumes.is_empty() {
+            return None;
+        }
+        Some(Explanation {
+            subject: format!("persistentvolume {}", self.name),
+            state: state(&report),
+            facts: facts::of_persistent_volume(claim, &report.volumes),
+            blocks: blocks(&report, TERMINAL),
+        })
+    }
+
+    /// The report with these volumes only, the drivers that they need, and the findings about these objects.
     fn narrowed(
         &self,
-        rows: &[&VolumeUse],
-        drivers: &[String],
-        claims: &Claims,
+        is_its_row: impl Fn(&VolumeUse) -> bool,
+        about: &[String],
     ) -> ReadinessReport {
-        let needed = |driver: &&DriverReadiness| {
-            drivers.contains(&driver.name)
-                || rows
-                    .iter()
-                    .any(|row| row.csi_driver.as_ref() == Some(&driver.name))
-        };
-        let concerns = |finding: &&Finding| claims.concern(finding);
         let report = self.report;
-        let mut nodes = report.nodes.clone();
-        for node in &mut nodes {
-            node.findings.clear();
-        }
+        let rows = report.volumes.iter().filter(|row| is_its_row(row));
+        let volumes: Vec<VolumeUse> = rows.cloned().collect();
+        let drivers = report.drivers.iter().filter(|driver| {
+            let mut rows = volumes.iter();
+            rows.any(|row| row.csi_driver.as_ref() == Some(&driver.name))
+        });
+        // The finding on a class is about the claim that asks for it, which its message begins with.
+        let findings = report.findings.iter().filter(|finding| {
+            let first = finding.message.split(' ').next().unwrap_or_default();
+            about.iter().any(|it| *it == finding.object || it == first)
+        });
         ReadinessReport {
-            nodes,
-            volumes: rows.iter().copied().cloned().collect(),
-            drivers: report.drivers.iter().filter(needed).cloned().collect(),
-            findings: report.findings.iter().filter(concerns).cloned().collect(),
-            ..without_lists(report)
+            drivers: drivers.cloned().collect(),
+            findings: findings.cloned().collect(),
+            volumes,
+            nodes: Vec::new(),
+            api_version: report.api_version.clone(),
+            kind: report.kind.clone(),
+            cluster: report.cluster.clone(),
+            verdict: report.verdict.clone(),
         }
-    }
-
-    fn standing(&self, report: &ReadinessReport) -> Standing {
-        const LOST: [&str; 3] = [
-            codes::PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
-            codes::PERSISTENT_VOLUME_NOT_FOUND,
-            codes::STORAGE_CLASS_NOT_FOUND,
-        ];
-        let is_lost = |finding: &Finding| LOST.contains(&finding.code.as_str());
-        if report.blocking().next().is_some() {
-            Standing::HoldsUpgrades
-        } else if report.volumes.iter().any(|row| !row.missing_on.is_empty()) {
-            Standing::LacksDriver
-        } else if report.findings.iter().any(is_lost) {
-            Standing::LacksVolume
-        } else {
-            self.unless_unread(Standing::Fine)
-        }
-    }
-
-    /// What has not been read may hold what is missing.
-    fn unless_unread(&self, standing: Standing) -> Standing {
-        match self.report.verdict.reason {
-            Reason::ReadinessUnknown => Standing::Unknown,
-            _ => standing,
-        }
-    }
-}
-
-/// What was judged and the verdict alone: the lists of a large cluster are long.
-fn without_lists(report: &ReadinessReport) -> ReadinessReport {
-    ReadinessReport {
-        api_version: report.api_version.clone(),
-        kind: report.kind.clone(),
-        cluster: report.cluster.clone(),
-        verdict: report.verdict.clone(),
-        nodes: Vec::new(),
-        volumes: Vec::new(),
-        drivers: Vec::new(),
-        findings: Vec::new(),
     }
 }
 
@@ -297,85 +232,88 @@ fn place(finding: &Finding) -> (&str, &str) {
     (finding.code.as_str(), finding.object.as_str())
 }
 
+fn state(report: &ReadinessReport) -> State {
+    const LOST: [&str; 3] = [
+        codes::PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
+        codes::PERSISTENT_VOLUME_NOT_FOUND,
+        codes::STORAGE_CLASS_NOT_FOUND,
+    ];
+    let is_lost = |finding: &Finding| LOST.contains(&finding.code.as_str());
+    if report.blocking().next().is_some() {
+        (Answer::Held, "HOLDS UPGRADES")
+    } else if report.volumes.iter().any(|row| !row.missing_on.is_empty()) {
+        (Answer::Held, "LACKS ITS CSI DRIVER")
+    } else if report.findings.iter().any(is_lost) {
+        (Answer::Held, "LACKS A VOLUME")
+    } else {
+        unless_unread(FINE, report)
+    }
+}
+
+/// What has not been read may hold what is missing.
+fn unless_unread(state: State, report: &ReadinessReport) -> State {
+    match report.verdict.reason {
+        Reason::ReadinessUnknown => (Answer::Unknown, "NOT KNOWN"),
+        _ => state,
+    }
+}
+
+fn blocks(report: &ReadinessReport, room: Room) -> Vec<Block> {
+    let mut blocks = unread(report);
+    let parts = Parts::of(report, room);
+    let missing = parts.blocking.into_iter().chain(parts.other_drivers);
+    blocks.extend(section("On this node", parts.node_notes));
+    blocks.extend(section("What is missing", missing));
+    blocks.extend(section("Other findings", parts.notes));
+    blocks
+}
+
+fn unread(report: &ReadinessReport) -> Vec<Block> {
+    if report.verdict.reason != Reason::ReadinessUnknown {
+        return Vec::new();
+    }
+    let message = format!("As far as could be read: {}.", report.verdict.message);
+    vec![Block::text(""), Block::text(message)]
+}
+
 impl Explanation {
+    fn of_nothing(subject: String, facts: Vec<String>, report: &ReadinessReport) -> Self {
+        Self {
+            subject,
+            state: unless_unread(FINE, report),
+            facts,
+            blocks: unread(report),
+        }
+    }
+
     /// For an object that is there and of which the report knows nothing.
     #[must_use]
     pub fn of_no_interest(kind: Kind, place: &str, report: &ReadinessReport) -> Self {
-        let is_unread = report.verdict.reason == Reason::ReadinessUnknown;
-        Self {
-            subject: format!("{} {place}", kind.as_str().to_lowercase()),
-            standing: if is_unread {
-                Standing::Unknown
-            } else {
-                Standing::Fine
-            },
-            facts: vec![
-                "It is there, and its storage concerns no Windows node: it has ended, runs on a node of another system, \
-                 or has no volume that needs a CSI driver."
-                    .to_owned(),
-            ],
-            report: without_lists(report),
-            lists_volumes: false,
-        }
+        let subject = format!("{} {place}", kind.as_str().to_lowercase());
+        let fact = "It is there, and its storage concerns no Windows node: it has ended, runs on a node of another system, \
+             or has no volume that needs a CSI driver.";
+        Self::of_nothing(subject, vec![fact.to_owned()], report)
     }
 
     /// Whether something is missing.
     #[must_use]
     pub fn answer(&self) -> Answer {
-        match self.standing {
-            Standing::Ready | Standing::Fine => Answer::Fine,
-            Standing::Unknown => Answer::Unknown,
-            Standing::NotReady
-            | Standing::LacksVolume
-            | Standing::LacksDriver
-            | Standing::HoldsUpgrades => Answer::Held,
-        }
+        self.state.0
     }
 
-    /// Writes it as text for a terminal.
-    pub fn render(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
-        let report = visible::report(&self.report);
-        let view = View::of(&report, Limits::TERMINAL);
-        let mut page = Page {
-            text: String::new(),
-            paint: Paint { color },
+    /// The text for a terminal.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        let (answer, words) = self.state;
+        let style = match answer {
+            Answer::Fine => Style::Good,
+            Answer::Held => Style::Bad,
+            Answer::Unknown => Style::Warning,
         };
-        let (words, tone) = self.standing.in_words();
-        let words = page.paint.paint(tone, words);
-        page.line(&format!("{}: {words}", visible(&self.subject)));
-        for fact in &self.facts {
-            page.line(&visible(fact));
-        }
-        if self.report.verdict.reason == Reason::ReadinessUnknown {
-            page.line("");
-            page.line(&format!(
-                "As far as could be read: {}.",
-                report.verdict.message
-            ));
-        }
-        if !view.node_notes.shown.is_empty() {
-            page.title("On this node");
-            page.notes(0, &view.node_notes);
-        }
-        let groups = view.blocking.into_iter();
-        let groups: Vec<Group<'_>> = groups
-            .chain(view.other_drivers.shown)
-            .map(|mut group| {
-                if !self.lists_volumes {
-                    group.volumes.shown.clear();
-                }
-                group
-            })
-            .collect();
-        if !groups.is_empty() {
-            page.title("What is missing");
-            page.groups(&groups);
-        }
-        if !view.notes.shown.is_empty() {
-            page.title("Other findings");
-            page.notes(0, &view.notes);
-        }
-        out.write_all(page.text.as_bytes())?;
-        out.flush()
+        let subject = Span::plain(format!("{}: ", self.subject));
+        let mut lines = vec![Block::Text(vec![subject, Span::new(style, words)])];
+        lines.extend(self.facts.iter().map(Block::text));
+        lines.extend(self.blocks.iter().cloned());
+        text::draw(&lines, color)
     }
 }

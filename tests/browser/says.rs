@@ -40,7 +40,7 @@ fn the_verdict_is_on_top_and_the_matrix_has_every_node_and_driver() {
         assert_eq!(reason, report.data["verdict"]["reason"]);
 
         let header = page.texts(
-            "[...document.querySelectorAll('.matrix thead th')].map(cell => cell.innerText)",
+            "[...document.querySelectorAll('[aria-label^=\"Windows nodes\"] thead th')].map(cell => cell.innerText)",
         );
         let drivers: Vec<&str> = report.data["drivers"]
             .as_array()
@@ -52,7 +52,7 @@ fn the_verdict_is_on_top_and_the_matrix_has_every_node_and_driver() {
         for node in report.data["nodes"].as_array().unwrap() {
             let name = node["name"].as_str().unwrap();
             let row = page.texts(&format!(
-                "[...document.querySelectorAll('.matrix tbody tr')].map(row => [...row.cells].map(cell => cell.innerText))\
+                "[...document.querySelectorAll('[aria-label^=\"Windows nodes\"] tbody tr')].map(row => [...row.cells].map(cell => cell.innerText))\
                  .find(row => row[0] === {})",
                 Value::from(name)
             ));

@@ -94,11 +94,7 @@ pub fn report(bytes: &[u8]) {
     let mut cluster: Cluster = loader.finish();
     let report = assess(&mut cluster);
     assert!(report.verdict.message.len() <= 32_768);
-    let text = |format| {
-        let mut text = Vec::new();
-        render(&report, format, false, Timestamp::UNIX_EPOCH, &mut text).unwrap();
-        String::from_utf8(text).unwrap()
-    };
+    let text = |format| render(&report, format, false, Timestamp::UNIX_EPOCH).unwrap();
     let [table, json, yaml, page] =
         [Format::Table, Format::Json, Format::Yaml, Format::Html].map(text);
     for shown in [&table, &json, &yaml, &page] {
@@ -116,9 +112,7 @@ pub fn report(bytes: &[u8]) {
     for name in nodes.chain(volumes).take(20) {
         let question = Question { kind: None, name };
         if let Some(explanation) = explain(&question, "default", &report, &cluster) {
-            let mut text = Vec::new();
-            explanation.render(false, &mut text).unwrap();
-            is_visible(&String::from_utf8(text).unwrap(), "an explanation");
+            is_visible(&explanation.render(false), "an explanation");
         }
     }
 }

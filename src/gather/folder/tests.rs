@@ -167,3 +167,26 @@ fn what_is_put_in_its_place_is_all_of_it() {
     folder.keep().unwrap();
     assert_eq!(names(mounted.path()).len(), 2_000);
 }
+
+#[test]
+fn what_a_killed_run_has_left_is_named() {
+    let mounted = tempfile::tempdir().unwrap();
+    let killed = Folder::create(mounted.path()).unwrap();
+    fs::write(killed.path().join("a"), b"x").unwrap();
+    let left = killed.path().file_name().unwrap();
+    let left = left.to_str().unwrap();
+    let error = Folder::create(mounted.path()).unwrap_err().to_string();
+    assert!(
+        error.contains(left) && error.contains("that was killed"),
+        "{error}"
+    );
+    drop(killed);
+    for name in ["d", "c", "b\n", "a"] {
+        fs::write(mounted.path().join(name), b"x").unwrap();
+    }
+    let error = Folder::create(mounted.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("it has a, b\\u{a}, c and 1 more;"),
+        "{error}"
+    );
+}

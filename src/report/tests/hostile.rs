@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::samples::{self, HOSTILE};
-use super::{Format, rendered, text, visible};
+use super::{Format, rendered, text};
+use crate::assess::report::ReadinessReport;
 
 /// Spelled out here again: the characters that no terminal may see.
 const FORBIDDEN: [char; 28] = [
@@ -56,16 +57,19 @@ fn no_format_writes_hidden_characters() {
 }
 
 #[test]
-fn what_has_two_halves_in_json_is_read_as_it_was() {
+fn programs_read_json_and_yaml_as_the_report_was() {
     let mut report = samples::held();
     report.verdict.message = "\u{e0041}".to_owned();
-    let json: Value = serde_json::from_str(&text(&report, Format::Json)).unwrap();
-    assert_eq!(json["verdict"]["message"], "\u{e0041}");
+    for report in [report, samples::empty(), samples::hostile()] {
+        let json: ReadinessReport = serde_json::from_str(&text(&report, Format::Json)).unwrap();
+        let yaml: ReadinessReport = serde_yaml::from_str(&text(&report, Format::Yaml)).unwrap();
+        assert_eq!((&json, &yaml), (&report, &report));
+    }
+    // JSON writes such a character as two halves, which readers of YAML in C and Go refuse.
+    let mut report = samples::empty();
+    report.verdict.message = "\u{e0041}".to_owned();
     let yaml = text(&report, Format::Yaml);
-    // Readers of YAML in C and Go refuse halves.
     assert!(yaml.contains("\\U000e0041"), "{yaml}");
-    let yaml: Value = serde_yaml::from_str(&yaml).unwrap();
-    assert_eq!(yaml, json);
 }
 
 #[test]
@@ -93,22 +97,24 @@ fn a_message_cannot_add_lines() {
 }
 
 #[test]
-fn what_is_hidden_is_written_out_in_every_field() {
-    let report = visible::report(&samples::hostile());
+fn every_text_of_the_hostile_sample_is_hostile() {
     let mut texts = Vec::new();
-    collect(&serde_json::to_value(&report).unwrap(), &mut texts);
-    assert!(texts.len() > 30, "{texts:?}");
-    for text in texts {
-        assert!(
-            !text
-                .chars()
-                .any(|char| FORBIDDEN.contains(&char) || char == '\n'),
-            "{text:?}"
-        );
-    }
+    collect(
+        &serde_json::to_value(samples::hostile()).unwrap(),
+        &mut texts,
+    );
+    texts.retain(|text| !text.contains(HOSTILE));
+    texts.sort();
+    // What the program itself says: upgradeable, source, kind, reason, apiVersion.
     assert_eq!(
-        report.nodes[0].name,
-        "<b a=\"1\">&\\u{1b}[2J\\u{a}\\u{d}\\u{9}\\u{7f}\\u{9b}31m\\u{202e}\\u{2066}\\u{200b}\\u{feff}\\u{2028}end"
+        texts,
+        [
+            "False",
+            "PersistentVolume",
+            "ReadinessReport",
+            "ReadinessUnknown",
+            "windowsstorage.dev/v1alpha1"
+        ]
     );
 }
 
@@ -122,35 +128,9 @@ fn collect(value: &Value, texts: &mut Vec<String>) {
 }
 
 #[test]
-fn every_text_of_the_hostile_sample_is_hostile() {
-    let mut texts = Vec::new();
-    collect(
-        &serde_json::to_value(samples::hostile()).unwrap(),
-        &mut texts,
-    );
-    let mut harmless: Vec<_> = texts
-        .iter()
-        .filter(|text| !text.contains(HOSTILE))
-        .collect();
-    harmless.sort();
-    // What the program itself says: upgradeable, source, kind, reason, apiVersion.
-    assert_eq!(
-        harmless,
-        [
-            "False",
-            "PersistentVolume",
-            "ReadinessReport",
-            "ReadinessUnknown",
-            "windowsstorage.dev/v1alpha1"
-        ]
-    );
-}
-
-#[test]
 fn letters_of_all_languages_stay_as_they_are() {
     let mut report = samples::held();
     report.findings[0].message = "Größe \\ 存储 שלום é 👩".to_owned();
-    assert_eq!(visible::report(&report), report);
     for format in [Format::Table, Format::Yaml, Format::Html] {
         assert!(
             text(&report, format).contains("Größe \\ 存储 שלום é 👩"),

@@ -6,8 +6,6 @@ use crate::assess::report::{
 };
 
 pub const AZURE_DISK: &str = "disk.csi.azure.com";
-pub const AZURE_FILE: &str = "file.csi.azure.com";
-pub const SMB: &str = "smb.csi.k8s.io";
 
 pub fn report(upgradeable: Upgradeable, reason: Reason, message: &str) -> ReadinessReport {
     ReadinessReport {
@@ -35,12 +33,8 @@ pub fn with_nodes(mut report: ReadinessReport, nodes: Vec<NodeReadiness>) -> Rea
     report
 }
 
-pub fn finding(code: &str, object: &str, message: &str) -> Finding {
-    Finding {
-        code: code.to_owned(),
-        object: object.to_owned(),
-        message: message.to_owned(),
-    }
+pub fn finding(code: &'static str, object: &str, message: &str) -> Finding {
+    Finding::new(code, object.to_owned(), message.to_owned())
 }
 
 pub fn node(name: &str, drivers: Option<&[&str]>, missing: &[&str]) -> NodeReadiness {
@@ -98,105 +92,24 @@ fn strings(strings: &[&str]) -> Vec<String> {
 }
 
 /// Two drivers missing, a plugin without a driver, a CSI-only driver missing, and findings everywhere.
+pub const HELD: &str = include_str!("samples/held.json");
+
+fn read(json: &str) -> ReadinessReport {
+    serde_json::from_str(json).expect("the sample is a report")
+}
+
 pub fn held() -> ReadinessReport {
-    let mut report = with_nodes(
-        report(
-            Upgradeable::False,
-            Reason::NoCSIMigration,
-            "pod shop/cache-0: volume data (kubernetes.io/rbd) has no CSI driver that takes over",
-        ),
-        vec![
-            node("win-1", Some(&[AZURE_FILE]), &[AZURE_DISK, SMB]),
-            node("win-2", Some(&[AZURE_DISK, AZURE_FILE]), &[]),
-            node("win-3", None, &[AZURE_DISK, AZURE_FILE]),
-        ],
-    );
-    let stopped =
-        "csi-proxy is installed and stopped. Look at C:\\var\\log\\csi-proxy\\csi-proxy.log";
-    report.nodes[0].ready = false;
-    report.nodes[0]
-        .findings
-        .push(finding("CSIProxyNotReady", "Node/win-1", stopped));
-    report.nodes[2].findings = vec![
-        finding(
-            "CSINodeMissing",
-            "CSINode/win-3",
-            "there is no CSINode object. Look at the kubelet's log",
-        ),
-        finding("CSIProxyNotReady", "Node/win-3", stopped),
-    ];
-
-    let mut disk = driver(AZURE_DISK, &["win-2"], &["win-1", "win-3"]);
-    disk.daemon_set = Some("kube-system/csi-azuredisk-node-win".to_owned());
-    disk.csi_proxy_pipes = vec!["csi-proxy-disk-v1".to_owned()];
-    disk.findings.push(finding(
-        "DriverPodNotReady",
-        "Pod/kube-system/csi-azuredisk-node-win-x7k2p",
-        "container node-driver-registrar restarts. Look at its log",
-    ));
-    let mut file = driver(AZURE_FILE, &["win-1", "win-2"], &["win-3"]);
-    file.findings.push(finding(
-        "DaemonSetMissing",
-        "CSIDriver/file.csi.azure.com",
-        "no DaemonSet for Windows nodes registers it. Deploy the driver with Windows support",
-    ));
-    let smb = driver(SMB, &[], &["win-1"]);
-    report.drivers = vec![disk, file, smb];
-
-    let mut inline = volume(
-        "report-29400",
-        "scratch",
-        Some("kubernetes.io/azure-file"),
-        Some(AZURE_FILE),
-        &["win-3"],
-    );
-    inline.workload.kind = "CronJob".to_owned();
-    inline.source = Source::Inline;
-    inline.persistent_volume_claim = None;
-    inline.persistent_volume = None;
-    inline.storage_class = None;
-    let disk = Some("kubernetes.io/azure-disk");
-    let lacking = &["win-1", "win-3"];
-    report.volumes = vec![
-        volume("cache-0", "data", Some("kubernetes.io/rbd"), None, &[]),
-        inline,
-        volume("share-0", "files", None, Some(SMB), &["win-1"]),
-        volume("web-0", "data", disk, Some(AZURE_DISK), lacking),
-        volume("web-1", "data", disk, Some(AZURE_DISK), lacking),
-    ];
-    report.findings.push(finding(
-        "PersistentVolumeClaimNotFound",
-        "PersistentVolumeClaim/shop/old",
-        "pod shop/old-0 names this claim, and it is not there. Create it or delete the pod",
-    ));
-    report
+    read(HELD)
 }
 
 /// Everything as it should be.
 pub fn registered() -> ReadinessReport {
-    let mut report = with_nodes(
-        report(
-            Upgradeable::True,
-            Reason::DriversRegistered,
-            "the CSI drivers are registered",
-        ),
-        vec![
-            node("win-1", Some(&[AZURE_DISK]), &[]),
-            node("win-2", Some(&[AZURE_DISK, SMB]), &[]),
-        ],
-    );
-    report.drivers = vec![
-        driver(AZURE_DISK, &["win-1", "win-2"], &[]),
-        driver(SMB, &["win-2"], &[]),
-    ];
-    report.volumes = vec![volume(
-        "web-0",
-        "data",
-        Some("kubernetes.io/azure-disk"),
-        Some(AZURE_DISK),
-        &[],
-    )];
-    report
+    read(include_str!("samples/registered.json"))
+}
+
+/// What would hold, accepted by the administrator.
+pub fn overridden() -> ReadinessReport {
+    read(include_str!("samples/overridden.json"))
 }
 
 /// No Windows nodes, nothing else.
@@ -206,27 +119,6 @@ pub fn empty() -> ReadinessReport {
         Reason::NoWindowsNodes,
         "the cluster has no Windows nodes",
     )
-}
-
-/// What would hold, accepted by the administrator.
-pub fn overridden() -> ReadinessReport {
-    let mut report = with_nodes(
-        report(
-            Upgradeable::True,
-            Reason::Override,
-            "the administrator accepts the risk (upgradeGate: Ignore), else DriversMissing: pod shop/web-0",
-        ),
-        vec![node("win-1", Some(&[]), &[AZURE_DISK])],
-    );
-    report.drivers = vec![driver(AZURE_DISK, &[], &["win-1"])];
-    report.volumes = vec![volume(
-        "web-0",
-        "data",
-        Some("kubernetes.io/azure-disk"),
-        Some(AZURE_DISK),
-        &["win-1"],
-    )];
-    report
 }
 
 /// Not everything could be read; this much was.
@@ -241,49 +133,7 @@ pub fn unknown() -> ReadinessReport {
     report
 }
 
-/// As many nodes and volumes as there may be.
-pub fn huge() -> ReadinessReport {
-    let names: Vec<String> = (0..600).map(|number| format!("win-{number:03}")).collect();
-    let (lacking, having) = names.split_at(70);
-    let lacking: Vec<&str> = lacking.iter().map(String::as_str).collect();
-    let having: Vec<&str> = having.iter().map(String::as_str).collect();
-    let nodes = lacking
-        .iter()
-        .map(|name| {
-            let mut node = node(name, Some(&[]), &[AZURE_DISK]);
-            let object = format!("Node/{name}");
-            node.findings
-                .push(finding("DriverPodMissing", &object, "no pod of the driver"));
-            node
-        })
-        .chain(
-            having
-                .iter()
-                .map(|name| node(name, Some(&[AZURE_DISK]), &[])),
-        );
-    let mut report = with_nodes(
-        report(Upgradeable::False, Reason::DriversMissing, "many"),
-        nodes.collect(),
-    );
-    report.drivers = vec![driver(AZURE_DISK, &having, &lacking)];
-    report.volumes = (0..3_000)
-        .map(|number| {
-            volume(
-                &format!("web-{number:04}"),
-                "data",
-                Some("kubernetes.io/azure-disk"),
-                Some(AZURE_DISK),
-                &lacking,
-            )
-        })
-        .collect();
-    report.findings = (0..30)
-        .map(|number| finding("Odd", "Pod/shop/odd", &format!("the reason is {number:02}")))
-        .collect();
-    report
-}
-
-/// What a terminal or a browser would obey, wherever a text can be.
+/// What a terminal or a browser would act on, wherever a text can be.
 pub const HOSTILE: &str =
     "<b a=\"1\">&\u{1b}[2J\n\r\t\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{2028}end";
 

@@ -1,49 +1,25 @@
 //! What an object is and what it uses, in sentences.
 
-use std::collections::BTreeSet;
-
 use crate::api::WindowsNodeStorageStatus;
-use crate::assess::report::{Finding, NodeReadiness, VolumeUse};
+use crate::assess::report::{NodeReadiness, VolumeUse};
 use crate::index::{Claim, Cluster, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
 use crate::report::nodes::csi_proxy_in_words;
 use crate::report::sentences::{as_sentence, count, names};
 
-/// The objects whose findings concern the one that is asked about, as findings name them.
-#[derive(Clone, Debug, Default)]
-pub struct Claims(BTreeSet<String>);
-
-impl Claims {
-    /// A claim alone.
-    pub fn one(key: &ObjectKey) -> Self {
-        Self(BTreeSet::from([claim(key)]))
-    }
-
-    /// Another object.
-    pub fn add(&mut self, object: &str) {
-        self.0.insert(object.to_owned());
-    }
-
-    /// Whether a finding is on one of them, or is one of them's, as that of a class is the claim's that asks for it.
-    pub fn concern(&self, finding: &Finding) -> bool {
-        let first = finding.message.split(' ').next().unwrap_or_default();
-        self.0.contains(&finding.object) || self.0.contains(first)
-    }
+/// A claim as findings name it.
+pub fn finding_object(claim: &ObjectKey) -> String {
+    format!("PersistentVolumeClaim/{claim}")
 }
 
-fn claim(key: &ObjectKey) -> String {
-    format!("PersistentVolumeClaim/{key}")
-}
-
-/// The claims that a workload names.
-pub fn claims_of(workload: &ObjectKey, volumes: &[PodVolume]) -> Claims {
-    let namespace = &workload.namespace;
+/// The claims that a workload names, as findings name them.
+pub fn claims_of(workload: &ObjectKey, volumes: &[PodVolume]) -> Vec<String> {
     let names = volumes.iter().filter_map(|volume| match &volume.source {
         PodVolumeSource::Claim(name) => Some(name.to_string()),
         PodVolumeSource::Ephemeral(_) => Some(format!("{}-{}", workload.name, volume.name)),
         PodVolumeSource::Inline(_) => None,
     });
-    let keys = names.map(|name| ObjectKey::new(namespace.clone(), name));
-    Claims(keys.map(|key| claim(&key)).collect())
+    let keys = names.map(|name| ObjectKey::new(workload.namespace.clone(), name));
+    keys.map(|key| finding_object(&key)).collect()
 }
 
 /// Why nothing is said of a node.
@@ -78,13 +54,11 @@ pub fn of_node(
     facts.push(match (readiness.csi_node, readiness.drivers.as_slice()) {
         (false, _) => "It has no CSINode object, so no driver is registered on it.".to_owned(),
         (true, []) => "No CSI driver is registered on it.".to_owned(),
-        (true, drivers) => format!("Registered on it: {}.", listed(drivers)),
+        (true, drivers) => format!("Registered on it: {}.", names(drivers)),
     });
     if !readiness.missing_drivers.is_empty() {
-        facts.push(format!(
-            "Missing on it: {}.",
-            listed(&readiness.missing_drivers)
-        ));
+        let missing = names(&readiness.missing_drivers);
+        facts.push(format!("Missing on it: {missing}."));
     }
     let Some(status) = status else {
         return facts;
@@ -94,18 +68,16 @@ pub fn of_node(
             "External" => ", looked after by somebody else",
             _ => "",
         };
-        facts.push(format!(
-            "csi-proxy, as last seen: {}{by}.",
-            csi_proxy_in_words(csi_proxy)
-        ));
+        let words = csi_proxy_in_words(csi_proxy);
+        facts.push(format!("csi-proxy, as last seen: {words}{by}."));
     }
-    let said = status.conditions.iter();
-    let mut troubles = said.filter(|it| it.type_ == "CSIProxyReady" && it.status != "True");
-    if let Some(trouble) = troubles.next() {
+    let mut conditions = status.conditions.iter();
+    if let Some(trouble) = conditions.find(|it| it.type_ == "CSIProxyReady" && it.status != "True")
+    {
+        let message = as_sentence(&trouble.message);
         facts.push(format!(
-            "The operator says of csi-proxy there ({}): {}",
-            trouble.reason,
-            as_sentence(&trouble.message)
+            "The operator says of csi-proxy there ({}): {message}",
+            trouble.reason
         ));
     }
     facts
@@ -131,27 +103,24 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster) -> String {
 }
 
 /// What a claim is bound to, and who uses it.
-pub fn of_claim(claim: Option<&Claim>, rows: &[&VolumeUse]) -> Vec<String> {
-    let mut facts = vec![match claim {
-        None => "There is no such claim.".to_owned(),
-        Some(Claim {
-            volume_name: Some(volume),
-            ..
-        }) => format!("It is bound to PersistentVolume {volume}."),
-        Some(Claim {
-            storage_class: Some(class),
-            ..
-        }) if !class.is_empty() => format!("It is not bound yet; its StorageClass is {class}."),
-        Some(_) => "It is not bound yet, and names no StorageClass.".to_owned(),
-    }];
-    if claim.is_some() || !rows.is_empty() {
-        facts.push(use_of(rows));
-    }
-    facts
+pub fn of_claim(claim: Option<&Claim>, rows: &[VolumeUse]) -> Vec<String> {
+    let Some(claim) = claim else {
+        let absent = "There is no such claim.".to_owned();
+        let used = (!rows.is_empty()).then(|| use_of(rows));
+        return std::iter::once(absent).chain(used).collect();
+    };
+    let bound = match (&claim.volume_name, &claim.storage_class) {
+        (Some(volume), _) => format!("It is bound to PersistentVolume {volume}."),
+        (None, Some(class)) if !class.is_empty() => {
+            format!("It is not bound yet; its StorageClass is {class}.")
+        }
+        (None, _) => "It is not bound yet, and names no StorageClass.".to_owned(),
+    };
+    vec![bound, use_of(rows)]
 }
 
 /// Which claim a volume is bound to, and who uses it.
-pub fn of_volume(claim: Option<&ObjectKey>, rows: &[&VolumeUse]) -> Vec<String> {
+pub fn of_persistent_volume(claim: Option<&ObjectKey>, rows: &[VolumeUse]) -> Vec<String> {
     let bound = match claim {
         Some(claim) => format!("The claim {claim} is bound to it."),
         None => "No claim is bound to it.".to_owned(),
@@ -159,7 +128,7 @@ pub fn of_volume(claim: Option<&ObjectKey>, rows: &[&VolumeUse]) -> Vec<String> 
     vec![bound, use_of(rows)]
 }
 
-fn use_of(rows: &[&VolumeUse]) -> String {
+fn use_of(rows: &[VolumeUse]) -> String {
     match rows.first() {
         Some(row) => format!("{}.", served_by(row)),
         None => {
@@ -169,55 +138,44 @@ fn use_of(rows: &[&VolumeUse]) -> String {
 }
 
 /// What a workload's volumes are.
-pub fn of_rows(rows: &[&VolumeUse]) -> Vec<String> {
+pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
     if rows.is_empty() {
         return vec!["None of its volumes needs a CSI driver.".to_owned()];
     }
-    let mut facts = vec![format!(
-        "It uses {} that {} a CSI driver or {} of an in-tree type:",
-        count(rows.len(), "volume"),
-        if rows.len() == 1 { "needs" } else { "need" },
-        if rows.len() == 1 { "is" } else { "are" },
-    )];
-    for row in rows {
-        let claim = row.persistent_volume_claim.as_ref();
-        let volume = row.persistent_volume.as_ref();
-        let class = row.storage_class.as_ref();
+    let (need, are) = match rows {
+        [_] => ("needs", "is"),
+        _ => ("need", "are"),
+    };
+    let volumes = count(rows.len(), "volume");
+    let first = format!("It uses {volumes} that {need} a CSI driver or {are} of an in-tree type:");
+    let facts = rows.iter().map(|row| {
         let ways = [
-            claim.map(|claim| format!("claim {claim}")),
-            volume.map(|volume| format!("PersistentVolume {volume}")),
-            class.map(|class| format!("StorageClass {class}")),
+            ("claim", &row.persistent_volume_claim),
+            ("PersistentVolume", &row.persistent_volume),
+            ("StorageClass", &row.storage_class),
         ];
-        let ways: Vec<String> = ways.into_iter().flatten().collect();
-        let way = if ways.is_empty() {
-            "inline".to_owned()
-        } else {
-            ways.join(", ")
+        let ways = ways.into_iter();
+        let ways = ways.filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
+        let way = match ways.collect::<Vec<_>>().join(", ") {
+            way if way.is_empty() => "inline".to_owned(),
+            way => way,
         };
-        facts.push(format!("  {}: {way}. {}.", row.volume, served_by(row)));
-    }
-    facts
+        format!("  {}: {way}. {}.", row.volume, served_by(row))
+    });
+    std::iter::once(first).chain(facts).collect()
 }
 
 /// What serves a volume, and where that is missing.
 fn served_by(row: &VolumeUse) -> String {
-    let plugin = row.plugin.as_deref();
-    let of_type = plugin.map(|plugin| format!("The in-tree type is {plugin}: "));
-    let of_type = of_type.unwrap_or_default();
-    let needs = if plugin.is_some() {
-        "it needs"
-    } else {
-        "It needs"
+    let (of_type, needs) = match &row.plugin {
+        Some(plugin) => (format!("The in-tree type is {plugin}: "), "it needs"),
+        None => (String::new(), "It needs"),
     };
     match (&row.csi_driver, row.missing_on.as_slice()) {
         (None, _) => format!("{of_type}no CSI driver takes over"),
         (Some(driver), []) => format!("{of_type}{needs} {driver}, which is where it is needed"),
         (Some(driver), missing) => {
-            format!("{of_type}{needs} {driver}, missing on {}", listed(missing))
+            format!("{of_type}{needs} {driver}, missing on {}", names(missing))
         }
     }
-}
-
-fn listed(texts: &[String]) -> String {
-    names(&texts.iter().map(String::as_str).collect::<Vec<_>>())
 }

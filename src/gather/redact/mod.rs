@@ -5,12 +5,11 @@
 
 mod config_map;
 mod containers;
-mod words;
+mod text;
 
 use serde_json::{Map, Value};
 
-pub use config_map::values as config_map;
-use words::{is_reference, is_secret, program};
+use text::{has_secret, hides, is_secret_flag, program};
 
 /// What stands in place of what was taken out.
 pub const REDACTED: &str = "(left out)";
@@ -35,73 +34,40 @@ const KEPT_ANNOTATIONS: [&str; 13] = [
     "windowsstorage.dev/",
 ];
 
-/// Cleans an object of the API server.
-pub fn object(value: &mut Value) {
-    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
-        metadata_of(metadata);
-    }
-    // Fifty images a node, of which nobody asks.
-    if let Some(Value::Object(status)) = value.get_mut("status") {
-        status.remove("images");
-    }
-    walk(value);
-}
-
-/// Cleans data that is no object of the API server.
-pub fn data(value: &mut Value) {
-    walk(value);
-}
-
-/// Cleans what the agent says of its node: of commands the programs stay.
-pub fn state(value: &mut Value) {
-    programs(value);
-    walk(value);
-}
-
-fn programs(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(programs),
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                match value {
-                    Value::String(command) if name == "command" => *command = program(command),
-                    value => programs(value),
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn metadata_of(metadata: &mut Map<String, Value>) {
-    metadata.remove("managedFields");
-    metadata.remove("selfLink");
-    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+/// Redacts an object of the API server, of that kind.
+pub fn object(kind: &str, value: &mut Value) {
+    let Value::Object(fields) = value else {
         return;
     };
-    // All of the object once more, with everything that is taken out elsewhere.
-    annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-    for (name, value) in annotations {
-        if !KEPT_ANNOTATIONS.iter().any(|kept| name.starts_with(kept)) {
-            *value = REDACTED.into();
-        }
+    // What is in a ConfigMap is redacted by a rule of its own.
+    let mut data = None;
+    if kind == "ConfigMap" {
+        fields.remove("binaryData");
+        data = fields.remove("data");
+    }
+    // Fifty images a node, of which nobody asks.
+    if let Some(Value::Object(status)) = fields.get_mut("status") {
+        status.remove("images");
+    }
+    other(value);
+    if let Some(Value::Object(mut data)) = data {
+        config_map::values(&mut data);
+        value["data"] = data.into();
     }
 }
 
-fn walk(value: &mut Value) {
+/// Redacts what is no object of the API server.
+pub fn other(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            let clean = words::text(text);
-            if clean != *text {
-                *text = clean;
-            }
-        }
+        Value::String(text) if has_secret(text) => *value = REDACTED.into(),
         Value::Array(items) => {
             arguments(items);
-            items.iter_mut().for_each(walk);
+            items.iter_mut().for_each(other);
         }
-        Value::Object(fields) => mapping(fields),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Object(fields) => fields
+            .iter_mut()
+            .for_each(|(name, value)| field(name, value)),
+        _ => {}
     }
 }
 
@@ -109,7 +75,7 @@ fn walk(value: &mut Value) {
 fn arguments(words: &mut [Value]) {
     let mut follows = false;
     for word in words.iter_mut().filter(|word| word.is_string()) {
-        let is_flag = word.as_str().is_some_and(words::is_flag);
+        let is_flag = word.as_str().is_some_and(is_secret_flag);
         if follows {
             *word = REDACTED.into();
         }
@@ -117,44 +83,44 @@ fn arguments(words: &mut [Value]) {
     }
 }
 
-fn mapping(fields: &mut Map<String, Value>) {
-    for (name, value) in fields.iter_mut() {
-        match name.as_str() {
-            "containers" | "initContainers" | "ephemeralContainers" => containers::all(value),
-            "env" | "httpHeaders" => containers::variables(value),
-            "containerStatuses" | "initContainerStatuses" | "ephemeralContainerStatuses" => {
-                last_words(value);
+fn field(name: &str, value: &mut Value) {
+    match (name, &mut *value) {
+        // The template of pods within an object has metadata of its own.
+        ("metadata", Value::Object(fields)) => metadata(fields),
+        ("containers" | "initContainers" | "ephemeralContainers", Value::Array(containers)) => {
+            containers.iter_mut().for_each(containers::container);
+        }
+        ("env" | "httpHeaders", value) => containers::variables(value),
+        // What a container wrote before it ended.
+        ("waiting" | "terminated", Value::Object(state)) => {
+            if let Some(message) = state.get_mut("message") {
+                *message = REDACTED.into();
             }
-            // The template of pods within an object has metadata of its own.
-            "metadata" => {
-                if let Value::Object(metadata) = value {
-                    metadata_of(metadata);
-                }
-            }
-            _ => {}
         }
-        if LABELS.contains(&name.as_str()) && value.is_object() {
-            continue;
-        }
-        match value {
-            // They tell nothing, and are settings that are looked at.
-            Value::Null | Value::Bool(_) => {}
-            value if is_secret(name) && !is_reference(name) => *value = REDACTED.into(),
-            value => walk(value),
-        }
+        // What the agent sees on its node.
+        ("command", Value::String(command)) => *command = program(command),
+        _ => {}
+    }
+    match value {
+        Value::Object(_) if LABELS.contains(&name) => {}
+        // They tell nothing, and are settings that are looked at.
+        Value::Null | Value::Bool(_) => {}
+        value if hides(name) => *value = REDACTED.into(),
+        value => other(value),
     }
 }
 
-/// What a container wrote before it ended is in its status.
-fn last_words(statuses: &mut Value) {
-    for status in statuses.as_array_mut().into_iter().flatten() {
-        for when in ["state", "lastState"] {
-            let states = status.get_mut(when).and_then(Value::as_object_mut);
-            for (_, state) in states.into_iter().flatten() {
-                if let Some(message) = state.get_mut("message") {
-                    *message = REDACTED.into();
-                }
-            }
+fn metadata(fields: &mut Map<String, Value>) {
+    fields.remove("managedFields");
+    fields.remove("selfLink");
+    let Some(Value::Object(annotations)) = fields.get_mut("annotations") else {
+        return;
+    };
+    // All of the object once more, with everything that is taken out elsewhere.
+    annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    for (name, value) in annotations {
+        if !KEPT_ANNOTATIONS.iter().any(|kept| name.starts_with(kept)) {
+            *value = REDACTED.into();
         }
     }
 }
@@ -167,8 +133,8 @@ mod tests {
 
     const MARK: &str = "hunter2";
 
-    fn cleaned(mut value: Value) -> Value {
-        object(&mut value);
+    fn redacted(mut value: Value) -> Value {
+        object("Pod", &mut value);
         value
     }
 
@@ -176,7 +142,7 @@ mod tests {
     fn no_secret_is_left_whatever_its_place() {
         let pod = |container: Value| json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}});
         let template = |template: Value| json!({"spec": {"template": template}});
-        for dirty in [
+        for whole in [
             json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": MARK}}}),
             json!({"metadata": {"annotations": {"example.com/note": MARK}, "managedFields": [{"x": MARK}]}}),
             pod(json!({"env": [{"name": "A", "value": MARK}]})),
@@ -212,15 +178,15 @@ mod tests {
             json!({"parameters": {"tokens": [MARK], "credentials": {"value": MARK}, "sshkey": MARK, "encryptionKey": MARK}}),
             json!({"parameters": {"config": format!("{{\"a\":{{\"password\":\"{MARK}\"}}}}")}}),
         ] {
-            let clean = cleaned(dirty.clone()).to_string();
-            assert!(dirty.to_string().contains(MARK));
-            assert!(!clean.contains(MARK), "{clean}");
+            let redacted = redacted(whole.clone()).to_string();
+            assert!(whole.to_string().contains(MARK));
+            assert!(!redacted.contains(MARK), "{redacted}");
         }
         let number =
-            cleaned(json!({"spec": {"password": 1234, "pin": {"token": [1234]}}})).to_string();
+            redacted(json!({"spec": {"password": 1234, "pin": {"token": [1234]}}})).to_string();
         assert!(!number.contains("1234"), "{number}");
         let mut said = json!({"services": [{"command": format!(r"C:\a.exe -p {MARK}")}]});
-        state(&mut said);
+        other(&mut said);
         assert_eq!(
             said["services"][0]["command"],
             format!(r"C:\a.exe {REDACTED}")
@@ -236,7 +202,7 @@ mod tests {
                     {"nodeSelectorTerms": [{"matchExpressions": [{"key": "example.com/token-tier", "operator": "In", "values": ["a"]}]}]}},
                     "podAntiAffinity": {"x": [{"topologyKey": "kubernetes.io/hostname"}]}}}}},
         });
-        assert_eq!(cleaned(kept.clone()), kept);
+        assert_eq!(redacted(kept.clone()), kept);
     }
 
     #[test]
@@ -263,15 +229,15 @@ mod tests {
                 }],
             },
         });
-        assert_eq!(cleaned(kept.clone()), kept);
+        assert_eq!(redacted(kept.clone()), kept);
     }
 
     #[test]
     fn names_of_what_was_taken_out_stay() {
-        let clean = cleaned(json!({"metadata": {"annotations": {"a.example/b": MARK}},
+        let redacted = redacted(json!({"metadata": {"annotations": {"a.example/b": MARK}},
             "env": [{"name": "A", "value": MARK}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}));
-        assert_eq!(clean["metadata"]["annotations"]["a.example/b"], REDACTED);
-        assert_eq!(clean["env"][0]["name"], "A");
-        assert_eq!(clean["env"][1]["valueFrom"]["secretKeyRef"]["key"], "k");
+        assert_eq!(redacted["metadata"]["annotations"]["a.example/b"], REDACTED);
+        assert_eq!(redacted["env"][0]["name"], "A");
+        assert_eq!(redacted["env"][1]["valueFrom"]["secretKeyRef"]["key"], "k");
     }
 }

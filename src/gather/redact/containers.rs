@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::REDACTED;
-use super::words::is_secret;
+use super::text::is_secret;
 use crate::objects::registered_path;
 
 /// Fields that stay, and hold no text of the container's author but names.
@@ -28,26 +28,21 @@ const KEPT: [&str; 16] = [
     "volumeMounts",
 ];
 
-/// Cleans a list of containers.
-pub fn all(list: &mut Value) {
-    for container in list.as_array_mut().into_iter().flatten() {
-        match container {
-            Value::Object(fields) => one(fields),
-            other => *other = REDACTED.into(),
-        }
-    }
-}
-
-fn one(fields: &mut Map<String, Value>) {
+/// Redacts a container.
+pub fn container(container: &mut Value) {
+    let Value::Object(fields) = container else {
+        *container = REDACTED.into();
+        return;
+    };
     let path = path_for_kubelet(fields);
     for (name, value) in fields.iter_mut() {
-        match name.as_str() {
-            "command" | "args" if value.as_array().is_some_and(|words| !words.is_empty()) => {
+        match (name.as_str(), &*value) {
+            ("env", _) => variables(value),
+            ("command" | "args", Value::Array(words)) if !words.is_empty() => {
                 *value = json!([REDACTED]);
             }
-            "env" => variables(value),
-            name if KEPT.contains(&name) => {}
-            _ if value.is_null() => {}
+            (_, Value::Null) => {}
+            (name, _) if KEPT.contains(&name) => {}
             _ => *value = REDACTED.into(),
         }
     }
@@ -93,10 +88,10 @@ pub fn variables(list: &mut Value) {
 mod tests {
     use super::*;
 
-    fn cleaned(container: &Value) -> Value {
-        let mut list = json!([container]);
-        all(&mut list);
-        list[0].take()
+    fn redacted(whole: &Value) -> Value {
+        let mut redacted = whole.clone();
+        container(&mut redacted);
+        redacted
     }
 
     #[test]
@@ -113,9 +108,9 @@ mod tests {
                 let parts = path.split(['/', '\\']).map(str::to_owned);
                 parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
             };
-            let clean = cleaned(&words);
-            assert_eq!(parts(&clean), parts(&words), "{clean}");
-            assert!(!clean.to_string().contains("hunter2"), "{clean}");
+            let redacted = redacted(&words);
+            assert_eq!(parts(&redacted), parts(&words), "{redacted}");
+            assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
         }
     }
 
@@ -127,9 +122,12 @@ mod tests {
             json!({"command": ["sh", "-c", "a --kubelet-registration-path='/a/b';P=hunter2"]}),
             json!({"command": ["sh", "-c", "a --kubelet-registration-path=/a/b"], "args": ["hunter2"]}),
         ] {
-            let clean = cleaned(&words).to_string();
-            assert!(!clean.contains("hunter2"), "{clean}");
-            assert!(clean.contains("--kubelet-registration-path=/a/"), "{clean}");
+            let redacted = redacted(&words).to_string();
+            assert!(!redacted.contains("hunter2"), "{redacted}");
+            assert!(
+                redacted.contains("--kubelet-registration-path=/a/"),
+                "{redacted}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::REDACTED;
-use super::words::{is_reference, is_secret, program};
+use super::text::{hides, program};
 
 /// Texts in the services document that say nothing but which service, file or variable it is about.
 const KEPT: [&str; 6] = [
@@ -15,53 +15,41 @@ const KEPT: [&str; 6] = [
     "watchedEnvironmentVars",
 ];
 
-/// Cleans `data` of a ConfigMap.
+/// Redacts `data` of a ConfigMap.
 pub fn values(data: &mut Map<String, Value>) {
     for (name, value) in data {
         let text = value.as_str().unwrap_or_default();
-        *value = if is_secret(name) && !is_reference(name) && !is_plain(text) {
-            REDACTED.into()
-        } else {
-            document(text).into()
+        *value = match serde_json::from_str(text) {
+            _ if is_plain(text) => text.into(),
+            Ok(mut document @ (Value::Object(_) | Value::Array(_))) if !hides(name) => {
+                structure(&mut document, "");
+                format!("{document:#}").into()
+            }
+            _ => REDACTED.into(),
         };
-    }
-}
-
-fn document(text: &str) -> String {
-    match serde_json::from_str::<Value>(text) {
-        Ok(mut value) if value.is_object() || value.is_array() => {
-            structure(&mut value, "");
-            serde_json::to_string_pretty(&value).unwrap_or_else(|_| REDACTED.to_owned())
-        }
-        _ if is_plain(text) => text.to_owned(),
-        _ => REDACTED.to_owned(),
     }
 }
 
 /// `name` is that of the field that the value is in, directly or in a list.
 fn structure(value: &mut Value, name: &str) {
     match value {
-        Value::Number(_) if is_secret(name) => *value = REDACTED.into(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::String(text) => {
-            if name == "path" {
-                *text = program(text);
-            } else if !KEPT.contains(&name) {
-                REDACTED.clone_into(text);
-            }
-        }
+        Value::Null | Value::Bool(_) => {}
         Value::Array(items) => items.iter_mut().for_each(|item| structure(item, name)),
+        _ if hides(name) => *value = REDACTED.into(),
+        // Names of variables are the author's own.
+        Value::Object(variables) if name == "environmentVars" => {
+            variables
+                .values_mut()
+                .for_each(|value| *value = REDACTED.into());
+        }
         Value::Object(fields) => {
-            // Names of variables are the author's own.
-            let is_free = name == "environmentVars";
             for (name, value) in fields {
-                if is_free || (is_secret(name) && !is_reference(name) && !value.is_boolean()) {
-                    *value = REDACTED.into();
-                } else {
-                    structure(value, name);
-                }
+                structure(value, name);
             }
         }
+        Value::String(path) if name == "path" => *path = program(path),
+        Value::String(_) if !KEPT.contains(&name) => *value = REDACTED.into(),
+        Value::String(_) | Value::Number(_) => {}
     }
 }
 
@@ -123,6 +111,7 @@ mod tests {
         assert_eq!(services["services"][0]["name"], "kubelet");
         assert_eq!(services["services"][0]["dependencies"][0], "containerd");
         assert_eq!(services["services"][0]["priority"], 2);
+        assert_eq!(services["environmentVars"]["HTTPS_PROXY"], REDACTED);
         assert_eq!(
             services["services"][0]["path"],
             format!(r"C:\k\kubelet.exe {REDACTED}")

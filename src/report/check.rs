@@ -1,0 +1,331 @@
+//! What of a report is shown to people, and in which order.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::blocks::{Block, Note, Span, Style, section, under};
+use super::sentences::{self, count, missing_on, names, nodes_left_out};
+use super::{html, tables};
+use crate::assess::codes;
+use crate::assess::report::{
+    DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, VolumeUse,
+};
+
+/// How many drivers that block nothing are shown, and how many have a column.
+const DRIVERS: usize = 20;
+
+/// How much is listed before it is only counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// How many nodes.
+    nodes: usize,
+    /// How many different findings at one place.
+    notes: usize,
+    /// How many volumes of one driver at least.
+    volumes: usize,
+    /// How many volumes in all that the drivers share.
+    shared_volumes: usize,
+    /// Whether the volumes come before what to do about them.
+    volumes_first: bool,
+}
+
+/// On a terminal, where one asks again with other options.
+pub(super) const TERMINAL: Room = Room {
+    nodes: 50,
+    notes: 20,
+    volumes: 20,
+    shared_volumes: 0,
+    volumes_first: false,
+};
+/// The same where the volumes are listed already.
+pub(super) const TERMINAL_WITHOUT_VOLUMES: Room = Room {
+    volumes: 0,
+    ..TERMINAL
+};
+/// On a page that is sent around: who reads it has no cluster to ask. A browser shows that much at once, and mail takes
+/// it.
+const PAGE: Room = Room {
+    nodes: 500,
+    notes: 100,
+    volumes: 20,
+    shared_volumes: 1000,
+    volumes_first: true,
+};
+
+/// The report for a terminal.
+pub(super) fn lines(report: &ReadinessReport) -> Vec<Block> {
+    let parts = Parts::of(report, TERMINAL);
+    let nodes = nodes(&report.nodes, TERMINAL, tables::nodes);
+    let nodes = nodes.into_iter().chain(parts.node_notes);
+    let mut lines = sentences::headline(report).lines();
+    lines.extend(section(blocking_title(report), parts.blocking));
+    lines.extend(section("Windows nodes", nodes));
+    lines.extend(section(OTHER_DRIVERS, parts.other_drivers));
+    lines.extend(section("Other findings", parts.notes));
+    lines.push(Block::text(""));
+    lines.push(Block::text(sentences::counts(report, parts.findings)));
+    lines
+}
+
+/// The report as a page.
+pub(super) fn page(report: &ReadinessReport, made: Timestamp) -> String {
+    let parts = Parts::of(report, PAGE);
+    // By name, but of very many the missing ones first.
+    let mut drivers: Vec<&DriverReadiness> = report.drivers.iter().collect();
+    if drivers.len() > DRIVERS {
+        drivers.sort_by_key(|driver| driver.missing_on.is_empty());
+    }
+    let more = shorten(&mut drivers, DRIVERS, "driver");
+    let mut nodes = nodes(&report.nodes, PAGE, |nodes| tables::matrix(nodes, &drivers));
+    if !nodes.is_empty() {
+        nodes.extend(more);
+    }
+    let mut blocks: Vec<Block> = section("Windows nodes", nodes).collect();
+    blocks.extend(section(blocking_title(report), parts.blocking));
+    blocks.extend(section("Findings on nodes", parts.node_notes));
+    blocks.extend(section(OTHER_DRIVERS, parts.other_drivers));
+    blocks.extend(section("Other findings", parts.notes));
+    let counts = sentences::counts(report, parts.findings);
+    html::draw(&sentences::headline(report), &blocks, &counts, made)
+}
+
+const OTHER_DRIVERS: &str = "Other missing drivers, not blocking";
+
+fn blocking_title(report: &ReadinessReport) -> &'static str {
+    match report.verdict.reason {
+        Reason::Override => "At risk",
+        Reason::ReadinessUnknown => "Blocking, as far as could be read",
+        Reason::NoWindowsNodes => "Would block if there were Windows nodes",
+        _ => "Blocking",
+    }
+}
+
+/// What a report says beside the nodes.
+pub(super) struct Parts {
+    /// What blocks; there are no more than there are in-tree plugins.
+    pub(super) blocking: Vec<Block>,
+    /// What is wrong with nodes.
+    pub(super) node_notes: Vec<Block>,
+    /// Drivers that are missing and block nothing.
+    pub(super) other_drivers: Vec<Block>,
+    /// Everything else.
+    pub(super) notes: Vec<Block>,
+    /// How many findings there are.
+    findings: usize,
+}
+
+impl Parts {
+    /// The parts, as far as there is room.
+    pub(super) fn of(report: &ReadinessReport, mut room: Room) -> Self {
+        let needed = report.volumes.iter();
+        let needed = needed.filter_map(|it| it.csi_driver.as_deref().or(it.plugin.as_deref()));
+        let share = room.shared_volumes / needed.collect::<BTreeSet<&str>>().len().max(1);
+        room.volumes = room.volumes.max(share);
+
+        // Types without a driver come first: they take the longest to get rid of.
+        let mut blocked: BTreeMap<(bool, &str), Vec<&VolumeUse>> = BTreeMap::new();
+        for volume in report.blocking() {
+            let plugin = volume.plugin.as_deref().unwrap_or_default();
+            let driver = volume.csi_driver.as_deref();
+            let group = (driver.is_some(), driver.unwrap_or(plugin));
+            blocked.entry(group).or_default().push(volume);
+        }
+        let is_blocked =
+            |driver: &DriverReadiness| blocked.keys().any(|(_, name)| *name == driver.name);
+        let (missing, present): (Vec<_>, Vec<_>) = report
+            .drivers
+            .iter()
+            .filter(|driver| !is_blocked(driver))
+            .partition(|driver| !driver.missing_on.is_empty());
+        let mut other_drivers: Vec<Block> = missing
+            .into_iter()
+            .map(|driver| {
+                let volumes = report.volumes.iter();
+                let volumes = volumes.filter(|it| it.csi_driver.as_ref() == Some(&driver.name));
+                driver_group(report, &driver.name, volumes.collect(), room)
+            })
+            .collect();
+        let more = shorten(&mut other_drivers, DRIVERS, "driver");
+        other_drivers.extend(more);
+
+        // Why a driver is missing on a node is said with the driver, and how data moves with what blocks.
+        let of_drivers: BTreeSet<(&str, &str)> = report
+            .drivers
+            .iter()
+            .flat_map(|driver| &driver.findings)
+            .map(|finding| (&*finding.code, &*finding.object))
+            .collect();
+        let on_nodes: Vec<(&Finding, String)> = report
+            .nodes
+            .iter()
+            .flat_map(|node| node.findings.iter().map(move |finding| (node, finding)))
+            .filter(|(_, finding)| !of_drivers.contains(&(&*finding.code, &*finding.object)))
+            .map(|(node, finding)| (finding, place_on(&node.name, finding)))
+            .collect();
+        let others = report.findings.iter();
+        let others = others.filter(|finding| finding.code != codes::DATA_MUST_MOVE);
+        let others = present.iter().flat_map(|it| &it.findings).chain(others);
+        Self {
+            findings: on_nodes.len()
+                + report
+                    .drivers
+                    .iter()
+                    .map(|it| it.findings.len())
+                    .sum::<usize>()
+                + report.findings.len(),
+            node_notes: notes(on_nodes, room),
+            notes: notes(at_their_objects(others), room),
+            blocking: blocked
+                .into_iter()
+                .map(|((is_driver, name), volumes)| match is_driver {
+                    true => driver_group(report, name, volumes, room),
+                    false => plugin_group(report, name, volumes, room),
+                })
+                .collect(),
+            other_drivers,
+        }
+    }
+}
+
+/// A plugin that no driver takes over, and the volumes that need it.
+fn plugin_group(
+    report: &ReadinessReport,
+    name: &str,
+    volumes: Vec<&VolumeUse>,
+    room: Room,
+) -> Block {
+    // How the data of its volumes moves.
+    let about = report.findings.iter().filter(|finding| {
+        let mut words = finding.message.split_whitespace();
+        finding.code == codes::DATA_MUST_MOVE && words.any(|word| word == name)
+    });
+    Block::Group {
+        name: name.to_owned(),
+        what: "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
+        blocks: details(name, notes(at_their_objects(about), room), volumes, room),
+    }
+}
+
+/// A driver that is missing, and the volumes that need it.
+fn driver_group(
+    report: &ReadinessReport,
+    name: &str,
+    volumes: Vec<&VolumeUse>,
+    room: Room,
+) -> Block {
+    let driver = report.drivers.iter().find(|driver| driver.name == name);
+    let missing: &[String] = match (driver, volumes.first()) {
+        (Some(driver), _) => &driver.missing_on,
+        (None, Some(volume)) => &volume.missing_on,
+        (None, None) => &[],
+    };
+    let what = missing_on(missing, report.cluster.windows_nodes);
+    let mut blocks = Vec::new();
+    if let Some(driver) = driver {
+        let daemon_set = driver.daemon_set.as_deref().unwrap_or("none found");
+        blocks.push(Block::Text(vec![
+            Span::plain("DaemonSet for Windows nodes: "),
+            Span::new(Style::Name, daemon_set),
+        ]));
+    }
+    let findings = driver.into_iter().flat_map(|driver| &driver.findings);
+    let notes = notes(at_their_objects(findings), room);
+    blocks.extend(details(name, notes, volumes, room));
+    Block::Group {
+        name: name.to_owned(),
+        what,
+        blocks,
+    }
+}
+
+fn details(name: &str, notes: Vec<Block>, mut volumes: Vec<&VolumeUse>, room: Room) -> Vec<Block> {
+    let mut table = Vec::new();
+    let more = shorten(&mut volumes, room.volumes, "volume");
+    if !volumes.is_empty() {
+        table.push(tables::volumes(name, &volumes));
+        table.extend(more);
+    }
+    let notes = under(Block::Label("What to do"), notes);
+    let volumes = under(Block::Label("Volumes"), table);
+    if room.volumes_first {
+        volumes.chain(notes).collect()
+    } else {
+        notes.chain(volumes).collect()
+    }
+}
+
+/// All nodes, or of very many those that are not ready.
+fn nodes(
+    nodes: &[NodeReadiness],
+    room: Room,
+    table: impl Fn(&[&NodeReadiness]) -> Block,
+) -> Vec<Block> {
+    let mut shown: Vec<&NodeReadiness> = nodes.iter().collect();
+    let mut ready = 0;
+    if nodes.len() > room.nodes {
+        shown.retain(|node| !node.ready);
+        ready = nodes.len() - shown.len();
+    }
+    let not_ready = shown.len().saturating_sub(room.nodes);
+    shown.truncate(room.nodes);
+    let table = (!shown.is_empty()).then(|| table(&shown));
+    let left_out = nodes_left_out(shown.len(), ready, not_ready).map(Block::text);
+    table.into_iter().chain(left_out).collect()
+}
+
+/// Shortens a list and says how much is left out.
+fn shorten<T>(list: &mut Vec<T>, most: usize, thing: &str) -> Option<Block> {
+    let more = list.len().saturating_sub(most);
+    list.truncate(most);
+    let more = (more > 0).then(|| count(more, &format!("more {thing}")))?;
+    Some(Block::text(format!("and {more} (-o json lists all)")))
+}
+
+fn at_their_objects<'a>(
+    findings: impl IntoIterator<Item = &'a Finding>,
+) -> impl Iterator<Item = (&'a Finding, String)> {
+    let findings = findings.into_iter();
+    findings.map(|finding| (finding, finding.object.clone()))
+}
+
+/// A node's findings are mostly about the node itself, or about an object of its name.
+fn place_on(node: &str, finding: &Finding) -> String {
+    match finding.object.split_once('/') {
+        Some((_, name)) if name == node => node.to_owned(),
+        _ => format!("{} on {node}", finding.object),
+    }
+}
+
+/// What is the root of others comes first, advice for later last.
+fn rank(code: &str) -> u8 {
+    match code {
+        codes::FEATURE_SWITCH_OFF | codes::CSI_NODE_MISSING => 0,
+        codes::CSI_OPT_IN
+        | codes::CSI_RECOMMENDED
+        | codes::IN_TREE_RECOMMENDED
+        | codes::PLUGIN_REMOVED => 2,
+        _ => 1,
+    }
+}
+
+/// The same words are said once; of the same rank, what most places share comes first.
+fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>, room: Room) -> Vec<Block> {
+    let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for (finding, place) in findings {
+        let same = places.entry((&finding.code, &finding.message));
+        same.or_default().push(place);
+    }
+    let mut notes: Vec<_> = places.into_iter().collect();
+    notes.sort_by_key(|((code, _), places)| (rank(code), Reverse(places.len())));
+    let more = shorten(&mut notes, room.notes, "finding");
+    let notes = notes.into_iter().map(|((code, message), places)| Note {
+        message: message.to_owned(),
+        code: code.to_owned(),
+        places: names(&places),
+    });
+    let notes: Vec<Note> = notes.collect();
+    let list = (!notes.is_empty()).then_some(Block::List(notes));
+    list.into_iter().chain(more).collect()
+}

@@ -1,0 +1,111 @@
+//! A report as text for a terminal.
+
+use std::iter::repeat_n;
+
+use anstyle::AnsiColor;
+use unicode_width::UnicodeWidthStr;
+
+use super::blocks::{Block, Span, Style};
+use crate::visible::visible;
+
+/// Between two columns.
+const GAP: usize = 3;
+/// Of what belongs to a group.
+const INDENT: usize = 2;
+
+/// Draws the blocks as lines.
+pub(super) fn draw(blocks: &[Block], color: bool) -> String {
+    let text = String::new();
+    let mut terminal = Terminal { text, color };
+    terminal.blocks(0, blocks);
+    terminal.text
+}
+
+struct Terminal {
+    text: String,
+    color: bool,
+}
+
+impl Terminal {
+    fn blocks(&mut self, indent: usize, blocks: &[Block]) {
+        let mut follows_group = false;
+        for block in blocks {
+            match block {
+                Block::Title(title) => {
+                    self.text.push('\n');
+                    self.line(0, &[Span::new(Style::Strong, title.to_uppercase())]);
+                }
+                Block::Label(_) => {}
+                Block::Text(spans) => self.line(indent, spans),
+                Block::Group { name, what, blocks } => {
+                    if follows_group {
+                        self.text.push('\n');
+                    }
+                    let what = Span::plain(format!(": {what}."));
+                    self.line(indent, &[Span::new(Style::Strong, name), what]);
+                    self.blocks(indent + INDENT, blocks);
+                }
+                Block::Table { header, rows, .. } => self.table(indent, header, rows),
+                Block::List(notes) => {
+                    for note in notes {
+                        let bullet = Span::new(Style::Warning, "*");
+                        let note = format!(" {} ({}: {})", note.message, note.code, note.places);
+                        self.line(indent, &[bullet, Span::plain(note)]);
+                    }
+                }
+            }
+            follows_group = matches!(block, Block::Group { .. });
+        }
+    }
+
+    fn line(&mut self, indent: usize, spans: &[Span]) {
+        self.text.extend(repeat_n(' ', indent));
+        for span in spans {
+            self.put(span.style, &visible(&span.text));
+        }
+        self.text.push('\n');
+    }
+
+    fn put(&mut self, style: Style, text: &str) {
+        let style = match style {
+            _ if text.is_empty() || !self.color => None,
+            Style::Plain | Style::Name | Style::RowName => None,
+            Style::Strong => Some(anstyle::Style::new().bold()),
+            Style::Good => Some(AnsiColor::Green.on_default()),
+            Style::Bad => Some(AnsiColor::Red.on_default()),
+            Style::Warning => Some(AnsiColor::Yellow.on_default()),
+        };
+        match style {
+            Some(style) => self.text += &format!("{style}{text}{style:#}"),
+            None => self.text += text,
+        }
+    }
+
+    /// A table as kubectl prints it, its columns aligned by what is seen.
+    fn table(&mut self, indent: usize, header: &[Span], rows: &[Vec<Span>]) {
+        let header = header
+            .iter()
+            .map(|name| (Style::Strong, name.text.to_uppercase()));
+        let rows = rows.iter().map(|row| {
+            let cell = |cell: &Span| match &*cell.text {
+                "" => (cell.style, "-".to_owned()),
+                text => (cell.style, visible(text)),
+            };
+            row.iter().map(cell).collect()
+        });
+        let rows: Vec<Vec<(Style, String)>> =
+            std::iter::once(header.collect()).chain(rows).collect();
+        let columns = rows.first().map_or(0, Vec::len);
+        let width = |column: usize| rows.iter().map(|row| row[column].1.width()).max();
+        let widths: Vec<usize> = (0..columns).filter_map(width).collect();
+        for row in &rows {
+            let mut pad = indent;
+            for ((style, text), width) in row.iter().zip(&widths) {
+                self.text.extend(repeat_n(' ', pad));
+                self.put(*style, text);
+                pad = width - text.width() + GAP;
+            }
+            self.text.push('\n');
+        }
+    }
+}
