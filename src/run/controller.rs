@@ -13,9 +13,8 @@ use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Worker
 use crate::payload::Payload;
 use crate::process;
 use crate::run::decide::Decisions;
-use crate::run::due::{Due, What};
 use crate::run::options::ONCE_LIMIT;
-use crate::run::services::ServicesWriter;
+use crate::run::retries::Retries;
 use crate::run::{Options, RunError};
 use crate::serve::{Health, Shown};
 use crate::status::{NodeWriter, StatusWriter, Written};
@@ -32,7 +31,7 @@ const GIVE_BACK: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a single pass waits for nodes before it looks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
-/// The least time between two looks at what is due without having failed.
+/// The least time between two looks at volumes that hold upgrades.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// An update that lost its operator goes on by itself for no longer than this: the agent's own limits for a stop and a
 /// start, once forward and once back, bound it.
@@ -43,7 +42,7 @@ pub struct Controller {
     pub(super) shared: SharedCluster,
     pub(super) observations: Observations,
     pub(super) gate: Option<Gate>,
-    pub(super) services: ServicesWriter,
+    pub(super) config_maps: Api<ConfigMap>,
     pub(super) status: StatusWriter,
     pub(super) workers: Workers,
     pub(super) turns: Turns,
@@ -51,7 +50,7 @@ pub struct Controller {
     pub(super) nodes: Api<Node>,
     pub(super) shown: Shown,
     pub(super) levels: Levels,
-    pub(super) due: Due,
+    pub(super) retries: Retries,
     pub(super) decisions: Decisions,
     /// Until when nodes that have not been seen may be in the middle of what an earlier process began.
     pub(super) settled_at: Instant,
@@ -83,7 +82,7 @@ pub async fn lead(
         .unzip();
     let mut controller = Controller {
         gate,
-        services: ServicesWriter::new(config_maps, shared.clone()),
+        config_maps,
         status: StatusWriter::new(&client, options.instance.clone(), shared.clone()),
         workers: Workers::new(tools, observations.clone(), metrics),
         turns,
@@ -93,7 +92,7 @@ pub async fn lead(
         observations,
         shown,
         levels: options.levels.clone(),
-        due: Due::default(),
+        retries: Retries::default(),
         decisions: Decisions::new(payload),
         settled_at: Instant::now() + SETTLED,
         services_problem: None,
@@ -122,17 +121,15 @@ impl Controller {
         let mut cluster = self.shared.changes();
         let mut observed = self.observations.changes();
         let started = Instant::now();
-        let (mut given_back, mut was_complete) = (started, false);
+        let mut give_back_at = started;
         loop {
             cluster.mark_unchanged();
             observed.mark_unchanged();
             self.timed_pass().await;
-            let is_complete = self.decisions.is_complete();
-            if is_complete && !was_complete || given_back.elapsed() >= GIVE_BACK {
+            if self.decisions.is_complete && Instant::now() >= give_back_at {
                 process::give_back_memory();
-                given_back = Instant::now();
+                give_back_at = Instant::now() + GIVE_BACK;
             }
-            was_complete = is_complete;
             self.shown.readiness.tell(self.health());
             if once {
                 // What came in after the pass has not been judged yet.
@@ -167,24 +164,25 @@ impl Controller {
         self.pass().await;
         self.shown.liveness.pass_ends();
         let writing = self.status.nodes.writing();
-        let waiting = self.decisions.open_nodes().len().saturating_sub(writing);
+        let waiting = self.decisions.open.len().saturating_sub(writing);
         self.shown
             .metrics
             .show_pass(begin.elapsed(), waiting, writing);
     }
 
     /// When the next pass is due though nothing is new.
-    fn next_due(&mut self, usual: Duration) -> Instant {
+    fn next_due(&self, usual: Duration) -> Instant {
         let now = Instant::now();
-        let due = &mut self.due;
-        due.set(What::Everything, Some(now + usual));
-        due.set(What::Gate, self.gate.as_ref().and_then(Gate::due));
-        due.set(What::Message, self.decisions.message_due());
-        due.set(What::Settled, Some(self.settled_at).filter(|at| *at > now));
         let blocked = self.status.blocked.due_in(now);
-        let blocked = blocked.map(|pause| now + pause.max(LEAST_PAUSE));
-        due.set(What::BlockedVolumes, blocked);
-        due.next(now).unwrap_or(now + usual)
+        let due = [
+            self.gate.as_ref().and_then(Gate::due),
+            self.decisions.throttle.due(),
+            self.retries.next(now),
+            blocked.map(|pause| now + pause.max(LEAST_PAUSE)),
+            Some(self.settled_at).filter(|at| *at > now),
+        ];
+        let first = due.into_iter().flatten().min();
+        first.map_or(now + usual, |first| first.min(now + usual))
     }
 
     /// A single pass ends also where something cannot be read or written, with what that is.
@@ -206,11 +204,11 @@ impl Controller {
     fn is_done(&self) -> bool {
         let observations = self.observations.read();
         let was_visited = |node| observations.get(node).is_some_and(|seen| seen.visits > 0);
-        let mut plans = self.decisions.plans().iter();
-        self.decisions.is_complete()
-            && self.decisions.message_due().is_none()
-            && self.decisions.open_nodes().is_empty()
-            && self.due.problem().is_none()
+        let mut plans = self.decisions.plans.iter();
+        self.decisions.is_complete
+            && self.decisions.throttle.due().is_none()
+            && self.decisions.open.is_empty()
+            && self.retries.problem().is_none()
             && self.gate.as_ref().is_none_or(Gate::is_settled)
             && plans.all(|(node, plan)| match plan {
                 NodePlan::External | NodePlan::Blocked(_) => true,
@@ -231,9 +229,9 @@ impl Controller {
         let gate = self.gate.as_ref().map(Gate::report);
         Health {
             stale: (!stale.is_empty()).then(|| stale.join(", ")),
-            unread: (!self.decisions.is_complete()).then(unread),
+            unread: (!self.decisions.is_complete).then(unread),
             gate: gate.map(|report| (report.clone(), report.is_written())),
-            unwritten: self.due.problem().map(str::to_owned),
+            unwritten: self.retries.problem().map(str::to_owned),
         }
     }
 
@@ -252,7 +250,7 @@ impl Controller {
         let gate = gate
             .filter(GateReport::has_failed)
             .map(|report| report.message);
-        gate.or_else(|| self.due.problem().map(str::to_owned))
+        gate.or_else(|| self.retries.problem().map(str::to_owned))
     }
 }
 

@@ -2,9 +2,9 @@
 
 mod controller;
 mod decide;
-mod due;
 mod options;
 mod pass;
+mod retries;
 mod services;
 mod serving;
 mod term;

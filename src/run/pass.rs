@@ -4,13 +4,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::api::{WindowsStorage, WindowsStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::gate::{Gate, Judged};
 use crate::node::NodePlan;
-use crate::run::Controller;
 use crate::run::decide::{Left, News, Todo};
-use crate::run::due::What;
+use crate::run::retries::What;
+use crate::run::{Controller, services};
 use crate::status::{NodeStatus, Written};
 
 /// How long one pass goes from node to node to remove what is left of those that are gone.
@@ -34,11 +33,14 @@ impl Controller {
         if todo.assign {
             self.assign();
         }
-        self.retain_due(&todo);
+        self.forget_retries(&todo);
         self.write_nodes(todo.nodes);
         self.remove_left(&todo.left).await;
-        if let Some((previous, status)) = todo.settings {
-            self.write_settings(previous, &status).await;
+        if let Some((previous, status)) = &todo.settings
+            && self.may_try(&What::Settings)
+        {
+            let written = self.status.write_settings(previous.as_ref(), status).await;
+            self.note(What::Settings, written);
         }
         if let Some(blocked) = todo.blocked {
             self.status.blocked.tell(blocked, Instant::now());
@@ -63,7 +65,7 @@ impl Controller {
             },
         );
         self.judging = started.elapsed();
-        self.levels.set(self.decisions.spec().log_level);
+        self.levels.set(self.decisions.spec.log_level);
         tracing::debug!(
             statuses = todo.nodes.len(),
             took_ms = self.judging.as_millis(),
@@ -87,7 +89,7 @@ impl Controller {
             return false;
         };
         let mut in_progress = self.turns.in_progress();
-        in_progress.extend(self.decisions.maybe_in_progress().iter().cloned());
+        in_progress.extend(self.decisions.maybe_in_progress.iter().cloned());
         gate.judge(&Judged {
             verdict: &todo.verdict,
             is_fresh: todo.is_fresh,
@@ -100,15 +102,15 @@ impl Controller {
 
     fn show(&self, todo: &Todo) {
         let metrics = &self.shown.metrics;
-        let assessment = self.decisions.assessment();
+        let assessment = &self.decisions.assessment;
         let nodes = assessment.windows_nodes().len();
-        let nodes = (nodes, self.decisions.ready_nodes());
+        let nodes = (nodes, self.decisions.ready.len());
         metrics.show_verdict(&todo.verdict, &assessment.blocking_by_driver(), nodes);
         if !todo.has_news_of_nodes {
             return;
         }
         let observations = self.observations.read();
-        let plans = self.decisions.plans().iter();
+        let plans = self.decisions.plans.iter();
         let failing = plans.filter_map(|(node, plan)| match plan {
             NodePlan::External | NodePlan::Waiting => None,
             NodePlan::Blocked(error) => Some(error.reason),
@@ -121,9 +123,9 @@ impl Controller {
     }
 
     async fn write_services(&mut self) {
-        match self.decisions.services() {
+        match &self.decisions.services {
             Ok(step) if self.may_try(&What::Services) => {
-                let written = self.services.write(step).await;
+                let written = services::write(&self.config_maps, &self.shared, step).await;
                 // A conflict is no fault: the next pass plans again from what another has written.
                 let fault = written.as_ref().err().filter(|error| !error.is_conflict());
                 self.services_problem = fault.map(ToString::to_string);
@@ -131,28 +133,28 @@ impl Controller {
             }
             Ok(_) => {}
             Err(error) => {
-                self.due.done(&What::Services);
+                self.retries.done(&What::Services);
                 tracing::debug!(%error, "ConfigMap windows-services cannot be used");
             }
         }
     }
 
     fn assign(&mut self) {
-        let interval = self.decisions.spec().probe_interval_seconds;
-        let interval = Duration::from_secs(u64::from(interval));
-        let (plans, turns) = (self.decisions.plans(), self.decisions.turns());
-        self.workers.assign(plans, turns, interval);
-        self.decisions.assigned();
+        let decisions = &mut self.decisions;
+        let interval = Duration::from_secs(decisions.spec.probe_interval_seconds.into());
+        self.workers
+            .assign(&decisions.plans, &decisions.rollout.turns, interval);
+        decisions.is_unassigned = false;
     }
 
     /// What need not be written any more, because somebody has or things are as before, need not be tried again.
-    fn retain_due(&mut self, todo: &Todo) {
-        let open = self.decisions.open_nodes();
-        self.due.retain(|what| match what {
+    fn forget_retries(&mut self, todo: &Todo) {
+        let open = &self.decisions.open;
+        self.retries.retain(|what| match what {
             What::NodeStatus(node) => open.contains(node),
             What::Removal(node) => todo.left.iter().any(|left| left.node == *node),
             What::Settings => todo.settings.is_some(),
-            _ => true,
+            What::Services => true,
         });
     }
 
@@ -176,7 +178,7 @@ impl Controller {
             outdated,
         } = written;
         if outcome.is_ok() && !outdated {
-            self.decisions.node_written(&node);
+            self.decisions.open.remove(&node);
         }
         self.note(What::NodeStatus(node), outcome);
     }
@@ -190,7 +192,7 @@ impl Controller {
                 continue;
             }
             match self.remove(left).await {
-                Ok(()) => self.due.done(&what),
+                Ok(()) => self.retries.done(&what),
                 Err(problem) => self.note_failure(what, problem),
             }
         }
@@ -217,24 +219,13 @@ impl Controller {
         Ok(())
     }
 
-    async fn write_settings(
-        &mut self,
-        previous: Option<WindowsStorage>,
-        status: &WindowsStorageStatus,
-    ) {
-        if self.may_try(&What::Settings) {
-            let written = self.status.write_settings(previous.as_ref(), status).await;
-            self.note(What::Settings, written);
-        }
-    }
-
     fn may_try(&self, what: &What) -> bool {
-        self.due.may_try(what, Instant::now())
+        self.retries.may_try(what, Instant::now())
     }
 
     fn note(&mut self, what: What, outcome: Result<(), CallError>) {
         let Err(error) = outcome else {
-            self.due.done(&what);
+            self.retries.done(&what);
             return;
         };
         let hint = match (error.is_not_found(), &what) {
@@ -248,10 +239,8 @@ impl Controller {
     }
 
     fn note_failure(&mut self, what: What, problem: String) {
-        if let Some(target) = what.target() {
-            self.shown.metrics.count_failed_write(target);
-        }
+        self.shown.metrics.count_failed_write(what.target());
         tracing::warn!("{problem}");
-        self.due.failed(what, problem, Instant::now());
+        self.retries.failed(what, problem, Instant::now());
     }
 }

@@ -3,6 +3,22 @@ use super::*;
 const NOBODY: &BTreeSet<String> = &BTreeSet::new();
 const HELD: &str = "DriversMissing";
 const OPEN: &str = "DriversRegistered";
+const UNKNOWN: &str = "ReadinessUnknown";
+
+/// What is judged.
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    Held,
+    /// Something that held has gone from sight, and something else still holds.
+    HeldAfterDeparture,
+    /// What held has got what it lacked.
+    Open,
+    OpenAfterDeparture,
+    /// Not all can be read, and nothing can be written.
+    BlindHeld,
+    BlindOpen,
+}
+use Seen::{BlindHeld, BlindOpen, Held, HeldAfterDeparture, Open, OpenAfterDeparture};
 
 fn verdict(upgradeable: Upgradeable, reason: Reason) -> Verdict {
     Verdict {
@@ -28,7 +44,6 @@ struct Rig {
     decider: Decider,
     start: Instant,
     departures: u64,
-    was_held: bool,
 }
 
 impl Rig {
@@ -38,7 +53,6 @@ impl Rig {
             decider: Decider::new(start),
             start,
             departures: 0,
-            was_held: false,
         }
     }
 
@@ -46,26 +60,20 @@ impl Rig {
         self.start + Duration::from_millis(milliseconds)
     }
 
-    /// What the gate says so many milliseconds after the start, which is written at once. What no longer holds it
-    /// has gone from sight.
-    fn at(&mut self, milliseconds: u64, verdict: &Verdict) -> &'static str {
-        let holds = verdict.upgradeable == Upgradeable::False;
-        self.departures += u64::from(self.was_held && !holds);
-        self.supplied(milliseconds, verdict)
-    }
-
-    /// The same where what no longer holds it has got what it lacked.
-    fn supplied(&mut self, milliseconds: u64, verdict: &Verdict) -> &'static str {
-        self.was_held = verdict.upgradeable == Upgradeable::False;
-        let decision = self.decide(milliseconds, verdict, true, NOBODY);
-        self.decider
-            .wrote(decision.clone(), self.after(milliseconds));
-        decision.verdict.reason.as_str()
-    }
-
-    /// The same while not all can be read, and nothing can be written.
-    fn blind(&mut self, milliseconds: u64, verdict: &Verdict) -> &'static str {
-        let decision = self.decide(milliseconds, verdict, false, NOBODY);
+    /// What the gate says so many milliseconds after the start, which is written at once.
+    fn at(&mut self, milliseconds: u64, seen: Seen) -> &'static str {
+        let is_departure = matches!(seen, HeldAfterDeparture | OpenAfterDeparture);
+        self.departures += u64::from(is_departure);
+        let verdict = match seen {
+            Held | HeldAfterDeparture | BlindHeld => held(),
+            Open | OpenAfterDeparture | BlindOpen => open(),
+        };
+        let is_fresh = !matches!(seen, BlindHeld | BlindOpen);
+        let decision = self.decide(milliseconds, &verdict, is_fresh, NOBODY);
+        if is_fresh {
+            self.decider
+                .wrote(decision.clone(), self.after(milliseconds));
+        }
         decision.verdict.reason.as_str()
     }
 
@@ -92,140 +100,153 @@ impl Rig {
 }
 
 #[test]
-fn false_is_said_at_once_and_true_when_it_has_stood_for_a_moment() {
+fn false_is_said_at_once_and_true_when_it_has_stood_for_long_enough() {
+    let cases: [(&str, &[(u64, Seen, &str)]); 7] = [
+        (
+            "what went from sight may come back within a second",
+            &[
+                (0, Held, HELD),
+                (100, OpenAfterDeparture, HELD),
+                (1_099, Open, HELD),
+                (1_100, Open, OPEN),
+                (1_101, Held, HELD),
+            ],
+        ),
+        (
+            "also where it went before the last of what held",
+            &[
+                (0, Held, HELD),
+                (5_000, HeldAfterDeparture, HELD),
+                (5_500, Open, HELD),
+                (5_999, Open, HELD),
+                (6_000, Open, OPEN),
+            ],
+        ),
+        (
+            "where much comes and goes it opens nevertheless",
+            &[
+                (0, Held, HELD),
+                (5_000, OpenAfterDeparture, HELD),
+                (5_400, OpenAfterDeparture, HELD),
+                (5_900, OpenAfterDeparture, HELD),
+                (6_000, OpenAfterDeparture, OPEN),
+            ],
+        ),
+        (
+            "what was lacking and came opens it soon, but not once it has gone back and forth",
+            &[
+                (0, Held, HELD),
+                (5_000, Open, HELD),
+                (5_019, Open, HELD),
+                (5_020, Open, OPEN),
+                (6_000, Held, HELD),
+                (7_000, Open, HELD),
+                (8_999, Open, HELD),
+                (9_000, Open, OPEN),
+                (10_000, Held, HELD),
+                (700_000, OpenAfterDeparture, HELD),
+                (701_000, Open, OPEN),
+            ],
+        ),
+        (
+            "a process that has only just started waits as well",
+            &[
+                (0, Open, UNKNOWN),
+                (999, Open, UNKNOWN),
+                (1_000, Open, OPEN),
+            ],
+        ),
+        (
+            "only what can be read opens it, and it stays open without",
+            &[
+                (0, Held, HELD),
+                (100, BlindOpen, HELD),
+                (9_000, BlindOpen, HELD),
+                (10_000, OpenAfterDeparture, HELD),
+                (10_500, BlindOpen, HELD),
+                (10_600, Open, HELD),
+                (11_500, Open, HELD),
+                (11_600, Open, OPEN),
+                (20_000, BlindOpen, OPEN),
+            ],
+        ),
+        (
+            "something may have gone while nobody could look",
+            &[
+                (0, Held, HELD),
+                (5_000, BlindHeld, HELD),
+                (9_000, BlindHeld, HELD),
+                (10_000, Open, HELD),
+                (10_999, Open, HELD),
+                (11_000, Open, OPEN),
+            ],
+        ),
+    ];
+    for (case, steps) in cases {
+        let mut rig = Rig::new();
+        for (milliseconds, seen, said) in steps {
+            let now = rig.at(*milliseconds, *seen);
+            assert_eq!(now, *said, "{case}: {seen:?} at {milliseconds}");
+        }
+    }
+}
+
+#[test]
+fn it_is_judged_again_when_the_verdict_has_stood_long_enough() {
     let mut rig = Rig::new();
-    assert_eq!(rig.at(0, &held()), HELD);
-    assert_eq!(rig.at(100, &open()), HELD);
-    assert!(rig.decider.opens_at().is_some());
+    rig.at(0, Held);
+    rig.at(100, OpenAfterDeparture);
+    assert_eq!(rig.decider.opens_at(), Some(rig.after(1_100)));
     assert_eq!(rig.due(), Some(rig.after(1_100)));
-    assert_eq!(rig.at(1_099, &open()), HELD);
-    assert_eq!(rig.at(1_100, &open()), OPEN);
+    rig.at(200, BlindOpen);
+    assert!(rig.due().is_none(), "nothing comes of waiting");
+    rig.at(300, Open);
+    rig.at(2_000, Open);
     assert!(rig.decider.opens_at().is_none() && rig.due().is_none());
     let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
-    let said = rig.at(1_101, &other);
-    assert_eq!(
-        said, "NoInTreeVolumes",
-        "what stays open may say so otherwise"
-    );
-    assert_eq!(rig.at(1_102, &held()), HELD);
-}
-
-#[test]
-fn what_was_lacking_and_came_opens_the_gate_after_a_brief_moment() {
-    let mut rig = Rig::new();
-    rig.at(0, &held());
-    assert_eq!(rig.supplied(5_000, &open()), HELD);
-    assert_eq!(rig.due(), Some(rig.after(5_020)));
-    assert_eq!(rig.supplied(5_019, &open()), HELD);
-    assert_eq!(rig.supplied(5_020, &open()), OPEN);
-    rig.supplied(6_000, &held());
-    rig.supplied(7_000, &open());
-    let said = rig.supplied(8_999, &open());
-    assert_eq!(
-        said, HELD,
-        "what has gone back and forth is not trusted so soon"
-    );
-    assert_eq!(rig.supplied(9_000, &open()), OPEN);
-}
-
-#[test]
-fn what_went_from_sight_just_before_may_come_back() {
-    let mut rig = Rig::new();
-    rig.at(0, &held());
-    rig.departures += 1;
-    rig.supplied(5_000, &held());
-    assert_eq!(rig.supplied(5_500, &open()), HELD);
-    assert_eq!(rig.supplied(5_999, &open()), HELD);
-    assert_eq!(rig.supplied(6_000, &open()), OPEN);
-}
-
-#[test]
-fn where_much_comes_and_goes_the_gate_opens_nevertheless() {
-    let mut rig = Rig::new();
-    rig.at(0, &held());
-    for step in 0..10 {
-        rig.departures += 1;
-        assert_eq!(rig.supplied(5_000 + step * 100, &open()), HELD);
-    }
-    rig.departures += 1;
-    assert_eq!(rig.supplied(6_000, &open()), OPEN);
+    let said = rig.decide(2_001, &other, true, NOBODY).verdict;
+    assert_eq!(said, other, "what stays open may say so otherwise");
 }
 
 #[test]
 fn a_verdict_that_was_open_between_two_others_never_opens_the_gate() {
     let mut rig = Rig::new();
-    rig.at(0, &held());
+    rig.at(0, Held);
     for step in 1..100 {
-        let verdict = if step % 2 == 1 { open() } else { held() };
-        assert_eq!(rig.at(step * 900, &verdict), HELD);
+        let seen = if step % 2 == 1 {
+            OpenAfterDeparture
+        } else {
+            Held
+        };
+        assert_eq!(rig.at(step * 900, seen), HELD);
     }
 }
 
 #[test]
-fn the_moment_grows_with_each_time_that_the_gate_was_opened_too_early_and_is_forgotten_later() {
+fn the_gate_waits_for_at_most_a_minute_however_often_it_was_opened_too_early() {
     let mut rig = Rig::new();
-    rig.at(0, &open());
-    assert_eq!(rig.at(1_000, &open()), OPEN);
-    rig.at(2_000, &held());
-    rig.at(3_000, &open());
-    assert_eq!(rig.at(4_000, &open()), HELD, "two seconds now");
-    assert_eq!(rig.at(5_000, &open()), OPEN);
     for _ in 0..20 {
-        rig.at(6_000, &held());
         let opened = Decision {
             verdict: open(),
             yields: false,
         };
         rig.decider.wrote(opened, rig.after(6_000));
+        rig.at(6_000, Held);
     }
-    rig.at(6_000, &held());
-    rig.at(7_000, &open());
-    assert_eq!(rig.at(66_000, &open()), HELD);
-    assert_eq!(rig.at(67_000, &open()), OPEN, "never longer than a minute");
-    rig.at(68_000, &held());
-    rig.at(700_000, &open());
-    assert_eq!(rig.at(701_000, &open()), OPEN);
-}
-
-#[test]
-fn only_what_can_be_read_at_that_moment_opens_the_gate_and_it_stays_open_without() {
-    let mut rig = Rig::new();
-    rig.at(0, &held());
-    assert_eq!(rig.blind(100, &open()), HELD);
-    assert_eq!(rig.blind(9_000, &open()), HELD);
-    assert!(rig.due().is_none(), "nothing comes of waiting");
-    rig.at(10_000, &open());
-    rig.blind(10_500, &open());
-    rig.at(10_600, &open());
-    assert_eq!(rig.at(11_500, &open()), HELD, "it begins again");
-    assert_eq!(rig.at(11_600, &open()), OPEN);
-    assert_eq!(rig.blind(20_000, &open()), OPEN);
-}
-
-#[test]
-fn what_comes_into_sight_again_is_not_trusted_so_soon() {
-    let mut rig = Rig::new();
-    rig.at(0, &held());
-    rig.blind(5_000, &held());
-    rig.blind(9_000, &held());
-    assert_eq!(rig.supplied(10_000, &open()), HELD);
-    let said = rig.supplied(10_999, &open());
-    assert_eq!(
-        said, HELD,
-        "something may have gone while nobody could look"
-    );
-    assert_eq!(rig.supplied(11_000, &open()), OPEN);
+    rig.at(7_000, OpenAfterDeparture);
+    assert_eq!(rig.at(66_999, Open), HELD);
+    assert_eq!(rig.at(67_000, Open), OPEN);
 }
 
 #[test]
 fn what_could_not_be_written_does_not_count_as_open() {
     let mut rig = Rig::new();
-    rig.at(0, &held());
-    rig.at(1_000, &open());
+    rig.at(0, Held);
+    rig.at(1_000, OpenAfterDeparture);
     let decision = rig.decide(2_000, &open(), true, NOBODY);
     assert_eq!(decision.verdict, open());
     // The write failed, and by the time of the next attempt the API server is out of reach.
-    assert_eq!(rig.blind(3_000, &open()), HELD);
+    assert_eq!(rig.at(3_000, BlindOpen), HELD);
 }
 
 #[test]
@@ -236,13 +257,13 @@ fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
         assert!(decision.yields && decision.verdict.upgradeable == Upgradeable::False);
     }
     let mut rig = Rig::new();
-    rig.supplied(0, &unknown());
+    rig.decide(0, &unknown(), true, NOBODY);
     assert_eq!(rig.due(), Some(rig.start + START));
     let later = rig.decide(30_000, &unknown(), true, NOBODY);
     assert!(!later.yields, "what cannot be read is to be said some time");
 
     let mut rig = Rig::new();
-    rig.at(0, &held());
+    rig.at(0, Held);
     let lost = rig.decide(0, &unknown(), true, NOBODY);
     assert!(
         !lost.yields,
@@ -254,8 +275,8 @@ fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
 fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     let mut rig = Rig::new();
     let nodes: BTreeSet<String> = (0..12).map(|number| format!("win-{number:02}")).collect();
-    rig.at(0, &open());
-    rig.at(1_000, &open());
+    rig.at(0, Open);
+    assert_eq!(rig.at(1_000, Open), OPEN);
     let Verdict {
         upgradeable,
         reason,

@@ -29,25 +29,34 @@ const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 /// What was decided so far.
 pub struct Decisions {
     payload: Payload,
-    spec: WindowsStorageSpec,
-    assessment: Assessment,
-    throttle: MessageThrottle,
+    /// What the administrator wants.
+    pub spec: WindowsStorageSpec,
+    /// The cluster as it is judged.
+    pub assessment: Assessment,
+    /// The last verdict, with the message that is announced.
+    pub throttle: MessageThrottle,
     /// Since when something that the verdict rests on cannot be read.
     stale_since: Option<Instant>,
-    services: Result<Step, ServicesError>,
-    plans: BTreeMap<String, NodePlan>,
-    ready: BTreeSet<String>,
+    /// The step for the services entry.
+    pub services: Result<Step, ServicesError>,
+    /// What is done on each Windows node.
+    pub plans: BTreeMap<String, NodePlan>,
+    /// The Windows nodes that are ready.
+    pub ready: BTreeSet<String>,
     /// Windows nodes that this process has seen leave.
     departed: BTreeSet<String>,
     /// The nodes whose status is to be looked at: something is new there, or the last write failed.
-    open: BTreeSet<String>,
-    complete: bool,
+    pub open: BTreeSet<String>,
+    /// The last verdict rests on all of the cluster, rather than that all of it has been read by now.
+    pub is_complete: bool,
     /// The plans, or whose turn it is, have changed since they were last handed over.
-    unassigned: bool,
-    rollout: Rollout,
+    pub is_unassigned: bool,
+    /// Whose turn it is, and how far all of it is.
+    pub rollout: Rollout,
     settling: bool,
-    /// Nodes that a process before this one may have left in the middle of an update.
-    maybe_in_progress: BTreeSet<String>,
+    /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is
+    /// desired, and this process has not reached them yet. Soon after its start it is assumed of none.
+    pub maybe_in_progress: BTreeSet<String>,
     /// The DaemonSets that run csi-proxy, which somebody else has brought.
     csi_proxy_sets: Vec<Finding>,
     /// What the status of `WindowsStorage` follows from, once it has been written.
@@ -69,8 +78,8 @@ impl Decisions {
             ready: BTreeSet::new(),
             departed: BTreeSet::new(),
             open: BTreeSet::new(),
-            complete: false,
-            unassigned: false,
+            is_complete: false,
+            is_unassigned: false,
             rollout: Rollout::default(),
             settling: true,
             maybe_in_progress: BTreeSet::new(),
@@ -83,67 +92,6 @@ impl Decisions {
     /// The last verdict, with the message that is announced.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.throttle.announced().map(|(verdict, _)| verdict)
-    }
-
-    /// When the verdict's message is to be changed, though nothing is new.
-    pub fn message_due(&self) -> Option<Instant> {
-        self.throttle.due()
-    }
-
-    /// The cluster as it is judged.
-    pub fn assessment(&self) -> &Assessment {
-        &self.assessment
-    }
-
-    /// How many Windows nodes are ready.
-    pub fn ready_nodes(&self) -> usize {
-        self.ready.len()
-    }
-
-    /// Whether the last verdict rests on all of the cluster, rather than whether all of it has been read by now.
-    pub fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    /// What the administrator wants.
-    pub fn spec(&self) -> &WindowsStorageSpec {
-        &self.spec
-    }
-
-    /// What is done on each Windows node.
-    pub fn plans(&self) -> &BTreeMap<String, NodePlan> {
-        &self.plans
-    }
-
-    /// The nodes that may be interrupted now.
-    pub fn turns(&self) -> &BTreeSet<String> {
-        &self.rollout.turns
-    }
-
-    /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is
-    /// desired, and this process has not reached them yet. Soon after its start it is assumed of none.
-    pub fn maybe_in_progress(&self) -> &BTreeSet<String> {
-        &self.maybe_in_progress
-    }
-
-    /// The step for the services entry.
-    pub fn services(&self) -> &Result<Step, ServicesError> {
-        &self.services
-    }
-
-    /// The nodes whose status is still to be written.
-    pub fn open_nodes(&self) -> &BTreeSet<String> {
-        &self.open
-    }
-
-    /// A node has the status that was decided.
-    pub fn node_written(&mut self, node: &str) {
-        self.open.remove(node);
-    }
-
-    /// The plans have been handed over.
-    pub fn assigned(&mut self) {
-        self.unassigned = false;
     }
 
     /// Takes in what is new and says what is to be done.
@@ -168,7 +116,7 @@ impl Decisions {
         let complete = cluster.unread().is_empty() && knows_configuration;
         let csi_proxy_sets = daemon_sets(cluster);
         // Who has to run csi-proxy, who else runs it, and whether anything may be written, are matters of every node.
-        let is_completed = std::mem::replace(&mut self.complete, complete) != complete;
+        let is_completed = std::mem::replace(&mut self.is_complete, complete) != complete;
         let concerns_all = is_respecified || is_completed;
         if concerns_all || csi_proxy_sets != self.csi_proxy_sets {
             self.csi_proxy_sets = csi_proxy_sets;
@@ -186,12 +134,12 @@ impl Decisions {
             touched.extend(nodes.map(|(name, _)| name.to_string()));
             touched.extend(self.plans.keys().cloned());
         }
-        self.unassigned |= is_respecified;
+        self.is_unassigned |= is_respecified;
         if !touched.is_empty() {
-            self.unassigned |= self.plan(cluster, &touched);
+            self.is_unassigned |= self.plan(cluster, &touched);
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
-        if replan || self.unassigned || !news.observed.is_empty() || has_settled {
+        if replan || self.is_unassigned || !news.observed.is_empty() || has_settled {
             self.give_turns(cluster, news);
         }
         let (nodes, left) = if complete {
@@ -205,8 +153,8 @@ impl Decisions {
             departures: self.assessment.departures(),
             blocked: self.blocked(cluster, news.instant),
             knows_configuration,
-            has_news_of_nodes: self.unassigned || !news.observed.is_empty(),
-            assign: knows_configuration && self.unassigned,
+            has_news_of_nodes: self.is_unassigned || !news.observed.is_empty(),
+            assign: knows_configuration && self.is_unassigned,
             nodes,
             left,
             settings: self.settings(cluster, news, replan || settings_changed),
@@ -233,7 +181,7 @@ impl Decisions {
         now: Instant,
     ) -> Option<BTreeMap<BlockedKey, Blocked>> {
         let last = self.blocked_looked_at;
-        if !self.complete || last.is_some_and(|last| now < last + BLOCKED_PAUSE) {
+        if !self.is_complete || last.is_some_and(|last| now < last + BLOCKED_PAUSE) {
             return None;
         }
         self.blocked_looked_at = Some(now);

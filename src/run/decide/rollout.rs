@@ -1,57 +1,57 @@
 //! Whose turn it is, from the plans and from what was seen on nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::index::Cluster;
-use crate::node::{Candidate, Desired, Limits, NodePlan, Observation, Standing, rollout};
+use crate::node::{Candidate, Limits, NodePlan, Observation, Standing, rollout};
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
-    /// Decides anew whose turn it is. Before the configuration is known, and what nodes have been through, it is nobody's.
+    /// Decides again whose turn it is. Before the configuration is known, and what nodes have been through, it is nobody's.
     pub(super) fn give_turns(&mut self, cluster: &Cluster, news: &News<'_>) {
         if !cluster.knows_configuration() {
             return;
         }
-        let spec = cluster.wanted();
-        let managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
-        let nodes = self.plans.values().filter(|plan| managed(plan)).count();
+        let is_managed = |(_, plan): &(&String, &NodePlan)| !matches!(plan, NodePlan::External);
+        let managed = self.plans.iter().filter(is_managed);
+        let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
+        let spec = &self.spec.rollout;
         let limits = Limits {
-            max_unavailable: spec.rollout.max_unavailable_of(nodes),
-            max_failures: usize::try_from(spec.rollout.max_failures).unwrap_or(usize::MAX),
-            paused: spec.rollout.paused,
+            max_unavailable: spec.max_unavailable_of(managed.clone().count()),
+            max_failures: usize::try_from(spec.max_failures).unwrap_or(usize::MAX),
+            paused: spec.paused,
             settling: news.settling,
         };
-        let plans = &self.plans;
-        let mut unseen = BTreeSet::new();
         let rollout = news.turns.decide(|turns| {
-            let candidates: BTreeMap<String, Candidate> = plans
-                .iter()
-                .filter(|(_, plan)| managed(plan))
-                .map(|(name, plan)| {
-                    let candidate = Candidate {
-                        has_turn: turns.given.contains(name),
-                        at_work: turns.at_work.contains(name),
-                        cut_short: turns.cut_short.contains(name),
-                        ..candidate(
-                            plan,
-                            news.observations.get(name),
-                            turns.unsure.contains(name),
-                        )
-                    };
-                    (name.clone(), candidate)
-                })
-                .collect();
-            let is_unseen = |(_, candidate): &(&String, &Candidate)| {
-                matches!(candidate.standing, Standing::Unseen | Standing::OutOfReach)
-            };
-            let names = candidates.iter().filter(is_unseen).map(|(name, _)| name);
-            unseen.extend(names.cloned());
-            let rollout = rollout(&candidates, &limits);
+            let candidates = managed.clone().map(|(name, plan, observation)| {
+                let seen = observation.filter(|_| matches!(plan, NodePlan::Visit(_)));
+                let is_down = seen.is_some_and(Observation::is_down);
+                let candidate = Candidate {
+                    standing: standing(plan, seen),
+                    down: is_down || turns.unsure.contains(name),
+                    failures: seen.map_or(0, |seen| seen.failures),
+                    has_turn: turns.given.contains(name),
+                    at_work: turns.at_work.contains(name),
+                    cut_short: turns.cut_short.contains(name),
+                };
+                (name.clone(), candidate)
+            });
+            let rollout = rollout(&candidates.collect(), &limits);
             (rollout.turns.clone(), rollout)
         });
-        unseen.retain(|name| news.settling && self.had_another_csi_proxy(cluster, name));
-        self.maybe_in_progress = unseen;
-        self.unassigned |= rollout.turns != self.rollout.turns;
+        let is_unseen = |plan, observation| {
+            matches!(
+                standing(plan, observation),
+                Standing::Unseen | Standing::OutOfReach
+            )
+        };
+        self.maybe_in_progress = managed
+            .filter(|(name, plan, observation)| {
+                news.settling
+                    && is_unseen(plan, *observation)
+                    && self.had_another_csi_proxy(cluster, name)
+            })
+            .map(|(name, ..)| name.clone())
+            .collect();
+        self.is_unassigned |= rollout.turns != self.rollout.turns;
         self.rollout = rollout;
     }
 
@@ -59,41 +59,27 @@ impl Decisions {
     fn had_another_csi_proxy(&self, cluster: &Cluster, node: &str) -> bool {
         let status = cluster.node_statuses.get(node);
         let csi_proxy = status.and_then(|status| status.csi_proxy.as_ref());
-        csi_proxy
-            .and_then(|csi_proxy| csi_proxy.sha256.as_ref())
-            .is_some_and(|sha256| *sha256 != self.payload.csi_proxy.sha256)
+        let sha256 = csi_proxy.and_then(|csi_proxy| csi_proxy.sha256.as_ref());
+        sha256.is_some_and(|sha256| *sha256 != self.payload.csi_proxy.sha256)
     }
 }
 
 /// How far a node is, from what was seen there for the sake of what is desired now. An update that was undone stays a
 /// failure until it has worked, also while the node is out of reach: it may be so because of the update.
-fn candidate(plan: &NodePlan, observation: Option<&Observation>, unsure: bool) -> Candidate {
+fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
     let NodePlan::Visit(target) = plan else {
-        return Candidate {
-            standing: Standing::OutOfReach,
-            down: unsure,
-            ..Candidate::default()
-        };
+        return Standing::OutOfReach;
     };
-    let standing = |desired: &Desired| {
-        let observation = observation.filter(|seen| {
-            seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
-        });
-        match observation.map(|seen| seen.standing) {
-            Some(Standing::Current) => Standing::Current,
-            Some(Standing::Failed) => Standing::Failed,
-            _ if desired.refused.is_some() => Standing::Failed,
-            Some(other) => other,
-            None => Standing::Unseen,
-        }
+    let Ok(desired) = &target.desired else {
+        return Standing::OutOfReach;
     };
-    Candidate {
-        standing: target
-            .desired
-            .as_ref()
-            .map_or(Standing::OutOfReach, standing),
-        down: unsure || observation.is_some_and(Observation::is_down),
-        failures: observation.map_or(0, |seen| seen.failures),
-        ..Candidate::default()
+    let is_of_now = |seen: &&Observation| {
+        seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
+    };
+    match observation.filter(is_of_now).map(|seen| seen.standing) {
+        Some(Standing::Current) => Standing::Current,
+        _ if desired.refused.is_some() => Standing::Failed,
+        Some(standing) => standing,
+        None => Standing::Unseen,
     }
 }

@@ -38,7 +38,7 @@ impl Decisions {
             .as_ref()
             .and_then(|object| object.metadata.generation);
         let when = (generation, news.now);
-        let status = if self.complete {
+        let status = if self.is_complete {
             cluster_status(&before, cluster, &inputs, when)
         } else if cluster.settings.is_complete()
             && (cluster.unread().iter()).any(|unread| unread.problem.is_some())

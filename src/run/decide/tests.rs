@@ -49,7 +49,7 @@ impl Rig {
         for node in &todo.nodes {
             rig.write(&node.name.clone(), node.status.clone());
         }
-        rig.decisions.assigned();
+        rig.decisions.is_unassigned = false;
         rig.pass(&[]);
         rig
     }
@@ -134,7 +134,7 @@ impl Rig {
 
     fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
         self.cluster.node_statuses.apply(name.to_owned(), status);
-        self.decisions.node_written(name);
+        self.decisions.open.remove(name);
     }
 
     fn write_settings(&mut self, status: WindowsStorageStatus) {
@@ -166,11 +166,11 @@ fn what_was_read_after_a_verdict_does_not_count_for_it() {
     rig.read_verdict_kinds();
     rig.read_configuration();
     assert!(
-        !rig.decisions.is_complete(),
+        !rig.decisions.is_complete,
         "a single pass must not end with the verdict before this"
     );
     rig.pass(&[]);
-    assert!(rig.decisions.is_complete());
+    assert!(rig.decisions.is_complete);
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     rig.add_configuration();
     rig.read_verdict_kinds();
     assert!(!rig.pass(&[]).assign, "nothing is known to be complete yet");
-    assert!(matches!(rig.decisions.plans()["win-1"], NodePlan::Visit(_)));
+    assert!(matches!(rig.decisions.plans["win-1"], NodePlan::Visit(_)));
     rig.cluster.secrets.finish();
     rig.cluster.config_maps.finish();
     rig.cluster.node_statuses.finish();
     assert!(rig.pass(&[]).assign);
-    rig.decisions.assigned();
+    rig.decisions.is_unassigned = false;
     assert!(!rig.pass(&[]).assign, "they are handed over once");
 }
 
@@ -224,12 +224,12 @@ fn what_somebody_else_has_written_need_not_be_written_any_more() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);
-    assert!(rig.decisions.open_nodes().contains("win-2"));
+    assert!(rig.decisions.open.contains("win-2"));
     // The answer to the write was lost, but the watch brings what it did.
     let status = todo.nodes[0].status.clone();
     rig.cluster.node_statuses.apply("win-2".to_owned(), status);
     assert!(rig.pass(&[]).nodes.is_empty());
-    assert!(rig.decisions.open_nodes().is_empty());
+    assert!(rig.decisions.open.is_empty());
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.put_pod(&pod);
     let todo = rig.pass(&[]);
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
-    assert_eq!(rig.decisions.ready_nodes(), 0);
+    assert_eq!(rig.decisions.ready.len(), 0);
     assert_eq!(names(&todo), ["win-1"]);
     let (_, status) = todo.settings.unwrap();
     assert_eq!(status.counts.as_ref().unwrap().blocking_volumes, 1);
@@ -296,8 +296,8 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
         is_gone: false,
     };
     assert_eq!(todo.left, [left]);
-    assert!(todo.assign && rig.decisions.plans().is_empty());
-    assert_eq!(rig.decisions.ready_nodes(), 0);
+    assert!(todo.assign && rig.decisions.plans.is_empty());
+    assert_eq!(rig.decisions.ready.len(), 0);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     assert!(rig.pass(&[]).left.is_empty());
 }
@@ -319,7 +319,7 @@ fn what_is_not_known_writes_no_node_status() {
 impl Rig {
     /// Records how far a node is with what is desired now.
     fn see(&mut self, node: &str, standing: Standing) {
-        let NodePlan::Visit(target) = &self.decisions.plans()[node] else {
+        let NodePlan::Visit(target) = &self.decisions.plans[node] else {
             panic!("{node} is to be visited")
         };
         let desired = target.desired.as_ref().unwrap();
@@ -337,7 +337,7 @@ impl Rig {
 
     fn turns(&mut self, observed: &[&str]) -> Vec<String> {
         self.pass(observed);
-        self.decisions.turns().iter().cloned().collect()
+        self.decisions.rollout.turns.iter().cloned().collect()
     }
 
     fn want(&mut self, spec: &serde_json::Value) {
@@ -409,13 +409,13 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.want(&json!({"csiProxy": {"management": "External"}}));
     let todo = rig.pass(&[]);
     assert!(todo.knows_configuration);
-    assert_eq!(rig.decisions.plans()["win-1"], NodePlan::External);
+    assert_eq!(rig.decisions.plans["win-1"], NodePlan::External);
     rig.cluster
         .settings
         .reject("cluster".to_owned(), "words".to_owned());
     rig.pass(&[]);
     assert_eq!(
-        rig.decisions.plans()["win-1"],
+        rig.decisions.plans["win-1"],
         NodePlan::External,
         "what was read before stays"
     );

@@ -26,7 +26,7 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
     drop(turn);
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
-    rig.decisions.assigned();
+    rig.decisions.is_unassigned = false;
     rig.want(&json!({"rollout": {"maxUnavailable": "60%"}}));
     assert_eq!(rig.turns(&[]), ["win-2", "win-3"]);
 }
@@ -78,7 +78,7 @@ fn a_failure_stops_the_rollout_until_the_administrator_resumes_it() {
         rig.see(name, Standing::Waiting);
     }
     assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
-    let NodePlan::Visit(target) = &rig.decisions.plans()["win-1"] else {
+    let NodePlan::Visit(target) = &rig.decisions.plans["win-1"] else {
         panic!("win-1 is to be visited")
     };
     let desired = target.desired.as_ref().unwrap();
@@ -92,7 +92,7 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
     let pass = |rig: &mut Rig, settling| {
         rig.settling = settling;
         rig.pass(&["win-1"]);
-        rig.decisions.turns().len()
+        rig.decisions.rollout.turns.len()
     };
     assert_eq!(pass(&mut rig, true), 0);
     assert_eq!(pass(&mut rig, false), 1, "it is not waited for for ever");
@@ -148,7 +148,7 @@ fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_
     rig.write("win-2", told(&current));
     rig.pass(&[]);
     let maybe =
-        |rig: &Rig| -> Vec<String> { rig.decisions.maybe_in_progress().iter().cloned().collect() };
+        |rig: &Rig| -> Vec<String> { rig.decisions.maybe_in_progress.iter().cloned().collect() };
     assert_eq!(maybe(&rig), ["win-1"], "nothing is known of win-3");
     rig.see("win-1", Standing::OutOfReach);
     rig.pass(&["win-1"]);
