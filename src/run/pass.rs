@@ -22,11 +22,14 @@ impl Controller {
         while let Some(written) = self.status.nodes.ended_already() {
             self.note_node(written);
         }
-        let todo = self.judge();
+        let mut todo = self.judge();
+        self.show(&todo);
+        if let Some(blocked) = todo.blocked.take() {
+            self.status.blocked.tell(blocked, Instant::now());
+        }
         if self.gate_comes_first(&todo).await {
             return;
         }
-        self.show(&todo);
         if todo.knows_configuration {
             self.write_services().await;
         }
@@ -41,9 +44,6 @@ impl Controller {
         {
             let written = self.status.write_settings(previous.as_ref(), status).await;
             self.note(What::Settings, written);
-        }
-        if let Some(blocked) = todo.blocked {
-            self.status.blocked.tell(blocked, Instant::now());
         }
     }
 

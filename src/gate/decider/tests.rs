@@ -3,22 +3,6 @@ use super::*;
 const NOBODY: &BTreeSet<String> = &BTreeSet::new();
 const HELD: &str = "DriversMissing";
 const OPEN: &str = "DriversRegistered";
-const UNKNOWN: &str = "ReadinessUnknown";
-
-/// What is judged.
-#[derive(Clone, Copy, Debug)]
-enum Seen {
-    Held,
-    /// Something that held has gone from sight, and something else still holds.
-    HeldAfterDeparture,
-    /// What held has got what it lacked.
-    Open,
-    OpenAfterDeparture,
-    /// Not all can be read, and nothing can be written.
-    BlindHeld,
-    BlindOpen,
-}
-use Seen::{BlindHeld, BlindOpen, Held, HeldAfterDeparture, Open, OpenAfterDeparture};
 
 fn verdict(upgradeable: Upgradeable, reason: Reason) -> Verdict {
     Verdict {
@@ -60,15 +44,17 @@ impl Rig {
         self.start + Duration::from_millis(milliseconds)
     }
 
-    /// What the gate says so many milliseconds after the start, which is written at once.
-    fn at(&mut self, milliseconds: u64, seen: Seen) -> &'static str {
-        let is_departure = matches!(seen, HeldAfterDeparture | OpenAfterDeparture);
-        self.departures += u64::from(is_departure);
-        let verdict = match seen {
-            Held | HeldAfterDeparture | BlindHeld => held(),
-            Open | OpenAfterDeparture | BlindOpen => open(),
+    /// What the gate says so many milliseconds after the start, which is written at once: of a verdict that is `open` or
+    /// `held`; with `!` where something that held has gone from sight; with `?` where not all can be read, and nothing be
+    /// written.
+    fn at(&mut self, milliseconds: u64, judged: &str) -> &'static str {
+        self.departures += u64::from(judged.ends_with('!'));
+        let verdict = if judged.starts_with("open") {
+            open()
+        } else {
+            held()
         };
-        let is_fresh = !matches!(seen, BlindHeld | BlindOpen);
+        let is_fresh = !judged.ends_with('?');
         let decision = self.decide(milliseconds, &verdict, is_fresh, NOBODY);
         if is_fresh {
             self.decider
@@ -101,92 +87,50 @@ impl Rig {
 
 #[test]
 fn false_is_said_at_once_and_true_when_it_has_stood_for_long_enough() {
-    let cases: [(&str, &[(u64, Seen, &str)]); 7] = [
+    // When, what is judged, and what the gate says then.
+    for (case, steps) in [
         (
             "what went from sight may come back within a second",
-            &[
-                (0, Held, HELD),
-                (100, OpenAfterDeparture, HELD),
-                (1_099, Open, HELD),
-                (1_100, Open, OPEN),
-                (1_101, Held, HELD),
-            ],
+            "0 held held, 100 open! held, 1099 open held, 1100 open open, 1101 held held",
         ),
         (
             "also where it went before the last of what held",
-            &[
-                (0, Held, HELD),
-                (5_000, HeldAfterDeparture, HELD),
-                (5_500, Open, HELD),
-                (5_999, Open, HELD),
-                (6_000, Open, OPEN),
-            ],
+            "0 held held, 5000 held! held, 5500 open held, 5999 open held, 6000 open open",
         ),
         (
             "where much comes and goes it opens nevertheless",
-            &[
-                (0, Held, HELD),
-                (5_000, OpenAfterDeparture, HELD),
-                (5_400, OpenAfterDeparture, HELD),
-                (5_900, OpenAfterDeparture, HELD),
-                (6_000, OpenAfterDeparture, OPEN),
-            ],
+            "0 held held, 5000 open! held, 5400 open! held, 5900 open! held, 6000 open! open",
         ),
         (
             "what was lacking and came opens it soon, but not once it has gone back and forth",
-            &[
-                (0, Held, HELD),
-                (5_000, Open, HELD),
-                (5_019, Open, HELD),
-                (5_020, Open, OPEN),
-                (6_000, Held, HELD),
-                (7_000, Open, HELD),
-                (8_999, Open, HELD),
-                (9_000, Open, OPEN),
-                (10_000, Held, HELD),
-                (700_000, OpenAfterDeparture, HELD),
-                (701_000, Open, OPEN),
-            ],
+            "0 held held, 5000 open held, 5019 open held, 5020 open open, 6000 held held, 7000 open held, \
+             8999 open held, 9000 open open, 10000 held held, 700000 open! held, 701000 open open",
         ),
         (
             "a process that has only just started waits as well",
-            &[
-                (0, Open, UNKNOWN),
-                (999, Open, UNKNOWN),
-                (1_000, Open, OPEN),
-            ],
+            "0 open unknown, 999 open unknown, 1000 open open",
         ),
         (
             "only what can be read opens it, and it stays open without",
-            &[
-                (0, Held, HELD),
-                (100, BlindOpen, HELD),
-                (9_000, BlindOpen, HELD),
-                (10_000, OpenAfterDeparture, HELD),
-                (10_500, BlindOpen, HELD),
-                (10_600, Open, HELD),
-                (11_500, Open, HELD),
-                (11_600, Open, OPEN),
-                (20_000, BlindOpen, OPEN),
-            ],
+            "0 held held, 100 open? held, 9000 open? held, 10000 open! held, 10500 open? held, \
+             10600 open held, 11500 open held, 11600 open open, 20000 open? open",
         ),
         (
             "something may have gone while nobody could look",
-            &[
-                (0, Held, HELD),
-                (5_000, BlindHeld, HELD),
-                (9_000, BlindHeld, HELD),
-                (10_000, Open, HELD),
-                (10_999, Open, HELD),
-                (11_000, Open, OPEN),
-            ],
+            "0 held held, 5000 held? held, 9000 held? held, 10000 open held, 10999 open held, 11000 open open",
         ),
-    ];
-    for (case, steps) in cases {
+    ] {
         let mut rig = Rig::new();
-        for (milliseconds, seen, said) in steps {
-            let now = rig.at(*milliseconds, *seen);
-            assert_eq!(now, *said, "{case}: {seen:?} at {milliseconds}");
+        for step in steps.split(", ") {
+            let [at, judged, said] = step.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{step}");
+            };
+            let said = match said {
+                "open" => OPEN,
+                "held" => HELD,
+                _ => "ReadinessUnknown",
+            };
+            assert_eq!(rig.at(at.parse().unwrap(), judged), said, "{case}: {step}");
         }
     }
 }
@@ -194,14 +138,14 @@ fn false_is_said_at_once_and_true_when_it_has_stood_for_long_enough() {
 #[test]
 fn it_is_judged_again_when_the_verdict_has_stood_long_enough() {
     let mut rig = Rig::new();
-    rig.at(0, Held);
-    rig.at(100, OpenAfterDeparture);
+    rig.at(0, "held");
+    rig.at(100, "open!");
     assert_eq!(rig.decider.opens_at(), Some(rig.after(1_100)));
     assert_eq!(rig.due(), Some(rig.after(1_100)));
-    rig.at(200, BlindOpen);
+    rig.at(200, "open?");
     assert!(rig.due().is_none(), "nothing comes of waiting");
-    rig.at(300, Open);
-    rig.at(2_000, Open);
+    rig.at(300, "open");
+    rig.at(2_000, "open");
     assert!(rig.decider.opens_at().is_none() && rig.due().is_none());
     let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
     let said = rig.decide(2_001, &other, true, NOBODY).verdict;
@@ -211,14 +155,10 @@ fn it_is_judged_again_when_the_verdict_has_stood_long_enough() {
 #[test]
 fn a_verdict_that_was_open_between_two_others_never_opens_the_gate() {
     let mut rig = Rig::new();
-    rig.at(0, Held);
+    rig.at(0, "held");
     for step in 1..100 {
-        let seen = if step % 2 == 1 {
-            OpenAfterDeparture
-        } else {
-            Held
-        };
-        assert_eq!(rig.at(step * 900, seen), HELD);
+        let judged = if step % 2 == 1 { "open!" } else { "held" };
+        assert_eq!(rig.at(step * 900, judged), HELD);
     }
 }
 
@@ -231,22 +171,22 @@ fn the_gate_waits_for_at_most_a_minute_however_often_it_was_opened_too_early() {
             yields: false,
         };
         rig.decider.wrote(opened, rig.after(6_000));
-        rig.at(6_000, Held);
+        rig.at(6_000, "held");
     }
-    rig.at(7_000, OpenAfterDeparture);
-    assert_eq!(rig.at(66_999, Open), HELD);
-    assert_eq!(rig.at(67_000, Open), OPEN);
+    rig.at(7_000, "open!");
+    assert_eq!(rig.at(66_999, "open"), HELD);
+    assert_eq!(rig.at(67_000, "open"), OPEN);
 }
 
 #[test]
 fn what_could_not_be_written_does_not_count_as_open() {
     let mut rig = Rig::new();
-    rig.at(0, Held);
-    rig.at(1_000, OpenAfterDeparture);
+    rig.at(0, "held");
+    rig.at(1_000, "open!");
     let decision = rig.decide(2_000, &open(), true, NOBODY);
     assert_eq!(decision.verdict, open());
     // The write failed, and by the time of the next attempt the API server is out of reach.
-    assert_eq!(rig.at(3_000, BlindOpen), HELD);
+    assert_eq!(rig.at(3_000, "open?"), HELD);
 }
 
 #[test]
@@ -263,7 +203,7 @@ fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
     assert!(!later.yields, "what cannot be read is to be said some time");
 
     let mut rig = Rig::new();
-    rig.at(0, Held);
+    rig.at(0, "held");
     let lost = rig.decide(0, &unknown(), true, NOBODY);
     assert!(
         !lost.yields,
@@ -275,8 +215,8 @@ fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
 fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     let mut rig = Rig::new();
     let nodes: BTreeSet<String> = (0..12).map(|number| format!("win-{number:02}")).collect();
-    rig.at(0, Open);
-    assert_eq!(rig.at(1_000, Open), OPEN);
+    rig.at(0, "open");
+    assert_eq!(rig.at(1_000, "open"), OPEN);
     let Verdict {
         upgradeable,
         reason,
