@@ -70,112 +70,67 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Reads the arguments that follow the program's name; the error is one line for the user.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
     let mut arguments = arguments.into_iter();
-    let Some(name) = arguments.next() else {
-        return Err("a command is missing: install, apply, status, service or version".to_owned());
-    };
-    let options = Options::read(arguments)?;
-    if options.help {
-        return Ok(Command::Help);
-    }
-    let (allowed, command): (&[&str], Command) = match name.as_str() {
-        "install" => (
-            &["--sha256"],
-            Command::Install {
-                sha256: options.last("--sha256").map(|hex| hex.to_ascii_lowercase()),
-            },
-        ),
-        "apply" => {
-            let timeout = options.seconds("--timeout")?.unwrap_or(DEFAULT_TIMEOUT);
-            let arrival = options.seconds("--arrival-timeout")?.unwrap_or_default();
-            let request = options
-                .last("--request")
-                .ok_or("apply needs --request FILE")?;
-            (
-                &["--request", "--timeout", "--arrival-timeout"],
-                Command::Apply {
-                    request,
-                    timeout,
-                    arrival,
-                },
-            )
-        }
-        "status" => (
-            &["--file", "--pipe"],
-            Command::Status {
-                files: options.all("--file"),
-                pipes: options.all("--pipe"),
-            },
-        ),
-        "service" => (&[], Command::Service),
-        "version" | "--version" | "-V" => (&[], Command::Version),
-        "help" | "--help" | "-h" => (&[], Command::Help),
+    let name = arguments
+        .next()
+        .ok_or("a command is missing: install, apply, status, service or version")?;
+    let mut command = match name.as_str() {
+        "install" => Command::Install { sha256: None },
+        "apply" => Command::Apply {
+            request: String::new(),
+            timeout: DEFAULT_TIMEOUT,
+            arrival: Duration::ZERO,
+        },
+        "status" => Command::Status {
+            files: Vec::new(),
+            pipes: Vec::new(),
+        },
+        "service" => Command::Service,
+        "version" | "--version" | "-V" => Command::Version,
+        "help" | "--help" | "-h" => Command::Help,
         _ => {
             return Err(format!(
                 "'{name}' is not a command: install, apply, status, service or version"
             ));
         }
     };
-    match options
-        .values
-        .iter()
-        .find(|(option, _)| !allowed.contains(&option.as_str()))
-    {
-        Some((option, _)) => Err(format!("{name} has no option {option}")),
-        None => Ok(command),
-    }
-}
-
-#[derive(Default)]
-struct Options {
-    values: Vec<(String, String)>,
-    help: bool,
-}
-
-impl Options {
-    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self::default();
-        while let Some(argument) = arguments.next() {
-            if argument == "--help" || argument == "-h" {
-                options.help = true;
-                continue;
-            }
-            if !argument.starts_with("--") {
-                return Err(format!("'{argument}' is not expected here"));
-            }
-            let pair = match argument.split_once('=') {
-                Some((option, value)) => (option.to_owned(), value.to_owned()),
-                None => match arguments.next() {
-                    Some(value) => (argument, value),
-                    None => return Err(format!("{argument} needs a value")),
-                },
-            };
-            options.values.push(pair);
+    while let Some(argument) = arguments.next() {
+        if argument == "--help" || argument == "-h" {
+            return Ok(Command::Help);
         }
-        Ok(options)
-    }
-
-    fn all(&self, option: &str) -> Vec<String> {
-        self.values
-            .iter()
-            .filter(|(name, _)| name == option)
-            .map(|(_, value)| value.clone())
-            .collect()
-    }
-
-    fn last(&self, option: &str) -> Option<String> {
-        self.all(option).pop()
-    }
-
-    fn seconds(&self, option: &str) -> Result<Option<Duration>, String> {
-        let Some(text) = self.last(option) else {
-            return Ok(None);
+        if !argument.starts_with("--") {
+            return Err(format!("'{argument}' is not expected here"));
+        }
+        let (option, value) = match argument.split_once('=') {
+            Some((option, value)) => (option, Some(value.to_owned())),
+            None => (argument.as_str(), arguments.next()),
         };
-        match text.parse() {
-            Ok(seconds) if seconds > 0 => Ok(Some(Duration::from_secs(seconds))),
-            _ => Err(format!(
-                "{option} wants a number of seconds above 0, not '{text}'"
-            )),
+        let value = value.ok_or_else(|| format!("{option} needs a value"))?;
+        match (&mut command, option) {
+            (Command::Install { sha256 }, "--sha256") => *sha256 = Some(value.to_ascii_lowercase()),
+            (Command::Apply { request, .. }, "--request") => *request = value,
+            (Command::Apply { timeout, .. }, "--timeout") => *timeout = seconds(option, &value)?,
+            (Command::Apply { arrival, .. }, "--arrival-timeout") => {
+                *arrival = seconds(option, &value)?;
+            }
+            (Command::Status { files, .. }, "--file") => files.push(value),
+            (Command::Status { pipes, .. }, "--pipe") => pipes.push(value),
+            _ => return Err(format!("{name} has no option {option}")),
         }
+    }
+    match command {
+        Command::Apply { request, .. } if request.is_empty() => {
+            Err("apply needs --request FILE".to_owned())
+        }
+        command => Ok(command),
+    }
+}
+
+fn seconds(option: &str, text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!(
+            "{option} wants a number of seconds above 0, not '{text}'"
+        )),
     }
 }
 

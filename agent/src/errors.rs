@@ -1,5 +1,6 @@
 //! From Windows' error numbers to the categories of a [`Failure`].
 
+use std::fmt::Display;
 use std::io;
 
 use protocol::{Failure, FailureCategory};
@@ -50,7 +51,7 @@ pub fn may_pass(error: &io::Error) -> bool {
 /// (<https://devblogs.microsoft.com/oldnewthing/20190405-00/?p=102389>). A service that does not answer within the manager's
 /// 30 seconds was told all the same.
 #[must_use]
-pub fn was_told_to_stop(error: &io::Error) -> Option<bool> {
+pub fn is_told_to_stop(error: &io::Error) -> Option<bool> {
     match error.raw_os_error()? {
         SERVICE_NOT_ACTIVE | SERVICE_REQUEST_TIMEOUT => Some(true),
         SERVICE_CANNOT_ACCEPT_CTRL | BROKEN_PIPE | NO_DATA | PIPE_NOT_CONNECTED => Some(false),
@@ -58,20 +59,30 @@ pub fn was_told_to_stop(error: &io::Error) -> Option<bool> {
     }
 }
 
-/// A failure from a system error and what was being done.
-#[must_use]
-pub fn failed_to(what: &str, error: &io::Error) -> Failure {
-    Failure::new(category(error), format!("{what}: {error}"))
+/// Makes a failure of a system error and what was being done.
+pub trait Context<T> {
+    /// A failure of the error's own category.
+    fn context(self, doing: impl Display) -> Result<T, Failure>;
+
+    /// Likewise; what is not the disk, the access or a file in use is `otherwise`.
+    fn context_or(self, otherwise: FailureCategory, doing: impl Display) -> Result<T, Failure>;
 }
 
-/// Like [`failed_to`], for errors of the Service Control Manager: what is not the disk or the access is `otherwise`.
-#[must_use]
-pub fn service_failed_to(what: &str, error: &io::Error, otherwise: FailureCategory) -> Failure {
-    let category = match category(error) {
-        FailureCategory::Internal => otherwise,
-        known => known,
-    };
-    Failure::new(category, format!("{what}: {error}"))
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn context(self, doing: impl Display) -> Result<T, Failure> {
+        self.context_or(FailureCategory::Internal, doing)
+    }
+
+    fn context_or(self, otherwise: FailureCategory, doing: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| {
+            let error = error.into();
+            let category = match category(&error) {
+                FailureCategory::Internal => otherwise,
+                known => known,
+            };
+            Failure::new(category, format!("{doing}: {error}"))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -86,17 +97,19 @@ mod tests {
         assert_eq!(of(5), FailureCategory::AccessDenied);
         assert_eq!(of(32), FailureCategory::FileInUse);
         assert_eq!(of(2), FailureCategory::Internal);
-        let start = service_failed_to(
-            "starting x",
-            &io::Error::from_raw_os_error(1053),
-            FailureCategory::ServiceStart,
-        );
-        assert_eq!(start.category, FailureCategory::ServiceStart);
+        let failed = |number| {
+            Err::<(), _>(io::Error::from_raw_os_error(number))
+                .context_or(FailureCategory::ServiceStart, "starting x")
+                .unwrap_err()
+        };
+        assert_eq!(failed(1053).category, FailureCategory::ServiceStart);
+        assert_eq!(failed(5).category, FailureCategory::AccessDenied);
+        assert!(failed(5).message.starts_with("starting x: "));
     }
 
     #[test]
     fn a_service_that_ended_before_it_answered_was_stopped_no_less() {
-        let told = |number| was_told_to_stop(&io::Error::from_raw_os_error(number));
+        let told = |number| is_told_to_stop(&io::Error::from_raw_os_error(number));
         for number in [109, 232, 233, 1061] {
             assert_eq!(told(number), Some(false), "{number}");
         }
@@ -107,6 +120,6 @@ mod tests {
         for number in [5, 1051, 1052] {
             assert_eq!(told(number), None, "{number}");
         }
-        assert_eq!(was_told_to_stop(&io::Error::other("not Windows'")), None);
+        assert_eq!(is_told_to_stop(&io::Error::other("not Windows'")), None);
     }
 }

@@ -64,12 +64,46 @@ pub struct Limits {
     pub start: Duration,
 }
 
+/// Attempts that come less and less often.
+#[derive(Clone, Debug, Default)]
+pub struct Backoff {
+    attempts: u32,
+    not_before: Option<Instant>,
+}
+
+impl Backoff {
+    /// The first attempt has just failed.
+    #[must_use]
+    pub fn after_first(now: Instant) -> Self {
+        let mut backoff = Self::default();
+        backoff.try_now(now);
+        backoff
+    }
+
+    /// Whether the next attempt is due; it is made then.
+    pub fn try_now(&mut self, now: Instant) -> bool {
+        let is_due = self.not_before.is_none_or(|time| now >= time);
+        if is_due {
+            self.not_before = Some(now + delay(self.attempts));
+            self.attempts = self.attempts.saturating_add(1);
+        }
+        is_due
+    }
+}
+
+/// The time between an attempt and the next, after so many before it.
+fn delay(attempts: u32) -> Duration {
+    FIRST_DELAY
+        .saturating_mul(2_u32.saturating_pow(attempts))
+        .min(LONGEST_DELAY)
+}
+
 /// What is remembered about one service.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper {
-    attempts: u32,
-    in_vain: u32,
-    not_before: Option<Instant>,
+    backoff: Backoff,
+    /// Of the attempts, those that have failed.
+    failed: u32,
     up_since: Option<Instant>,
     waiting_since: Option<(Look, Instant)>,
     last_look: Option<Look>,
@@ -79,61 +113,58 @@ impl Keeper {
     /// One look at the service: what to do about it now.
     pub fn look(&mut self, look: Look, now: Instant, limits: Limits) -> Action {
         self.last_look = Some(look);
-        if self.waiting_since.is_some_and(|(before, _)| before != look) {
-            self.waiting_since = None;
-        }
-        if look != Look::Up {
-            self.up_since = None;
-        }
-        match look {
-            Look::Up => {
-                let since = *self.up_since.get_or_insert(now);
-                if now.duration_since(since) >= HEALTHY_AFTER {
-                    self.attempts = 0;
-                    self.in_vain = 0;
-                    self.not_before = None;
-                }
-                Action::Nothing
+        self.waiting_since = self.waiting_since.filter(|(before, _)| *before == look);
+        if look == Look::Up {
+            let since = *self.up_since.get_or_insert(now);
+            if now.duration_since(since) >= HEALTHY_AFTER {
+                self.backoff = Backoff::default();
+                self.failed = 0;
             }
+            return Action::Nothing;
+        }
+        self.up_since = None;
+        match look {
             Look::Stopping if self.has_lasted(limits.stop, look, now) => Action::EndProcess,
             Look::Lingering if self.has_lasted(LINGER, look, now) => Action::EndProcess,
-            Look::Dead if self.has_lasted(LINGER, look, now) => self.try_again(now, Action::Start),
+            Look::Dead if self.has_lasted(LINGER, look, now) => self.attempt(now, Action::Start),
             Look::Mute | Look::Starting if self.has_lasted(limits.start, look, now) => {
-                let action = self.try_again(now, Action::Restart);
+                let action = self.attempt(now, Action::Restart);
                 if action != Action::Nothing {
                     self.waiting_since = None;
                 }
                 action
             }
-            Look::Starting
+            Look::Changed => self.attempt(now, Action::Mend),
+            Look::Down => self.attempt(now, Action::Start),
+            Look::Missing => self.attempt(now, Action::Create),
+            Look::Up
+            | Look::Starting
             | Look::Mute
             | Look::Stopping
             | Look::Lingering
             | Look::Dead
             | Look::Held
             | Look::Marked => Action::Nothing,
-            Look::Changed => self.try_again(now, Action::Mend),
-            Look::Down => self.try_again(now, Action::Start),
-            Look::Missing => self.try_again(now, Action::Create),
         }
     }
 
     /// The attempt that was just made has failed.
-    pub fn failed(&mut self) {
-        self.in_vain = self.attempts;
+    pub fn attempt_failed(&mut self) {
+        self.failed = self.backoff.attempts;
     }
 
-    /// Somebody else, such as Windows after a crash, has started it again.
+    /// Windows after a crash, or anybody else, has started it again.
     pub fn restarted_by_others(&mut self) {
-        self.in_vain = self.attempts;
-        self.attempts = self.attempts.saturating_add(1);
+        self.attempt_failed();
+        self.backoff.attempts = self.backoff.attempts.saturating_add(1);
     }
 
-    /// While the service does not stay up: the starts in vain since it was last well, and the pause before the next one.
+    /// While the service does not stay up: the starts that failed since it was last well, and the pause before the next.
     #[must_use]
     pub fn failing(&self) -> Option<(u32, Duration)> {
-        let stuck = matches!(self.last_look, Some(Look::Held | Look::Marked));
-        (stuck || self.in_vain > 0).then(|| (self.in_vain, delay(self.attempts.saturating_sub(1))))
+        let is_stuck = matches!(self.last_look, Some(Look::Held | Look::Marked));
+        let pause = delay(self.backoff.attempts.saturating_sub(1));
+        (is_stuck || self.failed > 0).then_some((self.failed, pause))
     }
 
     fn has_lasted(&mut self, patience: Duration, look: Look, now: Instant) -> bool {
@@ -141,23 +172,14 @@ impl Keeper {
         now.duration_since(since) >= patience
     }
 
-    fn try_again(&mut self, now: Instant, action: Action) -> Action {
-        if self.not_before.is_some_and(|time| now < time) {
+    fn attempt(&mut self, now: Instant, action: Action) -> Action {
+        let before = self.backoff.attempts;
+        if !self.backoff.try_now(now) {
             return Action::Nothing;
         }
-        self.not_before = Some(now + delay(self.attempts));
-        self.in_vain = self.attempts;
-        self.attempts = self.attempts.saturating_add(1);
+        self.failed = before;
         action
     }
-}
-
-/// The time between an attempt and the next, after so many before it.
-#[must_use]
-pub fn delay(attempts: u32) -> Duration {
-    FIRST_DELAY
-        .saturating_mul(2_u32.saturating_pow(attempts))
-        .min(LONGEST_DELAY)
 }
 
 #[cfg(test)]
@@ -249,7 +271,7 @@ mod tests {
         keeper.look(Look::Down, at(2), LIMITS);
         assert_eq!(keeper.failing(), Some((1, Duration::from_secs(2))));
         keeper.look(Look::Down, at(4), LIMITS);
-        keeper.failed();
+        keeper.attempt_failed();
         assert_eq!(keeper.failing(), Some((3, Duration::from_secs(4))));
         keeper.look(Look::Up, at(5), LIMITS);
         keeper.look(Look::Up, at(64), LIMITS);

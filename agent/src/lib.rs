@@ -4,11 +4,10 @@
 //! What touches the Service Control Manager or changes the files of a node lives in the agent's program.
 
 pub mod cli;
+pub mod clock;
 pub mod digest;
-pub mod durations;
 pub mod errors;
 pub mod failure_actions;
-pub mod interruption;
 pub mod journal;
 pub mod keep;
 pub mod owners;
@@ -17,5 +16,4 @@ pub mod rotation;
 pub mod scripts;
 pub mod seen;
 pub mod state;
-pub mod timestamp;
 pub mod unpack;

@@ -1,12 +1,12 @@
 //! From a request and what is on the node to the steps between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::failure_actions::FailureActions;
 use crate::journal::{AUTO_START, FileChange, ServiceChange, ServiceSettings};
-use crate::seen::{SeenProcess, SeenService, belongs_to, dependents};
+use crate::seen::{SeenProcess, SeenService, belongs_to, contains, dependents, runs};
 use crate::state::{DESCRIPTION_MARK, description};
-use protocol::command::{program, same_path};
 use protocol::document::Service;
 use protocol::order::{key, start_order};
 use protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
@@ -45,7 +45,7 @@ pub struct ObservedService {
     pub failure_actions: Option<FailureActions>,
 }
 
-/// One step.
+/// One step; shown as the log names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Stop a service outside of the request that needs one of the request.
@@ -64,6 +64,30 @@ pub enum Step {
     AwaitPipes(ServicePipes),
     /// Start a service outside of the request again.
     Resume(String),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pause(name) => write!(to, "pause service {name} of others"),
+            Self::Stop(name) => write!(to, "stop service {name}"),
+            Self::Replace(file) => {
+                let now = file.previous_sha256.as_deref().unwrap_or("absent");
+                write!(to, "replace {}, now {now}, by {}", file.path, file.sha256)
+            }
+            Self::Delete(name) => write!(to, "delete service {name}"),
+            Self::Configure(service) => {
+                write!(
+                    to,
+                    "configure service {} as: {}",
+                    service.name, service.path
+                )
+            }
+            Self::Start(name) => write!(to, "start service {name}"),
+            Self::AwaitPipes(of) => write!(to, "await {} pipes of {}", of.pipes.len(), of.service),
+            Self::Resume(name) => write!(to, "resume service {name} of others"),
+        }
+    }
 }
 
 /// The steps, and what must be known to go back.
@@ -99,88 +123,96 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     let files = changed_files(&request.files, observed)?;
     let leaving = leaving(request, observed)?;
     let mut stopping = stopping(request, &order, &files, observed);
-    let dependents = dependents_to_stop(&leaving, &stopping, observed);
-    let (inside, outside): (Vec<String>, Vec<String>) = dependents
-        .iter()
-        .cloned()
-        .partition(|name| order.iter().any(|service| key(&service.name) == key(name)));
 
-    let mut plan = Plan::default();
-    for name in dependents.into_iter().rev() {
-        plan.steps.push(if inside.contains(&name) {
-            Step::Stop(name)
+    let names = leaving.iter().map(|service| key(&service.name));
+    let all: BTreeSet<_> = stopping.iter().cloned().chain(names).collect();
+    // Services that nothing of the request makes stop, but that Windows has depend on one that stops.
+    let dependents = dependents(&all, &observed.machine);
+    let is_listed = |dependent: &&SeenService| {
+        let mut listed = order.iter().map(|service| key(&service.name));
+        listed.any(|name| name == key(&dependent.name))
+    };
+    let (inside, outside): (Vec<&SeenService>, Vec<_>) =
+        dependents.iter().partition(|it| is_listed(it));
+    let outside: Vec<String> = outside.iter().map(|it| it.name.clone()).collect();
+
+    let mut steps = Vec::new();
+    for dependent in dependents.iter().rev() {
+        let step = if is_listed(dependent) {
+            Step::Stop
         } else {
-            Step::Pause(name)
-        });
+            Step::Pause
+        };
+        steps.push(step(dependent.name.clone()));
     }
-    for service in &leaving {
-        plan.steps.push(Step::Stop(service.name.clone()));
-    }
-    for service in order
-        .iter()
-        .rev()
-        .filter(|service| stopping.contains(&key(&service.name)))
-    {
-        plan.steps.push(Step::Stop(service.name.clone()));
-    }
-    stopping.extend(inside.iter().map(|name| key(name)));
-    plan.steps.extend(
-        leaving
-            .iter()
-            .map(|service| Step::Delete(service.name.clone())),
+    let names = leaving.iter().map(|service| &service.name);
+    steps.extend(names.clone().cloned().map(Step::Stop));
+    let stopped = order.iter().rev().map(|service| &service.name);
+    steps.extend(
+        stopped
+            .filter(|name| stopping.contains(&key(name)))
+            .cloned()
+            .map(Step::Stop),
     );
-    plan.steps.extend(files.iter().cloned().map(Step::Replace));
+    steps.extend(names.cloned().map(Step::Delete));
+    steps.extend(files.iter().cloned().map(Step::Replace));
+
+    stopping.extend(inside.iter().map(|service| key(&service.name)));
+    let mut services = Vec::new();
     for service in order {
-        let before = observed.services.get(&key(&service.name));
+        let name = &service.name;
+        let before = observed.services.get(&key(name));
         let configure = before.is_none_or(|before| before.settings != settings(request, service));
-        let start = stopping.contains(&key(&service.name))
-            || before.is_none_or(|before| !is_up(before.state));
+        let start =
+            stopping.contains(&key(name)) || before.is_none_or(|before| !is_up(before.state));
         if configure {
-            plan.steps.push(Step::Configure(service.clone()));
+            steps.push(Step::Configure(service.clone()));
         }
         if start {
-            plan.steps.push(Step::Start(service.name.clone()));
+            steps.push(Step::Start(name.clone()));
         }
         if configure || start {
-            plan.services.push(change(&service.name, before, observed));
+            services.push(change(name, before, observed));
         }
-        for pipes in request
+        for of in request
             .pipes
             .iter()
-            .filter(|pipes| key(&pipes.service) == key(&service.name))
+            .filter(|of| key(&of.service) == key(name))
         {
             if start
-                || pipes
+                || of
                     .pipes
                     .iter()
                     .any(|pipe| !observed.open_pipes.contains(pipe))
             {
-                plan.steps.push(Step::AwaitPipes(pipes.clone()));
+                steps.push(Step::AwaitPipes(of.clone()));
             }
         }
     }
-    plan.steps.extend(outside.iter().cloned().map(Step::Resume));
-    plan.dependents = outside;
-    plan.services.extend(leaving);
-    plan.files = files;
-    if plan.steps.iter().any(|step| matches!(step, Step::Start(_))) {
+    steps.extend(outside.iter().cloned().map(Step::Resume));
+    services.extend(leaving);
+    if steps.iter().any(|step| matches!(step, Step::Start(_))) {
         refuse_intruders(request, observed)?;
     }
-    plan.first = !observed.kept && plan.services.iter().all(|service| service.before.is_none());
-    Ok(plan)
+    Ok(Plan {
+        steps,
+        files,
+        first: !observed.kept && services.iter().all(|service| service.before.is_none()),
+        services,
+        dependents: outside,
+    })
 }
 
 /// How a service of a request is to be configured.
 #[must_use]
 pub fn settings(request: &Request, service: &Service) -> ServiceSettings {
+    let variables = request.environment.iter();
     ServiceSettings {
         command: service.path.clone(),
         description: description(&service.name),
         dependencies: service.dependencies.clone(),
         start_type: AUTO_START,
-        environment: request
-            .environment
-            .iter()
+        environment: variables
             .map(|(name, value)| format!("{name}={value}"))
             .collect(),
     }
@@ -196,33 +228,32 @@ pub fn is_up(state: ServiceState) -> bool {
 }
 
 fn change(name: &str, before: Option<&ObservedService>, observed: &Observed) -> ServiceChange {
+    // Ours have always the same: what is read may be what a change that was cut off has left.
+    let theirs = before.filter(|before| !is_ours(name, before, observed));
     ServiceChange {
         name: name.to_owned(),
         before: before.map(|before| before.settings.clone()),
         was_running: before.is_some_and(|before| is_up(before.state)),
-        // Ours have always the same: what is read may be what a change that was cut off has left.
-        failure_actions: before
-            .filter(|before| !is_ours(name, before, observed))
-            .and_then(|before| before.failure_actions.clone()),
+        failure_actions: theirs.and_then(|before| before.failure_actions.clone()),
     }
 }
 
 fn is_ours(name: &str, service: &ObservedService, observed: &Observed) -> bool {
-    service.settings.description.starts_with(DESCRIPTION_MARK)
-        || observed.ours.iter().any(|ours| key(ours) == key(name))
+    service.settings.description.starts_with(DESCRIPTION_MARK) || contains(&observed.ours, name)
 }
 
-/// A service that somebody else made is let alone, whatever it runs, unless the request says otherwise.
+/// A service of others is left alone, whatever it runs, unless the request says otherwise.
 fn refuse_foreign(
     request: &Request,
     service: &Service,
     observed: &Observed,
 ) -> Result<(), Failure> {
-    match observed.services.get(&key(&service.name)) {
-        Some(there) if !request.replace_foreign && !is_ours(&service.name, there, observed) => {
+    let name = &service.name;
+    match observed.services.get(&key(name)) {
+        Some(there) if !request.replace_foreign && !is_ours(name, there, observed) => {
             let message = format!(
-                "service {} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
-                service.name, there.settings.command
+                "service {name} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
+                there.settings.command
             );
             Err(Failure::new(FailureCategory::Foreign, message))
         }
@@ -232,69 +263,59 @@ fn refuse_foreign(
 
 /// Pipes that another process serves cannot be opened: better to know before anything is stopped.
 fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failure> {
-    for (service, pipe) in request
-        .pipes
-        .iter()
-        .flat_map(|pipes| pipes.pipes.iter().map(|pipe| (&pipes.service, pipe)))
-    {
-        let Some(server) = observed.pipe_servers.get(pipe) else {
-            continue;
-        };
-        let known = observed.services.values().any(|there| {
-            belongs_to(server, there.process_id)
-                || (there.process_id.is_none() && runs(&there.settings.command, server))
-        });
-        if !known {
-            let message = format!(
-                "pipe {pipe} of service {service} is served by process {}, {}, which is not that service's; stop it, or remove what starts it",
-                server.id, server.program
-            );
-            return Err(Failure::new(FailureCategory::Foreign, message));
+    for of in &request.pipes {
+        for pipe in &of.pipes {
+            let Some(server) = observed.pipe_servers.get(pipe) else {
+                continue;
+            };
+            let is_known = observed.services.values().any(|there| {
+                belongs_to(server, there.process_id)
+                    || (there.process_id.is_none() && is_left_of(&there.settings.command, server))
+            });
+            if !is_known {
+                let message = format!(
+                    "pipe {pipe} of service {} is served by process {}, {}, which is not that service's; stop it, or remove what starts it",
+                    of.service, server.id, server.program
+                );
+                return Err(Failure::new(FailureCategory::Foreign, message));
+            }
         }
     }
     Ok(())
 }
 
 /// Whether a process may be what is left of a service: its program may have been renamed under it.
-fn runs(command: &str, process: &SeenProcess) -> bool {
-    program(command).is_some_and(|program| {
-        same_path(program, &process.program)
-            || same_path(&format!("{program}.previous"), &process.program)
-    })
+fn is_left_of(command: &str, process: &SeenProcess) -> bool {
+    let path = &process.program;
+    runs(command, path) || runs(command, path.strip_suffix(".previous").unwrap_or(path))
 }
 
 fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileChange>, Failure> {
     let mut changes = Vec::new();
     for file in files {
-        let current = observed.files.get(&file.path);
-        if current == Some(&file.sha256) {
+        let (path, sha256) = (&file.path, &file.sha256);
+        let current = observed.files.get(path);
+        if current == Some(sha256) {
             continue;
         }
-        let missing = |what: &str| {
-            Failure::new(
-                FailureCategory::UploadMissing,
-                format!("{} is not as requested, and {what}", file.path),
-            )
+        let missing = |what| {
+            let message = format!("{path} is not as requested, and {what}");
+            Failure::new(FailureCategory::UploadMissing, message)
         };
-        let upload = file
-            .upload
-            .as_ref()
-            .ok_or_else(|| missing("no upload is named"))?;
-        let content = observed
-            .uploads
-            .get(upload)
-            .ok_or_else(|| missing(&format!("its upload {upload} is not there")))?;
-        if *content != file.sha256 {
-            let message = format!(
-                "{upload} has sha256 {content}, not {} as announced for {}",
-                file.sha256, file.path
-            );
+        let upload = file.upload.as_ref();
+        let upload = upload.ok_or_else(|| missing("no upload is named".to_owned()))?;
+        let content = observed.uploads.get(upload);
+        let content =
+            content.ok_or_else(|| missing(format!("its upload {upload} is not there")))?;
+        if content != sha256 {
+            let message =
+                format!("{upload} has sha256 {content}, not {sha256} as announced for {path}");
             return Err(Failure::new(FailureCategory::HashMismatch, message));
         }
         changes.push(FileChange {
-            path: file.path.clone(),
+            path: path.clone(),
             upload: upload.clone(),
-            sha256: file.sha256.clone(),
+            sha256: sha256.clone(),
             previous_sha256: current.cloned(),
         });
     }
@@ -303,25 +324,18 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
 
 /// Services of ours that the request no longer has, those that start last first.
 fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>, Failure> {
-    let wanted: BTreeSet<String> = request
-        .services
-        .iter()
-        .map(|service| key(&service.name))
-        .collect();
-    let mut seen = BTreeSet::new();
+    let mut known: BTreeSet<_> = request.services.iter().map(|it| key(&it.name)).collect();
     let leaving: Vec<_> = observed
         .ours
         .iter()
         .rev()
-        .filter(|name| !wanted.contains(&key(name)) && seen.insert(key(name)))
+        .filter(|name| known.insert(key(name)))
         .filter_map(|name| {
-            observed
-                .services
-                .get(&key(name))
-                .map(|service| change(name, Some(service), observed))
+            let there = observed.services.get(&key(name))?;
+            Some(change(name, Some(there), observed))
         })
         .collect();
-    if wanted.is_empty() && !leaving.is_empty() {
+    if request.services.is_empty() && !leaving.is_empty() {
         // An empty list is more likely a mistake on its way here than a wish.
         let message = "the request has no services, but the agent keeps some; they are not removed on an empty list";
         return Err(Failure::new(FailureCategory::InvalidRequest, message));
@@ -342,37 +356,20 @@ fn stopping(
         let Some(there) = observed.services.get(&key(&service.name)) else {
             continue;
         };
-        let runs_changed_file = [&there.settings.command, &service.path]
-            .into_iter()
-            .filter_map(|command| program(command))
-            .any(|program| files.iter().any(|file| same_path(&file.path, program)));
-        let needs_stopped = service
-            .dependencies
-            .iter()
-            .chain(&there.settings.dependencies)
-            .any(|name| stopping.contains(&key(name)));
-        let wanted = settings(request, service);
-        let runs_otherwise = there.settings.command != wanted.command
-            || there.settings.environment != wanted.environment;
-        if runs_changed_file || needs_stopped || runs_otherwise {
+        let (now, wanted) = (&there.settings, settings(request, service));
+        let mut files = files.iter();
+        let runs_changed_file =
+            files.any(|file| runs(&now.command, &file.path) || runs(&wanted.command, &file.path));
+        let mut needs = now.dependencies.iter().chain(&wanted.dependencies);
+        if runs_changed_file
+            || needs.any(|name| stopping.contains(&key(name)))
+            || now.command != wanted.command
+            || now.environment != wanted.environment
+        {
             stopping.insert(key(&service.name));
         }
     }
     stopping
-}
-
-/// Services that nothing of the request makes stop, but that Windows has depend on one that stops; in start order.
-fn dependents_to_stop(
-    leaving: &[ServiceChange],
-    stopping: &BTreeSet<String>,
-    observed: &Observed,
-) -> Vec<String> {
-    let leaving = leaving.iter().map(|service| key(&service.name));
-    let all: BTreeSet<String> = stopping.iter().cloned().chain(leaving).collect();
-    dependents(&all, &observed.machine)
-        .into_iter()
-        .map(|service| service.name.clone())
-        .collect()
 }
 
 #[cfg(test)]

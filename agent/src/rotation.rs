@@ -26,14 +26,9 @@ impl Rotating {
 
     /// Appends a line, its end included. A log that cannot be written must not stop the work.
     pub fn append(&mut self, line: &str) {
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|(_, size)| *size >= self.limit)
-        {
+        let is_full = |(_, size): &mut (File, u64)| *size >= self.limit;
+        if self.open.as_mut().is_none_or(is_full) {
             self.open = None;
-        }
-        if self.open.is_none() {
             self.open = self.reopen();
         }
         if let Some((file, size)) = self.open.as_mut()

@@ -45,47 +45,41 @@ pub fn foreign(
     processes: &[SeenProcess],
     ours: &[String],
 ) -> Vec<ForeignInstance> {
-    let is_ours = |service: &SeenService| {
-        service.description.starts_with(DESCRIPTION_MARK)
-            || ours.iter().any(|name| key(name) == key(&service.name))
+    let (own, others): (Vec<_>, Vec<_>) = services.iter().partition(|service| {
+        service.description.starts_with(DESCRIPTION_MARK) || contains(ours, &service.name)
+    });
+    let (others, _): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_csi_proxy(it));
+    let belongs = |process: &&SeenProcess| {
+        let mut known = own.iter().chain(&others);
+        known.any(|service| belongs_to(process, service.process_id))
     };
-    let (own, others): (Vec<_>, Vec<_>) = services.iter().partition(|service| is_ours(service));
-    let others: Vec<_> = others
-        .into_iter()
-        .filter(|service| is_csi_proxy(service))
-        .collect();
-    let mut found: Vec<_> = others
+    // Its service has stopped a moment ago.
+    let lingers = |process: &&SeenProcess| {
+        let mut stopped = own.iter().filter(|service| service.process_id.is_none());
+        stopped.any(|service| runs(&service.command, &process.program))
+    };
+    let services = others.iter().map(|service| ForeignInstance {
+        kind: ForeignKind::Service,
+        name: service.name.clone(),
+        command: service.command.clone(),
+        running: service.active,
+    });
+    let processes = processes
         .iter()
-        .map(|service| ForeignInstance {
-            kind: ForeignKind::Service,
-            name: service.name.clone(),
-            command: service.command.clone(),
-            running: service.active,
-        })
-        .collect();
-    for process in processes
-        .iter()
-        .filter(|process| is_program(&process.program))
-    {
-        let of_a_service = own
-            .iter()
-            .chain(&others)
-            .any(|service| belongs_to(process, service.process_id));
-        // Its service has stopped a moment ago.
-        let lingers = own.iter().any(|service| {
-            service.process_id.is_none()
-                && program(&service.command).is_some_and(|ours| same_path(ours, &process.program))
+        .filter(|process| is_program(&process.program) && !belongs(process) && !lingers(process))
+        .map(|process| ForeignInstance {
+            kind: ForeignKind::Process,
+            name: process.id.to_string(),
+            command: process.program.clone(),
+            running: true,
         });
-        if !of_a_service && !lingers {
-            found.push(ForeignInstance {
-                kind: ForeignKind::Process,
-                name: process.id.to_string(),
-                command: process.program.clone(),
-                running: true,
-            });
-        }
-    }
-    found
+    services.chain(processes).collect()
+}
+
+/// Whether a name is among these, compared as the Service Control Manager does.
+#[must_use]
+pub fn contains(names: &[String], name: &str) -> bool {
+    names.iter().any(|known| key(known) == key(name))
 }
 
 /// Whether a process is a service's own, or one that a wrapper such as nssm has started.
@@ -94,14 +88,19 @@ pub fn belongs_to(process: &SeenProcess, service: Option<u32>) -> bool {
     service.is_some_and(|id| id == process.id || id == process.parent)
 }
 
+/// Whether a command's program is this one.
+#[must_use]
+pub fn runs(command: &str, path: &str) -> bool {
+    program(command).is_some_and(|program| same_path(program, path))
+}
+
 fn is_csi_proxy(service: &SeenService) -> bool {
     NAMES.contains(&key(&service.name).as_str()) || service.command.to_lowercase().contains(PROGRAM)
 }
 
 fn is_program(path: &str) -> bool {
-    path.rsplit(['\\', '/'])
-        .next()
-        .is_some_and(|name| name.eq_ignore_ascii_case(PROGRAM))
+    let name = path.rsplit(['\\', '/']).next();
+    name.is_some_and(|name| name.eq_ignore_ascii_case(PROGRAM))
 }
 
 /// The active services that need one of `stopping`, themselves or through others, without those; in start order.
@@ -110,55 +109,27 @@ pub fn dependents<'a>(
     stopping: &BTreeSet<String>,
     services: &'a [SeenService],
 ) -> Vec<&'a SeenService> {
-    let mut order: Vec<&SeenService> = Vec::new();
     let mut known = stopping.clone();
-    // Each round finds those whose needs are all of an earlier round or were found in this one.
-    loop {
-        let next: Vec<&SeenService> = services
-            .iter()
-            .filter(|service| service.active && !known.contains(&key(&service.name)))
-            .filter(|service| {
-                service
-                    .dependencies
-                    .iter()
-                    .any(|name| known.contains(&key(name)))
-            })
-            .collect();
-        if next.is_empty() {
-            break;
-        }
-        for service in next {
-            known.insert(key(&service.name));
-            order.push(service);
-        }
+    let mut found: Vec<&SeenService> = Vec::new();
+    while let Some(next) = services.iter().find(|service| {
+        service.active && !known.contains(&key(&service.name)) && needs(service, &known)
+    }) {
+        known.insert(key(&next.name));
+        found.push(next);
     }
-    by_need(&order)
+    let mut order = Vec::new();
+    while !found.is_empty() {
+        let left = found.iter().map(|service| key(&service.name)).collect();
+        let next = found.iter().position(|service| !needs(service, &left));
+        // A circle, which Windows would not start either, is broken somewhere.
+        order.push(found.remove(next.unwrap_or_default()));
+    }
+    order
 }
 
-/// Sorts services so that each comes after those that it needs. A circle, which Windows would not start either, is
-/// broken somewhere.
-fn by_need<'a>(found: &[&'a SeenService]) -> Vec<&'a SeenService> {
-    fn visit<'a>(
-        service: &'a SeenService,
-        found: &[&'a SeenService],
-        seen: &mut BTreeSet<String>,
-        sorted: &mut Vec<&'a SeenService>,
-    ) {
-        if !seen.insert(key(&service.name)) {
-            return;
-        }
-        for name in &service.dependencies {
-            if let Some(needed) = found.iter().find(|other| key(&other.name) == key(name)) {
-                visit(needed, found, seen, sorted);
-            }
-        }
-        sorted.push(service);
-    }
-    let (mut seen, mut sorted) = (BTreeSet::new(), Vec::new());
-    for service in found {
-        visit(service, found, &mut seen, &mut sorted);
-    }
-    sorted
+fn needs(service: &SeenService, names: &BTreeSet<String>) -> bool {
+    let mut needed = service.dependencies.iter();
+    needed.any(|name| names.contains(&key(name)))
 }
 
 #[cfg(test)]

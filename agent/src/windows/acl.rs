@@ -6,7 +6,7 @@ use std::os::windows::fs::MetadataExt;
 use std::path::Path;
 use std::ptr::null_mut;
 
-use windows_sys::Win32::Foundation::{ERROR_SUCCESS, LocalFree};
+use windows_sys::Win32::Foundation::LocalFree;
 use windows_sys::Win32::Security::Authorization::{
     ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1, SE_FILE_OBJECT,
     SetNamedSecurityInfoW,
@@ -18,17 +18,14 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, FILE_ATTRIBUTE_REPARSE_POINT};
 
+use super::win32::{check, check_error, size, wide};
+
 /// Folders and pipes for SYSTEM and Administrators alone; what is made in the folders inherits that.
 pub const PRIVATE: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 /// Programs: everybody may read and run them.
 pub const PROGRAM: &str = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)";
 /// The folder of the programs, where it has to be made.
 pub const PROGRAM_FOLDER: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)";
-
-/// A text as Windows takes it.
-pub fn wide(text: &str) -> Vec<u16> {
-    text.encode_utf16().chain([0]).collect()
-}
 
 /// A security descriptor from its text form.
 pub struct Descriptor(PSECURITY_DESCRIPTOR);
@@ -38,25 +35,21 @@ impl Descriptor {
     pub fn parse(sddl: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         // SAFETY: the text is terminated by nul and the result goes to a valid place; a null size is allowed.
-        let done = unsafe {
+        check(unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 wide(sddl).as_ptr(),
                 SDDL_REVISION_1,
                 &raw mut descriptor,
                 null_mut(),
             )
-        };
-        if done == 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(Self(descriptor))
-        }
+        })?;
+        Ok(Self(descriptor))
     }
 
     /// For calls that make something; valid while `self` lives.
     pub fn attributes(&self) -> SECURITY_ATTRIBUTES {
         SECURITY_ATTRIBUTES {
-            nLength: u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).unwrap_or(0),
+            nLength: size(size_of::<SECURITY_ATTRIBUTES>()),
             lpSecurityDescriptor: self.0,
             bInheritHandle: 0,
         }
@@ -73,48 +66,44 @@ impl Drop for Descriptor {
 /// Gives a file or folder the owner and the access list of the text, and stops inheritance from above.
 pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     let descriptor = Descriptor::parse(sddl)?;
+    let raw = descriptor.0;
     let (mut present, mut defaulted, mut list, mut owner) = (0, 0, null_mut(), null_mut());
     // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the descriptor.
-    let parts = unsafe {
-        GetSecurityDescriptorDacl(
-            descriptor.0,
+    unsafe {
+        check(GetSecurityDescriptorDacl(
+            raw,
             &raw mut present,
             &raw mut list,
             &raw mut defaulted,
-        ) != 0
-            && GetSecurityDescriptorOwner(descriptor.0, &raw mut owner, &raw mut defaulted) != 0
-    };
-    if !parts {
-        return Err(io::Error::last_os_error());
+        ))?;
+        check(GetSecurityDescriptorOwner(
+            raw,
+            &raw mut owner,
+            &raw mut defaulted,
+        ))?;
     }
     let which = OWNER_SECURITY_INFORMATION
         | DACL_SECURITY_INFORMATION
         | PROTECTED_DACL_SECURITY_INFORMATION;
+    let (path, none) = (wide(path), null_mut());
     // SAFETY: the name is terminated by nul; owner and list are parts of the living descriptor.
-    let error = unsafe {
+    check_error(unsafe {
         SetNamedSecurityInfoW(
-            wide(path).as_ptr(),
+            path.as_ptr(),
             SE_FILE_OBJECT,
             which,
             owner,
-            null_mut(),
+            none,
             list,
             null_mut(),
         )
-    };
-    if error == ERROR_SUCCESS {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(error.cast_signed()))
-    }
+    })
 }
 
 /// Makes a folder with the given access list, or gives it to one that is there. What is missing on the way to it is for
 /// administrators to change, too.
 pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
-    if let Some(parent) = Path::new(path).parent() {
-        make_way(parent)?;
-    }
+    make_way(Path::new(path).parent())?;
     let Err(error) = create(path, sddl) else {
         return Ok(());
     };
@@ -133,9 +122,9 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
 
 /// Makes what is missing on the way to a folder. What it would inherit from `C:\` lets every account rename what is in it, and
 /// put another folder or a link in its place.
-fn make_way(folder: &Path) -> io::Result<()> {
-    let missing = folder.ancestors().take_while(|part| !part.exists());
-    let missing: Vec<&Path> = missing.collect();
+fn make_way(folder: Option<&Path>) -> io::Result<()> {
+    let parts = folder.into_iter().flat_map(Path::ancestors);
+    let missing: Vec<&Path> = parts.take_while(|part| !part.exists()).collect();
     for part in missing.into_iter().rev() {
         let name = part.to_str().ok_or(io::ErrorKind::InvalidInput)?;
         match create(name, PROGRAM_FOLDER) {
@@ -149,11 +138,7 @@ fn make_way(folder: &Path) -> io::Result<()> {
 fn create(folder: &str, sddl: &str) -> io::Result<()> {
     let descriptor = Descriptor::parse(sddl)?;
     // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
-    if unsafe { CreateDirectoryW(wide(folder).as_ptr(), &descriptor.attributes()) } == 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    check(unsafe { CreateDirectoryW(wide(folder).as_ptr(), &descriptor.attributes()) })
 }
 
 /// Whether a path is a link to elsewhere: a junction, a symbolic link, a mount point.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
 use protocol::validate::validate_request_path;
 use protocol::{
-    Answer, ApplyResult, Durations, Failure, FailureCategory, NodeState, Outcome, Request,
-    ServiceState, milliseconds,
+    Answer, ApplyResult, Durations, Failure, FailureCategory, Outcome, Request, ServiceState,
+    milliseconds,
 };
-use windows_storage_agent::errors::failed_to;
+use windows_storage_agent::errors::Context;
 use windows_storage_agent::state::{Call, Reply};
 
 use super::process::Process;
@@ -46,12 +46,10 @@ fn hand_over(
     deadline: Instant,
     unpacked: Option<Duration>,
 ) -> Result<Answer, Failure> {
-    let pipe = reach(deadline.min(Instant::now() + START))?;
-    send(
-        &pipe,
-        &Call::Apply {
-            request: path.to_owned(),
-        },
+    let request = path.to_owned();
+    let pipe = call(
+        &Call::Apply { request },
+        deadline.min(Instant::now() + START),
     )?;
     let error = match pipes::read_line(&pipe, deadline) {
         Ok(line) => return understand(&line, unpacked),
@@ -67,65 +65,65 @@ fn hand_over(
             "the agent's service ended before the request did ({error}); it goes back at its next start, status shows how it ends"
         )
     };
-    let state = observe::status(&[], &[]).unwrap_or_else(|_| NodeState::default());
-    let id = store::load::<Request>(path)
-        .ok()
-        .flatten()
-        .map(|request| request.id)
-        .unwrap_or_default();
-    let failure = Some(Failure::new(FailureCategory::Internal, message));
+    let request = store::load::<Request>(path).ok().flatten();
     Ok(Answer::ApplyResult(ApplyResult {
-        id,
+        id: request.map(|request| request.id).unwrap_or_default(),
         outcome: Outcome::Failed,
-        failure,
+        failure: Some(Failure::new(FailureCategory::Internal, message)),
         interruption_milliseconds: None,
         durations: Durations::default(),
-        state,
+        state: observe::status(&[], &[]).unwrap_or_default(),
     }))
 }
 
 /// Asks the service for a sign of life until the deadline; the answer is the SHA-256 of the program that it runs, where
 /// it says so.
 pub fn ping(deadline: Instant) -> Result<Option<String>, Failure> {
-    let pipe = reach(deadline)?;
-    send(&pipe, &Call::Ping)?;
-    let line = pipes::read_line(&pipe, deadline)
-        .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))?;
-    match serde_json::from_str(&line) {
-        Ok(Reply::Pong { sha256, .. }) => Ok(sha256),
+    match ask(&Call::Ping, deadline)? {
+        Some(Reply::Pong { sha256, .. }) => Ok(sha256),
         _ => Ok(None),
     }
 }
 
 /// Asks the service to end after the request in hand; false where it does not understand that.
 pub fn retire(deadline: Instant) -> Result<bool, Failure> {
-    let pipe = reach(deadline)?;
-    send(&pipe, &Call::Retire)?;
+    let reply = ask(&Call::Retire, deadline)?;
+    Ok(matches!(reply, Some(Reply::Retiring)))
+}
+
+/// What the service replies, where that can be understood.
+fn ask(question: &Call, deadline: Instant) -> Result<Option<Reply>, Failure> {
+    let pipe = call(question, deadline)?;
     let line = pipes::read_line(&pipe, deadline)
         .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))?;
-    Ok(matches!(serde_json::from_str(&line), Ok(Reply::Retiring)))
+    Ok(serde_json::from_str(&line).ok())
+}
+
+fn call(call: &Call, deadline: Instant) -> Result<File, Failure> {
+    let pipe = reach(deadline)?;
+    let line = serde_json::to_string(call).map_err(io::Error::from);
+    line.and_then(|line| pipes::write_line(&pipe, &line))
+        .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))?;
+    Ok(pipe)
 }
 
 /// Connects to the service's pipe; a service that is installed but stopped is started.
 fn reach(deadline: Instant) -> Result<File, Failure> {
-    let scm =
-        Scm::look().map_err(|error| failed_to("reaching the Service Control Manager", &error))?;
+    let scm = Scm::connect().context("reaching the Service Control Manager")?;
     let failed = |error| unavailable(format!("service {AGENT_SERVICE}: {error}"));
     let mut start_asked: Option<Instant> = None;
     loop {
-        let Some(service) = scm.open(AGENT_SERVICE).map_err(failed)? else {
+        let Some(status) = scm.status(AGENT_SERVICE).map_err(failed)? else {
             return Err(unavailable(format!(
                 "service {AGENT_SERVICE} is not installed; run the command install"
             )));
         };
-        let status = service.status().map_err(failed)?;
         let dead = status.process_id.is_some_and(Process::is_gone);
         if (dead || status.state == ServiceState::Stopped)
             && start_asked.is_none_or(|asked| asked.elapsed() >= START_AGAIN)
         {
-            if let Some(service) = scm.open_to_change(AGENT_SERVICE).map_err(failed)? {
-                service.start().map_err(failed)?;
-            }
+            let started = scm.change(AGENT_SERVICE, |service| service.start());
+            started.map_err(failed)?;
             start_asked = Some(Instant::now());
         }
         if status.state == ServiceState::Running {
@@ -154,12 +152,6 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
         }
         sleep(POLL);
     }
-}
-
-fn send(pipe: &File, call: &Call) -> Result<(), Failure> {
-    let line = serde_json::to_string(call).map_err(io::Error::from);
-    line.and_then(|line| pipes::write_line(pipe, &line))
-        .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))
 }
 
 fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure> {

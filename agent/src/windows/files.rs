@@ -12,7 +12,8 @@ use windows_sys::Win32::Storage::FileSystem::{
     MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW,
 };
 
-use super::acl::{self, wide};
+use super::acl;
+use super::win32::{check, wide};
 
 /// How long a file may be held by somebody else, such as a virus scanner.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,32 +42,20 @@ fn digest(mut file: File) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
-        let length = file.read(&mut buffer)?;
-        if length == 0 {
-            return Ok(hexadecimal(&hasher.finalize()));
+        match file.read(&mut buffer)? {
+            0 => return Ok(hexadecimal(&hasher.finalize())),
+            length => hasher.update(&buffer[..length]),
         }
-        hasher.update(&buffer[..length]);
     }
 }
 
 /// Renames over whatever is there, also where somebody has made that read-only; the change is on disk when this returns.
 pub fn rename(from: &str, to: &str) -> io::Result<()> {
     make_writable(to)?;
-    retry(|| {
-        // SAFETY: both names are terminated by nul.
-        let done = unsafe {
-            MoveFileExW(
-                wide(from).as_ptr(),
-                wide(to).as_ptr(),
-                MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH,
-            )
-        };
-        if done == 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
-    })
+    let (from, to) = (wide(from), wide(to));
+    let how = MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH;
+    // SAFETY: both names are terminated by nul.
+    retry(|| check(unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), how) }))
 }
 
 /// Writes a file so that either the old or the new content is there, whatever happens.
@@ -115,8 +104,8 @@ fn make_writable(path: &str) -> io::Result<()> {
 pub fn remove(path: &str) -> io::Result<()> {
     make_writable(path)?;
     match retry(|| fs::remove_file(path)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
 }
 

@@ -4,18 +4,19 @@
 //! has the rest done again, which changes nothing that was done.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::Instant;
 
 use protocol::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
 use protocol::{Failure, LastResult, Outcome, Request};
 use windows_storage_agent::journal::{End, Journal, Phase, Recovery, bad_end, recover};
-use windows_storage_agent::timestamp::rfc3339;
+use windows_storage_agent::keep::Backoff;
 
-use super::fault::point;
-use super::transaction::{Worker, remove_uploads};
-use super::{log, store};
+use super::engine::Engine;
+use super::transaction::remove_uploads;
+use super::win32::now;
+use super::{log, point, store};
 
-impl Worker {
+impl Engine {
     /// The new state works.
     pub(super) fn commit(&mut self, journal: &Journal) -> Result<End, Failure> {
         if let Err(failure) = self.keep(&journal.request, &journal.commands) {
@@ -23,24 +24,16 @@ impl Worker {
             return Err(failure);
         }
         point("kept");
-        for change in &journal.services {
-            self.set_recovery(&change.name, true);
-        }
-        remove_uploads(&journal.request);
-        let end = journal
-            .end
-            .clone()
-            .unwrap_or_else(|| End::good(Outcome::Applied, None));
+        self.let_run(journal);
+        let end = journal.end.clone();
+        let end = end.unwrap_or_else(|| End::good(Outcome::Applied, None));
         self.close(journal, &end);
         Ok(end)
     }
 
     /// After a step that failed.
     pub(super) fn give_up(&mut self, journal: &mut Journal, why: Failure) -> End {
-        log::line(format!(
-            "{}: {:?}: {}",
-            journal.request.id, why.category, why.message
-        ));
+        log::line(format!("{}: {:?}: {why}", journal.request.id, why.category));
         journal.end = Some(End::bad(Outcome::RolledBack, why));
         // Without it, a crash from here on would lose the reason, not more.
         save_journal(journal);
@@ -56,7 +49,7 @@ impl Worker {
                 end
             }
             Err(failure) => {
-                let unfinished = format!("{}; it is tried again", failure.message);
+                let unfinished = format!("{failure}; it is tried again");
                 let end = bad_end(journal, Recovery::Undo, &[unfinished]);
                 self.note(&journal.request.id, &end);
                 end
@@ -66,33 +59,35 @@ impl Worker {
 
     /// Nothing worked before, so what is there now is the best there is: the keeper tries it again and again.
     fn leave(&mut self, journal: &Journal) -> End {
-        let left: Vec<String> = self
-            .keep(&journal.request, &journal.commands)
+        let kept = self.keep(&journal.request, &journal.commands);
+        self.let_run(journal);
+        let left: Vec<String> = kept
             .err()
             .map(|failure| failure.message)
             .into_iter()
             .collect();
-        for change in &journal.services {
-            self.set_recovery(&change.name, true);
-        }
-        remove_uploads(&journal.request);
         let end = bad_end(journal, Recovery::Leave, &left);
         self.close(journal, &end);
         end
     }
 
+    /// What is there is kept, so Windows may start it again, and what was brought is not needed any more.
+    fn let_run(&self, journal: &Journal) {
+        for change in &journal.services {
+            self.services.set_recovery(&change.name, true);
+        }
+        remove_uploads(&journal.request);
+    }
+
     fn go_back(&mut self, journal: &mut Journal) -> Result<End, Failure> {
-        let problems = match self.undo(journal) {
-            Ok(problems) => problems,
-            Err(failure) => {
-                log::line(format!(
-                    "{}: going back is not finished: {}",
-                    journal.request.id, failure.message
-                ));
-                self.try_again_later();
-                return Err(failure);
-            }
-        };
+        let problems = self.undo(journal).inspect_err(|failure| {
+            let id = &journal.request.id;
+            log::line(format!("{id}: going back is not finished: {failure}"));
+        });
+        if problems.is_err() {
+            self.try_again_later();
+        }
+        let problems = problems?;
         let end = bad_end(journal, Recovery::Undo, &problems);
         journal.phase = Phase::Undone;
         journal.end = Some(end.clone());
@@ -116,8 +111,13 @@ impl Worker {
         point("journal forgotten");
     }
 
+    /// Deals with a change that was cut off, if there is one; where that fails it is tried again later.
+    pub fn recover_or_log(&mut self) {
+        log::unless_ok("recovery", self.recover());
+    }
+
     /// Deals with a change that was cut off, if there is one. An error means that it is tried again later.
-    pub fn recover(&mut self) -> Result<(), Failure> {
+    fn recover(&mut self) -> Result<(), Failure> {
         let Some(mut journal) = store::load_or_set_aside::<Journal>(JOURNAL_FILE) else {
             self.again = None;
             return Ok(());
@@ -127,19 +127,14 @@ impl Worker {
             "request {} was cut off: {recovery:?}",
             journal.request.id
         ));
-        match recovery {
-            Recovery::Commit => drop(self.commit(&journal)?),
-            Recovery::Undo => drop(self.go_back(&mut journal)?),
-            Recovery::Leave => {
-                let end = bad_end(&journal, recovery, &[]);
-                self.close(&journal, &end);
-            }
-            Recovery::Close => {
-                let end = journal.end.clone();
-                let end = end.unwrap_or_else(|| bad_end(&journal, recovery, &[]));
-                self.close(&journal, &end);
-            }
-        }
+        let end = match recovery {
+            Recovery::Commit => return self.commit(&journal).map(drop),
+            Recovery::Undo => return self.go_back(&mut journal).map(drop),
+            Recovery::Close => journal.end.clone(),
+            Recovery::Leave => None,
+        };
+        let end = end.unwrap_or_else(|| bad_end(&journal, recovery, &[]));
+        self.close(&journal, &end);
         Ok(())
     }
 
@@ -155,7 +150,7 @@ impl Worker {
         if journal.phase == Phase::Confirmed {
             return Err(failure);
         }
-        let given_up = format!("{}; given up for a later request", failure.message);
+        let given_up = format!("{failure}; given up for a later request");
         let end = bad_end(&journal, Recovery::Undo, &[given_up]);
         self.close(&journal, &end);
         Ok(())
@@ -167,11 +162,8 @@ impl Worker {
         request: &Request,
         commands: &BTreeMap<String, String>,
     ) -> Result<(), Failure> {
-        let names: Vec<String> = request
-            .services
-            .iter()
-            .map(|service| service.name.clone())
-            .collect();
+        let names = request.services.iter().map(|service| service.name.clone());
+        let names: Vec<String> = names.collect();
         let memory = &mut self.kept.memory;
         if memory.ours != names || memory.commands != *commands {
             memory.ours = names;
@@ -188,19 +180,15 @@ impl Worker {
 
     /// Notes how a request ended.
     pub(super) fn note(&mut self, id: &str, end: &End) {
-        let why = end
-            .failure
-            .as_ref()
-            .map(|failure| format!(": {:?}: {}", failure.category, failure.message))
-            .unwrap_or_default();
+        let why = end.failure.as_ref();
+        let why = why.map_or_else(String::new, |why| format!(": {:?}: {why}", why.category));
         log::line(format!("request {id}: {:?}{why}", end.outcome));
-        // The same again is not worth a write: an operator may ask every minute.
         let last = self.kept.memory.last_result.as_ref();
-        if end.outcome == Outcome::Unchanged
-            && last.is_some_and(|last| {
-                last.id == id && matches!(last.outcome, Outcome::Unchanged | Outcome::Applied)
-            })
-        {
+        // The same again is not worth a write: an operator may ask every minute.
+        let is_good =
+            |last: &LastResult| matches!(last.outcome, Outcome::Unchanged | Outcome::Applied);
+        let is_same = last.is_some_and(|last| last.id == id && is_good(last));
+        if end.outcome == Outcome::Unchanged && is_same {
             return;
         }
         self.kept.memory.last_result = Some(LastResult {
@@ -208,7 +196,7 @@ impl Worker {
             outcome: end.outcome,
             failure: end.failure.clone(),
             interruption_milliseconds: end.interruption_milliseconds,
-            finished: rfc3339(SystemTime::now()),
+            finished: now(),
             failures: LastResult::failures_after(last, id, end.outcome),
         });
         self.save_memory();
@@ -216,17 +204,24 @@ impl Worker {
 
     /// Writes down what is remembered; on a full disk that is tried again later.
     pub(super) fn save_memory(&mut self) {
-        let saved = store::save(STATE_FILE, &self.kept.memory);
-        self.kept.unsaved = saved.is_err();
-        if let Err(failure) = saved {
-            log::line(failure.message);
+        match store::save(STATE_FILE, &self.kept.memory) {
+            Ok(()) => self.unsaved = None,
+            Err(failure) => {
+                log::line(failure.message);
+                self.unsaved
+                    .get_or_insert_with(|| Backoff::after_first(Instant::now()));
+            }
         }
+    }
+
+    /// Tries again later what could not be finished now.
+    fn try_again_later(&mut self) {
+        self.again
+            .get_or_insert_with(|| Backoff::after_first(Instant::now()));
     }
 }
 
 /// For what the journal can do without: the disk may be full.
 fn save_journal(journal: &Journal) {
-    if let Err(failure) = store::save(JOURNAL_FILE, journal) {
-        log::line(failure.message);
-    }
+    log::unless_ok("saving the journal", store::save(JOURNAL_FILE, journal));
 }

@@ -1,12 +1,13 @@
 //! The agent's own log: a line for each decision.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
-use std::time::SystemTime;
 
 use protocol::paths::AGENT_LOG_DIR;
 use windows_storage_agent::rotation::Rotating;
-use windows_storage_agent::timestamp::rfc3339;
+
+use super::win32::now;
 
 /// In bytes, for each of two files.
 const LARGEST: u64 = 2 << 20;
@@ -18,12 +19,15 @@ static LOG: LazyLock<Mutex<Rotating>> = LazyLock::new(|| {
 
 /// Writes one line.
 pub fn line(text: impl AsRef<str>) {
-    let line = format!(
-        "{} {}\n",
-        rfc3339(SystemTime::now()),
-        text.as_ref().replace(['\r', '\n'], " ")
-    );
+    let text = text.as_ref().replace(['\r', '\n'], " ");
     if let Ok(mut log) = LOG.lock() {
-        log.append(&line);
+        log.append(&format!("{} {text}\n", now()));
+    }
+}
+
+/// Writes a line where something did not work that nothing else depends on.
+pub fn unless_ok<T>(doing: impl Display, result: Result<T, impl Display>) {
+    if let Err(error) = result {
+        line(format!("{doing}: {error}"));
     }
 }

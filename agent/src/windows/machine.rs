@@ -1,11 +1,11 @@
 //! All services and processes of the machine.
 
 use std::io;
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::os::windows::io::AsRawHandle;
 use std::ptr::null;
 
 use windows_storage_agent::seen::{SeenProcess, SeenService};
-use windows_sys::Win32::Foundation::{ERROR_MORE_DATA, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Foundation::ERROR_MORE_DATA;
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
 };
@@ -15,6 +15,7 @@ use windows_sys::Win32::System::Services::{
     SERVICE_STATE_ALL, SERVICE_STOPPED, SERVICE_WIN32,
 };
 
+use super::win32::{check, is, owned, size, text, text_at};
 use super::{process, registry};
 
 /// What Windows returns at once at most, in bytes.
@@ -45,48 +46,43 @@ impl Drop for Manager {
 }
 
 fn names_and_states() -> io::Result<Vec<SeenService>> {
+    let access = SC_MANAGER_CONNECT | SC_MANAGER_ENUMERATE_SERVICE;
     // SAFETY: null stands for this machine and the active database.
-    let manager = Manager(unsafe {
-        OpenSCManagerW(
-            null(),
-            null(),
-            SC_MANAGER_CONNECT | SC_MANAGER_ENUMERATE_SERVICE,
-        )
-    });
+    let manager = Manager(unsafe { OpenSCManagerW(null(), null(), access) });
     if manager.0.is_null() {
         return Err(io::Error::last_os_error());
     }
-    let mut found = Vec::new();
-    let mut resume = 0;
+    // Of u64, so that the structures at its beginning are aligned.
+    let mut buffer = vec![0_u64; LARGEST_ANSWER / size_of::<u64>()];
+    let (mut found, mut resume) = (Vec::new(), 0);
     loop {
-        // Of u64, so that the structures at its beginning are aligned.
-        let mut buffer = vec![0_u64; LARGEST_ANSWER / size_of::<u64>()];
         let (mut needed, mut count) = (0, 0);
         // SAFETY: the handle is open; the buffer has the size that is given; all results go to valid places.
-        let done = unsafe {
+        let done = check(unsafe {
             EnumServicesStatusExW(
                 manager.0,
                 SC_ENUM_PROCESS_INFO,
                 SERVICE_WIN32,
                 SERVICE_STATE_ALL,
                 buffer.as_mut_ptr().cast::<u8>(),
-                u32::try_from(LARGEST_ANSWER).unwrap_or(0),
+                size(LARGEST_ANSWER),
                 &raw mut needed,
                 &raw mut count,
                 &raw mut resume,
                 null(),
             )
-        } != 0;
-        let error = io::Error::last_os_error();
-        if !done && error.raw_os_error() != Some(ERROR_MORE_DATA.cast_signed()) {
-            return Err(error);
+        });
+        match done {
+            // There may be more, but not where not one of them fits: to go on would not end then.
+            Err(error) if !is(&error, ERROR_MORE_DATA) || count == 0 => return Err(error),
+            _ => {}
         }
         let entries = buffer.as_ptr().cast::<ENUM_SERVICE_STATUS_PROCESSW>();
         for index in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: the buffer begins with `count` such structures, and their names are texts in it that end with nul.
             let (name, status) = unsafe {
                 let entry = &*entries.add(index);
-                (text(entry.lpServiceName), entry.ServiceStatusProcess)
+                (text_at(entry.lpServiceName), entry.ServiceStatusProcess)
             };
             let active = status.dwCurrentState != SERVICE_STOPPED;
             found.push(SeenService {
@@ -96,62 +92,31 @@ fn names_and_states() -> io::Result<Vec<SeenService>> {
                 ..SeenService::default()
             });
         }
-        if done {
+        if done.is_ok() {
             return Ok(found);
         }
-        if count == 0 {
-            // There are more, and not one of them fits: to go on would not end, and to leave them out not be true.
-            return Err(error);
-        }
     }
-}
-
-/// # Safety
-/// The text must end with nul.
-unsafe fn text(start: *const u16) -> String {
-    let mut length = 0;
-    // SAFETY: the caller knows that the text ends with nul.
-    let units = unsafe {
-        while *start.add(length) != 0 {
-            length += 1;
-        }
-        std::slice::from_raw_parts(start, length)
-    };
-    String::from_utf16_lossy(units)
 }
 
 /// All processes; the full paths of their programs only for csi-proxy and for those in `wanted`.
 pub fn processes(wanted: &[u32]) -> io::Result<Vec<SeenProcess>> {
-    // SAFETY: the call takes no pointers.
-    let handle = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0) };
-    if handle == INVALID_HANDLE_VALUE {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the handle is valid and owned by nobody else.
-    let snapshot = unsafe { OwnedHandle::from_raw_handle(handle) };
+    // SAFETY: the call takes no pointers, and the handle is new.
+    let snapshot = unsafe { owned(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0)) }?;
     let mut entry = PROCESSENTRY32W {
-        dwSize: u32::try_from(size_of::<PROCESSENTRY32W>()).unwrap_or(0),
+        dwSize: size(size_of::<PROCESSENTRY32W>()),
         ..PROCESSENTRY32W::default()
     };
     let mut found = Vec::new();
     // SAFETY: the snapshot is open; the entry says its own size.
     let mut there = unsafe { Process32FirstW(snapshot.as_raw_handle(), &raw mut entry) };
     while there != 0 {
-        let length = entry
-            .szExeFile
-            .iter()
-            .position(|unit| *unit == 0)
-            .unwrap_or(entry.szExeFile.len());
-        let name = String::from_utf16_lossy(&entry.szExeFile[..length]);
-        let id = entry.th32ProcessID;
+        let (id, name) = (entry.th32ProcessID, text(&entry.szExeFile));
         let in_full = name.eq_ignore_ascii_case(CSI_PROXY) || wanted.contains(&id);
+        let program = in_full.then(|| process::program_of(id)).flatten();
         found.push(SeenProcess {
             id,
             parent: entry.th32ParentProcessID,
-            program: in_full
-                .then(|| process::program_of(id))
-                .flatten()
-                .unwrap_or(name),
+            program: program.unwrap_or(name),
         });
         // SAFETY: as above.
         there = unsafe { Process32NextW(snapshot.as_raw_handle(), &raw mut entry) };

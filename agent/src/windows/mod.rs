@@ -2,14 +2,10 @@
 
 mod acl;
 mod apply;
-mod control;
 mod engine;
 mod failure_actions;
-mod fault;
 mod files;
 mod finish;
-#[cfg(feature = "guarded-heap")]
-mod guard;
 mod install;
 mod log;
 mod machine;
@@ -22,58 +18,63 @@ mod registry;
 mod scm;
 mod serve;
 mod service;
+mod services;
 mod store;
 mod transaction;
 mod undo;
 mod unpack;
 mod watch;
+mod win32;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use protocol::{Answer, Outcome};
+#[cfg(feature = "fault-injection")]
+use fault_injection::point;
+use protocol::{Answer, Failure, Outcome};
 use windows_storage_agent::cli::Command;
+
+/// A point between two effects, at which a test may let the agent die.
+#[cfg(not(feature = "fault-injection"))]
+fn point(_name: &str) {}
 
 /// Carries out a command of the command line.
 pub fn run(command: Command) -> ExitCode {
-    #[cfg(feature = "guarded-heap")]
-    guard::watch();
-    match command {
-        Command::Install { sha256 } => print(&answer(install::install(sha256.as_deref()))),
+    #[cfg(feature = "fault-injection")]
+    fault_injection::watch_heap();
+    let answer = match command {
+        Command::Install { sha256 } => install::install(sha256.as_deref()),
         Command::Apply {
             request,
             timeout,
             arrival,
-        } => print(&answer(apply::apply(&request, timeout, arrival))),
-        Command::Status { files, pipes } => {
-            print(&answer(observe::status(&files, &pipes).map(Answer::Status)))
-        }
-        Command::Service => service::run(),
+        } => apply::apply(&request, timeout, arrival),
+        Command::Status { files, pipes } => observe::status(&files, &pipes).map(Answer::Status),
+        Command::Service => return service::run(),
         // Answered before this module is reached.
-        Command::Version | Command::Help => ExitCode::SUCCESS,
-    }
-}
-
-fn answer(result: Result<Answer, protocol::Failure>) -> Answer {
-    result.unwrap_or_else(Answer::Error)
+        Command::Version | Command::Help => return ExitCode::SUCCESS,
+    };
+    print(answer)
 }
 
 /// Prints an answer as one line; the exit status says whether all is well.
-fn print(answer: &Answer) -> ExitCode {
-    let Ok(line) = serde_json::to_string(answer) else {
-        return ExitCode::FAILURE;
+fn print(answer: Result<Answer, Failure>) -> ExitCode {
+    let answer = answer.unwrap_or_else(Answer::Error);
+    let is_good = match &answer {
+        Answer::Status(_) | Answer::Installed { .. } => true,
+        Answer::ApplyResult(result) => {
+            matches!(result.outcome, Outcome::Applied | Outcome::Unchanged)
+        }
+        Answer::Error(_) => false,
     };
     let mut out = std::io::stdout().lock();
-    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
-        return ExitCode::FAILURE;
-    }
-    match answer {
-        Answer::Status(_) | Answer::Installed { .. } => ExitCode::SUCCESS,
-        Answer::ApplyResult(result)
-            if matches!(result.outcome, Outcome::Applied | Outcome::Unchanged) =>
-        {
-            ExitCode::SUCCESS
-        }
-        Answer::ApplyResult(_) | Answer::Error(_) => ExitCode::FAILURE,
+    let printed = serde_json::to_string(&answer)
+        .map_err(std::io::Error::from)
+        .and_then(|line| writeln!(out, "{line}"))
+        .and_then(|()| out.flush());
+    if printed.is_ok() && is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -7,14 +7,14 @@ use std::thread;
 use protocol::order::{key, start_order};
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
 use protocol::{
-    Failure, FailureCategory, FileStatus, ForeignInstance, NodeState, PipeStatus, Request,
-    ServiceState, ServiceStatus,
+    Failure, FileStatus, ForeignInstance, NodeState, PipeStatus, Request, ServiceState,
+    ServiceStatus,
 };
-use windows_storage_agent::errors::{failed_to, service_failed_to};
+use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::Journal;
 use windows_storage_agent::plan::{Observed, ObservedService};
 use windows_storage_agent::scripts::resolved;
-use windows_storage_agent::seen::{SeenProcess, foreign};
+use windows_storage_agent::seen::{SeenProcess, contains, foreign};
 use windows_storage_agent::state::Memory;
 
 use super::scm::Scm;
@@ -27,25 +27,28 @@ pub struct Kept {
     pub request: Option<Request>,
     /// What else it remembers.
     pub memory: Memory,
-    /// Whether something of the memory is not on disk yet.
-    pub unsaved: bool,
 }
 
 impl Kept {
-    /// The request as it was carried out: with what scripts said filled in.
+    /// The request as it was carried out: with what scripts printed filled in.
     pub fn carried_out(&self) -> Option<Request> {
-        self.request
-            .as_ref()
-            .map(|request| resolved(request, &self.memory.commands))
+        let request = self.request.as_ref()?;
+        Some(resolved(request, &self.memory.commands))
     }
 
-    /// Services that only the agent changes.
+    /// Services that only the agent changes, each once, in start order where one is known.
     fn ours(&self) -> Vec<String> {
-        let kept = self.request.iter().flat_map(|request| &request.services);
-        kept.map(|service| &service.name)
-            .chain(&self.memory.ours)
-            .cloned()
-            .collect()
+        let kept = self.request.as_ref().map(|request| &request.services);
+        let order = kept
+            .and_then(|services| start_order(services).ok())
+            .unwrap_or_default();
+        let mut ours: Vec<String> = order.iter().map(|service| service.name.clone()).collect();
+        for name in &self.memory.ours {
+            if !contains(&ours, name) {
+                ours.push(name.clone());
+            }
+        }
+        ours
     }
 }
 
@@ -54,16 +57,14 @@ impl Kept {
 /// The journal is read first: the end of a request is noted before its journal goes, so that whoever finds no journal
 /// also finds the end.
 pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeState, Failure> {
-    let unfinished = unfinished()?;
+    let unfinished_request_id = unfinished()?;
     let kept = Kept {
         request: store::load(DESIRED_FILE)?,
         memory: store::load(STATE_FILE)?.unwrap_or_default(),
-        unsaved: false,
     };
-    let state = node_state(&kept, extra_files, extra_pipes)?;
     Ok(NodeState {
-        unfinished_request_id: unfinished,
-        ..state
+        unfinished_request_id,
+        ..node_state(&kept, extra_files, extra_pipes)?
     })
 }
 
@@ -77,28 +78,17 @@ pub fn node_state(
     extra_files: &[String],
     extra_pipes: &[String],
 ) -> Result<NodeState, Failure> {
-    let scm =
-        Scm::look().map_err(|error| failed_to("reaching the Service Control Manager", &error))?;
-    let request = kept.request.as_ref();
-    let mut services = Vec::new();
-    for service in request.iter().flat_map(|request| &request.services) {
-        services.push(service_status(&scm, &service.name, &kept.memory)?);
-    }
-    let mut paths: Vec<&String> = request
-        .iter()
-        .flat_map(|request| &request.files)
-        .map(|file| &file.path)
-        .chain(extra_files)
-        .collect();
-    let mut names: Vec<&String> = request
-        .iter()
-        .flat_map(|request| &request.pipes)
-        .flat_map(|pipes| &pipes.pipes)
-        .chain(extra_pipes)
-        .collect();
-    without_doubles(&mut paths);
-    without_doubles(&mut names);
-    let agent_service = service_status(&scm, AGENT_SERVICE, &kept.memory)?.state;
+    let scm = Scm::connect().context("reaching the Service Control Manager")?;
+    let (request, memory) = (kept.request.as_ref(), &kept.memory);
+    let services = request.iter().flat_map(|request| &request.services);
+    let services = services
+        .map(|service| service_status(&scm, &service.name, memory))
+        .collect::<Result<_, _>>()?;
+    let files = request.iter().flat_map(|request| &request.files);
+    let paths = without_doubles(files.map(|file| &file.path).chain(extra_files));
+    let pipes = request.iter().flat_map(|request| &request.pipes);
+    let pipes = without_doubles(pipes.flat_map(|of| &of.pipes).chain(extra_pipes));
+    let agent_service = service_status(&scm, AGENT_SERVICE, memory)?.state;
     // Windows is asked while files are read.
     let (files, foreign) = thread::scope(|scope| {
         let files = scope.spawn(|| look_at_all(&paths));
@@ -106,36 +96,34 @@ pub fn node_state(
         (joined(files), foreign)
     });
     let (files, agent_sha256) = files?;
+    let running = memory.running_agent_sha256.clone();
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_sha256,
         agent_service,
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: unfinished()?,
-        running_agent_sha256: kept
-            .memory
-            .running_agent_sha256
-            .clone()
-            .filter(|_| agent_service == ServiceState::Running),
+        running_agent_sha256: running.filter(|_| agent_service == ServiceState::Running),
         foreign: foreign?,
         services,
         files,
-        pipes: names
+        pipes: pipes
             .into_iter()
             .map(|name| PipeStatus {
-                name: name.clone(),
-                open: pipes::is_open(name),
+                open: pipes::is_open(&name),
+                name,
             })
             .collect(),
-        last_result: kept.memory.last_result.clone(),
+        last_result: memory.last_result.clone(),
     })
 }
 
-fn look_at_all(paths: &[&String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
+fn look_at_all(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
+    let look = |path: &str| files::sha256_to_look(path).context(format_args!("reading {path}"));
     let mut files = Vec::new();
     for path in paths {
         files.push(FileStatus {
-            path: (*path).clone(),
+            path: path.clone(),
             sha256: look(path)?,
         });
     }
@@ -143,156 +131,114 @@ fn look_at_all(paths: &[&String]) -> Result<(Vec<FileStatus>, Option<String>), F
 }
 
 fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
-    Ok(foreign(
-        &machine::services().map_err(|error| failed_to("listing services", &error))?,
-        &machine::processes(&[]).map_err(|error| failed_to("listing processes", &error))?,
-        &kept.ours(),
-    ))
+    let services = machine::services().context("listing services")?;
+    let processes = machine::processes(&[]).context("listing processes")?;
+    Ok(foreign(&services, &processes, &kept.ours()))
 }
 
 /// What a thread has found; one that panics ends the process.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let joined = thread.join();
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What the planner needs to know.
 pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Failure> {
-    let mut observed = Observed {
-        kept: kept.request.is_some(),
-        ..Observed::default()
-    };
-    if let Some(order) = kept
-        .request
-        .as_ref()
-        .and_then(|kept| start_order(&kept.services).ok())
-    {
-        observed
-            .ours
-            .extend(order.iter().map(|service| service.name.clone()));
-    }
-    for name in &kept.memory.ours {
-        if !observed.ours.iter().any(|known| key(known) == key(name)) {
-            observed.ours.push(name.clone());
-        }
-    }
+    let ours = kept.ours();
+    let (mut files, mut uploads) = (BTreeMap::new(), BTreeMap::new());
     for file in &request.files {
         let (current, upload) = thread::scope(|scope| {
-            let upload = file
-                .upload
-                .as_ref()
-                .map(|upload| scope.spawn(|| hash(upload)));
-            let current = hash(&file.path);
-            (current, upload.map(joined))
+            let upload = file.upload.as_ref();
+            let upload = upload.map(|upload| scope.spawn(|| sha256(upload)));
+            (sha256(&file.path), upload.map(joined))
         });
         let current = current?;
         if current.as_ref() != Some(&file.sha256)
             && let Some((path, sha256)) = file.upload.as_ref().zip(upload.transpose()?.flatten())
         {
-            observed.uploads.insert(path.clone(), sha256);
+            uploads.insert(path.clone(), sha256);
         }
         if let Some(current) = current {
-            observed.files.insert(file.path.clone(), current);
+            files.insert(file.path.clone(), current);
         }
     }
-    for name in request
-        .services
-        .iter()
-        .map(|service| &service.name)
-        .chain(&observed.ours)
-    {
-        let looked = scm.open(name).and_then(|service| {
-            service
-                .map(|service| {
-                    let status = service.status()?;
-                    Ok::<_, io::Error>(ObservedService {
-                        settings: service.settings()?,
-                        state: status.state,
-                        process_id: status.process_id,
-                        failure_actions: service.failure_actions().ok(),
-                    })
-                })
-                .transpose()
-        });
-        if let Some(service) = looked.map_err(|error| {
-            service_failed_to(
-                &format!("looking at service {name}"),
-                &error,
-                FailureCategory::Internal,
-            )
-        })? {
-            observed.services.insert(key(name), service);
+    let mut services = BTreeMap::new();
+    let wanted = request.services.iter().map(|service| &service.name);
+    for name in wanted.chain(&ours) {
+        let there = observe_service(scm, name);
+        if let Some(there) = there.context(format_args!("looking at service {name}"))? {
+            services.insert(key(name), there);
         }
     }
-    observed.open_pipes = request
-        .pipes
-        .iter()
-        .flat_map(|pipes| &pipes.pipes)
-        .filter(|pipe| pipes::is_open(pipe))
-        .cloned()
-        .collect();
-    observed.pipe_servers =
-        servers(&observed.open_pipes).map_err(|error| failed_to("listing processes", &error))?;
-    observed.machine =
-        machine::services().map_err(|error| failed_to("listing services", &error))?;
-    Ok(observed)
+    let pipes = request.pipes.iter().flat_map(|of| &of.pipes);
+    let open_pipes = pipes.filter(|pipe| pipes::is_open(pipe)).cloned().collect();
+    Ok(Observed {
+        files,
+        uploads,
+        services,
+        ours,
+        kept: kept.request.is_some(),
+        pipe_servers: servers(&open_pipes).context("listing processes")?,
+        open_pipes,
+        machine: machine::services().context("listing services")?,
+    })
+}
+
+fn observe_service(scm: &Scm, name: &str) -> io::Result<Option<ObservedService>> {
+    let Some(service) = scm.open(name)? else {
+        return Ok(None);
+    };
+    let status = service.status()?;
+    Ok(Some(ObservedService {
+        settings: service.settings()?,
+        state: status.state,
+        process_id: status.process_id,
+        failure_actions: service.failure_actions().ok(),
+    }))
 }
 
 /// Who serves each of the pipes, as far as Windows tells.
 fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>> {
-    let ids: BTreeMap<&String, u32> = open
+    let ids = open
         .iter()
-        .filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)))
-        .collect();
+        .filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)));
+    let ids: BTreeMap<&String, u32> = ids.collect();
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
     let wanted: Vec<u32> = ids.values().copied().collect();
     let processes = machine::processes(&wanted)?;
-    Ok(ids
-        .into_iter()
-        .filter_map(|(pipe, id)| {
-            let process = processes.iter().find(|process| process.id == id)?;
-            Some((pipe.clone(), process.clone()))
-        })
-        .collect())
+    let servers = ids.into_iter().filter_map(|(pipe, id)| {
+        let process = processes.iter().find(|process| process.id == id)?;
+        Some((pipe.clone(), process.clone()))
+    });
+    Ok(servers.collect())
 }
 
 fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatus, Failure> {
-    let failed = |error| {
-        service_failed_to(
-            &format!("looking at service {name}"),
-            &error,
-            FailureCategory::Internal,
-        )
+    let look = || {
+        let service = scm.open(name)?;
+        let there = service.map(|it| Ok::<_, io::Error>((it.status()?, it.settings()?)));
+        there.transpose()
     };
-    let mut status = ServiceStatus {
+    let there = look().context(format_args!("looking at service {name}"))?;
+    let (status, settings) = there.unzip();
+    Ok(ServiceStatus {
         name: name.to_owned(),
-        state: ServiceState::Missing,
-        process_id: None,
-        command: None,
+        state: status.map_or(ServiceState::Missing, |status| status.state),
+        process_id: status.and_then(|status| status.process_id),
+        command: settings.map(|settings| settings.command),
         restarts: memory.restarts.get(name).copied().unwrap_or(0),
         failing: memory.failing.get(&key(name)).cloned(),
-    };
-    if let Some(service) = scm.open(name).map_err(failed)? {
-        let now = service.status().map_err(failed)?;
-        status.state = now.state;
-        status.process_id = now.process_id;
-        status.command = Some(service.settings().map_err(failed)?.command);
-    }
-    Ok(status)
+    })
 }
 
-fn hash(path: &str) -> Result<Option<String>, Failure> {
-    files::sha256(path).map_err(|error| failed_to(&format!("reading {path}"), &error))
+fn sha256(path: &str) -> Result<Option<String>, Failure> {
+    files::sha256(path).context(format_args!("reading {path}"))
 }
 
-fn look(path: &str) -> Result<Option<String>, Failure> {
-    files::sha256_to_look(path).map_err(|error| failed_to(&format!("reading {path}"), &error))
-}
-
-fn without_doubles(names: &mut Vec<&String>) {
+fn without_doubles<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.to_lowercase()));
+    let first = names.filter(|name| seen.insert(name.to_lowercase()));
+    first.cloned().collect()
 }

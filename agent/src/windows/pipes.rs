@@ -6,13 +6,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::windows::fs::OpenOptionsExt;
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::ptr::null_mut;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use windows_storage_agent::errors::{FILE_NOT_FOUND, PATH_NOT_FOUND};
-use windows_sys::Win32::Foundation::{ERROR_PIPE_BUSY, ERROR_PIPE_CONNECTED, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Foundation::{
+    ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND, ERROR_PIPE_BUSY, ERROR_PIPE_CONNECTED,
+};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_FLAG_FIRST_PIPE_INSTANCE, PIPE_ACCESS_DUPLEX, SECURITY_IDENTIFICATION,
 };
@@ -21,7 +22,8 @@ use windows_sys::Win32::System::Pipes::{
     PIPE_REJECT_REMOTE_CLIENTS, PIPE_TYPE_BYTE, PIPE_WAIT, PeekNamedPipe, WaitNamedPipeW,
 };
 
-use super::acl::{Descriptor, PRIVATE, wide};
+use super::acl::{Descriptor, PRIVATE};
+use super::win32::{check, is, owned, wide};
 
 /// As many callers at once as are ever sensible.
 const MOST_INSTANCES: u32 = 32;
@@ -32,18 +34,12 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// Whether somebody serves a pipe; the name is without `\\.\pipe\`.
 pub fn is_open(name: &str) -> bool {
-    is_served(&format!(r"\\.\pipe\{name}"))
-}
-
-/// Whether somebody serves a pipe, by its full name.
-pub fn is_served(path: &str) -> bool {
+    let path = wide(&format!(r"\\.\pipe\{name}"));
     // SAFETY: the name is terminated by nul.
-    if unsafe { WaitNamedPipeW(wide(path).as_ptr(), 1) } != 0 {
-        return true;
-    }
-    !matches!(
-        io::Error::last_os_error().raw_os_error(),
-        Some(FILE_NOT_FOUND | PATH_NOT_FOUND)
+    let waited = check(unsafe { WaitNamedPipeW(path.as_ptr(), 1) });
+    waited.map_or_else(
+        |error| !is(&error, ERROR_FILE_NOT_FOUND) && !is(&error, ERROR_PATH_NOT_FOUND),
+        |()| true,
     )
 }
 
@@ -65,12 +61,12 @@ impl Listener {
     /// Waits for a caller.
     pub fn accept(&mut self) -> io::Result<File> {
         // SAFETY: the handle is a pipe's and lives as long as `self`; without overlapped I/O null is right.
-        if unsafe { ConnectNamedPipe(self.next.as_raw_handle(), null_mut()) } == 0 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(ERROR_PIPE_CONNECTED.cast_signed()) {
-                self.next = instance(&self.path, 0)?;
-                return Err(error);
-            }
+        let connected = check(unsafe { ConnectNamedPipe(self.next.as_raw_handle(), null_mut()) });
+        if let Err(error) = connected
+            && !is(&error, ERROR_PIPE_CONNECTED)
+        {
+            self.next = instance(&self.path, 0)?;
+            return Err(error);
         }
         // The next instance is there before this one can go, so that the name is never free for others.
         let caller = std::mem::replace(&mut self.next, instance(&self.path, 0)?);
@@ -81,9 +77,9 @@ impl Listener {
 fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
     let descriptor = Descriptor::parse(PRIVATE)?;
     let mode = PIPE_TYPE_BYTE | PIPE_READMODE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS;
-    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
-    let handle = unsafe {
-        CreateNamedPipeW(
+    // SAFETY: the name is terminated by nul; the attributes point to the living descriptor; the handle is new.
+    unsafe {
+        owned(CreateNamedPipeW(
             wide(path).as_ptr(),
             PIPE_ACCESS_DUPLEX | flags,
             mode,
@@ -92,30 +88,20 @@ fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
             BUFFER,
             0,
             &descriptor.attributes(),
-        )
-    };
-    if handle == INVALID_HANDLE_VALUE {
-        return Err(io::Error::last_os_error());
+        ))
     }
-    // SAFETY: the handle is valid and owned by nobody else.
-    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
 /// Calls a pipe's server; the server learns who calls but cannot act as the caller.
 pub fn connect(path: &str, deadline: Instant) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .security_qos_flags(SECURITY_IDENTIFICATION);
     loop {
-        match OpenOptions::new()
-            .read(true)
-            .write(true)
-            .security_qos_flags(SECURITY_IDENTIFICATION)
-            .open(path)
-        {
-            Err(error)
-                if error.raw_os_error() == Some(ERROR_PIPE_BUSY.cast_signed())
-                    && Instant::now() < deadline =>
-            {
-                sleep(POLL);
-            }
+        match options.open(path) {
+            Err(error) if is(&error, ERROR_PIPE_BUSY) && Instant::now() < deadline => sleep(POLL),
             result => return result,
         }
     }
@@ -125,11 +111,8 @@ pub fn connect(path: &str, deadline: Instant) -> io::Result<File> {
 pub fn server_process(pipe: &File) -> io::Result<u32> {
     let mut id = 0;
     // SAFETY: the handle lives as long as `pipe`; the result goes to a valid place.
-    if unsafe { GetNamedPipeServerProcessId(pipe.as_raw_handle(), &raw mut id) } == 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(id)
-    }
+    check(unsafe { GetNamedPipeServerProcessId(pipe.as_raw_handle(), &raw mut id) })?;
+    Ok(id)
 }
 
 /// The process that serves a pipe, by the pipe's name. This calls the server, which [`is_open`] does not.
@@ -175,7 +158,7 @@ pub fn await_hang_up(pipe: &File, deadline: Instant) {
 fn waiting(pipe: &File) -> io::Result<u32> {
     let mut available = 0;
     // SAFETY: the handle lives as long as `pipe`; null and 0 stand for "do not copy"; the result goes to a valid place.
-    let done = unsafe {
+    check(unsafe {
         PeekNamedPipe(
             pipe.as_raw_handle(),
             null_mut(),
@@ -184,10 +167,6 @@ fn waiting(pipe: &File) -> io::Result<u32> {
             &raw mut available,
             null_mut(),
         )
-    };
-    if done == 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(available)
-    }
+    })?;
+    Ok(available)
 }

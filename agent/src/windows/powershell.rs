@@ -1,19 +1,18 @@
 //! Running the scripts of services.
 
 use std::io::{self, Read};
-use std::os::windows::io::AsRawHandle;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use protocol::document::PreScript;
 use windows_storage_agent::scripts::{Ended, LONGEST_VALUE, TIME_LIMIT, arguments};
-use windows_sys::Win32::Foundation::WAIT_OBJECT_0;
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
-use windows_sys::Win32::System::Threading::WaitForSingleObject;
 
 use super::log;
+use super::process::wait;
+use super::win32::{check, text};
 
 /// What is read of a script's output: more than a value may have, with what is trimmed from it.
 const LONGEST_OUTPUT: u64 = 16 * LONGEST_VALUE as u64;
@@ -46,7 +45,7 @@ pub fn run(script: &PreScript) -> Ended {
             let _ = sender.send(text);
         });
     }
-    if !wait(&child) {
+    if !wait(&child, TIME_LIMIT) {
         let _ = child.kill();
         let _ = child.wait();
         return Ended::TimedOut;
@@ -60,12 +59,6 @@ pub fn run(script: &PreScript) -> Ended {
     }
 }
 
-fn wait(child: &Child) -> bool {
-    let limit = u32::try_from(TIME_LIMIT.as_millis()).unwrap_or(u32::MAX - 1);
-    // SAFETY: the handle lives as long as `child`.
-    unsafe { WaitForSingleObject(child.as_raw_handle(), limit) == WAIT_OBJECT_0 }
-}
-
 /// By its full path, so that no other program of that name can take its place.
 fn program() -> io::Result<String> {
     const SPACE: u32 = 260;
@@ -73,14 +66,10 @@ fn program() -> io::Result<String> {
     // SAFETY: the buffer has the length that is given, in units.
     let length = unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), SPACE) };
     // Without a folder the path would lead to one that anybody may make.
-    if length == 0 {
-        return Err(io::Error::last_os_error());
+    check(length.cast_signed())?;
+    if length >= SPACE {
+        return Err(io::ErrorKind::InvalidFilename.into());
     }
-    // Where the buffer is too small, the length is the one that is needed.
-    let folder = usize::try_from(length)
-        .ok()
-        .and_then(|length| buffer.get(..length))
-        .ok_or(io::ErrorKind::InvalidFilename)?;
-    let folder = String::from_utf16_lossy(folder);
+    let folder = text(&buffer);
     Ok(format!(r"{folder}\WindowsPowerShell\v1.0\powershell.exe"))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use protocol::paths::AGENT_PIPE;
 use protocol::{Failure, FailureCategory};
-use windows_storage_agent::errors::failed_to;
+use windows_storage_agent::errors::Context;
 use windows_storage_agent::state::{Call, Reply};
 
 use super::engine::Job;
@@ -50,9 +50,7 @@ pub fn run(mut listener: Listener, service: &Arc<Service>) {
             Ok(caller) => {
                 let service = Arc::clone(service);
                 let started = thread::Builder::new().spawn(move || answer(&caller, &service));
-                if let Err(error) = started {
-                    log::line(format!("a caller could not be answered: {error}"));
-                }
+                log::unless_ok("answering a caller", started);
             }
             Err(error) => {
                 log::line(format!("waiting for callers: {error}"));
@@ -77,34 +75,35 @@ fn answer(caller: &File, service: &Service) {
 }
 
 fn reply(line: &str, service: &Service) -> Reply {
-    match serde_json::from_str(line) {
-        Ok(Call::Ping) => Reply::Pong {
+    let call = serde_json::from_str(line).context("reading the call");
+    match call.and_then(|call| carry_out(call, service)) {
+        Ok(reply) => reply,
+        Err(failure) => Reply::Refused { failure },
+    }
+}
+
+fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
+    match call {
+        Call::Ping => Ok(Reply::Pong {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             sha256: service.sha256.clone(),
-        },
-        Ok(Call::Retire) => {
+        }),
+        Call::Retire => {
             let _ = service.news.send(News::Retire);
-            Reply::Retiring
+            Ok(Reply::Retiring)
         }
-        Ok(Call::Apply { request }) => {
+        Call::Apply { request } => {
             let (sender, result) = channel();
             let handed = service.jobs.send(Job::Apply(request, sender));
             service.wake.set();
-            match handed.ok().and_then(|()| result.recv().ok()) {
-                Some(Ok(result)) => Reply::Result {
-                    result: Box::new(result),
-                },
-                Some(Err(failure)) => Reply::Refused { failure },
-                None => Reply::Refused {
-                    failure: Failure::new(
-                        FailureCategory::AgentUnavailable,
-                        "the agent's service is about to stop",
-                    ),
-                },
-            }
+            let result = handed.ok().and_then(|()| result.recv().ok());
+            let result = result.ok_or_else(|| {
+                let message = "the agent's service is about to stop";
+                Failure::new(FailureCategory::AgentUnavailable, message)
+            })??;
+            Ok(Reply::Result {
+                result: Box::new(result),
+            })
         }
-        Err(error) => Reply::Refused {
-            failure: failed_to("reading the call", &io::Error::from(error)),
-        },
     }
 }

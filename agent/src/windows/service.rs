@@ -17,9 +17,8 @@ use windows_service::service_control_handler::{
 use windows_service::{define_windows_service, service_dispatcher};
 
 use super::engine::{self, Job};
-use super::fault::point;
 use super::process::Event;
-use super::{files, log, serve};
+use super::{files, log, point, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
 const FINISH: Duration = Duration::from_secs(20);

@@ -3,55 +3,51 @@
 use std::time::{Duration, Instant};
 
 use protocol::Failure;
-use windows_storage_agent::errors::failed_to;
+use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{
     Contents, FileChange, FileUndo, Journal, ServiceChange, undo_file,
 };
 
-use super::fault::point;
-use super::transaction::{Worker, pipes_of, seconds};
-use super::{control, files, log};
+use super::engine::Engine;
+use super::transaction::{pipes_of, seconds};
+use super::{files, log, point};
 
-impl Worker {
+impl Engine {
     /// Puts back what the journal says was there, and starts it. Safe to do again at any point.
     ///
     /// What goes wrong with one part keeps no other part from going back. The result lists what cannot be mended by
     /// doing it again; an error is what can.
     pub(super) fn undo(&mut self, journal: &Journal) -> Result<Vec<String>, Failure> {
-        log::line(format!("{}: going back", journal.request.id));
+        let id = &journal.request.id;
+        log::line(format!("{id}: going back"));
         let stop_timeout = seconds(journal.request.stop_timeout_seconds);
         let start_timeout = seconds(journal.request.start_timeout_seconds);
-        let mut problems = Vec::new();
-        let mut unfinished = None;
+        let (mut problems, mut unfinished) = (Vec::new(), None);
         if self.differs(journal) {
-            self.stop_all(journal, stop_timeout, &mut problems);
+            problems = self.stop_all(journal, stop_timeout);
         }
         for change in &journal.files {
             match put_back(change) {
-                Ok(None) => {}
-                Ok(Some(lost)) => problems.push(lost),
+                Ok(lost) => problems.extend(lost),
                 Err(failure) => unfinished = unfinished.or(Some(failure)),
             }
             point("file put back");
         }
         for change in &journal.services {
+            let name = &change.name;
             let done = match &change.before {
-                Some(before) => self.configure(&change.name, before, stop_timeout),
-                None => self.delete(&change.name),
+                Some(before) => self.services.configure(name, before, stop_timeout),
+                None => self.services.delete(name),
             };
             unfinished = unfinished.or(done.err());
             point("service put back");
         }
-        for change in journal
-            .services
-            .iter()
-            .filter(|change| change.before.is_some())
-        {
+        let there_before = |change: &&ServiceChange| change.before.is_some();
+        for change in journal.services.iter().filter(there_before) {
             self.put_back_recovery(change);
-            if change.was_running
-                && let Err(failure) = self.start_again(change, stop_timeout, start_timeout)
-            {
-                problems.push(failure.message);
+            if change.was_running {
+                let started = self.start_again(&change.name, stop_timeout, start_timeout);
+                problems.extend(started.err().map(|failure| failure.message));
             }
             point("service started again");
         }
@@ -61,123 +57,95 @@ impl Worker {
         }
         match unfinished {
             None => {
-                log::line(format!("{}: went back", journal.request.id));
+                log::line(format!("{id}: went back"));
                 Ok(problems)
             }
             Some(failure) => Err(failure),
         }
     }
 
-    /// What Windows does when the service crashes; where somebody else's is not known, it is started again like ours.
+    /// What Windows does when the service crashes; where that is not known of a service of others, it is started again
+    /// like ours.
     fn put_back_recovery(&self, change: &ServiceChange) {
         let name = &change.name;
         let Some(before) = &change.failure_actions else {
-            return self.set_recovery(name, true);
+            return self.services.set_recovery(name, true);
         };
-        let put_back = self.scm.open_to_change(name).and_then(|service| {
-            service.map_or(Ok(()), |service| service.put_back_failure_actions(before))
-        });
-        if let Err(error) = put_back {
-            log::line(format!(
-                "putting back what Windows does when {name} crashes, {before:?}: {error}"
-            ));
-        }
+        let change = |service: super::scm::OpenService| service.put_back_failure_actions(before);
+        let done = self.services.scm.change(name, change);
+        let doing = format_args!("putting back what Windows does when {name} crashes, {before:?}");
+        log::unless_ok(doing, done);
     }
 
     /// Whether anything is not as it was. Otherwise this is done again, and what runs need not stop.
     fn differs(&self, journal: &Journal) -> bool {
-        let files = journal
-            .files
-            .iter()
-            .any(|change| files::sha256(&change.path).ok() != Some(change.previous_sha256.clone()));
-        files
-            || journal.services.iter().any(|change| {
-                let now = self
-                    .scm
-                    .open(&change.name)
-                    .and_then(|service| service.map(|service| service.settings()).transpose());
-                now.ok() != Some(change.before.clone())
-            })
+        let scm = &self.services.scm;
+        let file_differs = |change: &FileChange| {
+            files::sha256(&change.path).ok() != Some(change.previous_sha256.clone())
+        };
+        let service_differs =
+            |change: &ServiceChange| scm.settings(&change.name).ok() != Some(change.before.clone());
+        journal.files.iter().any(file_differs) || journal.services.iter().any(service_differs)
     }
 
-    fn stop_all(&mut self, journal: &Journal, timeout: Duration, problems: &mut Vec<String>) {
+    fn stop_all(&mut self, journal: &Journal, timeout: Duration) -> Vec<String> {
+        let mut failed = Vec::new();
         for name in journal.dependents.iter().rev() {
-            let stopped = control::stop(&self.scm, &mut self.processes, name, &[], timeout);
-            problems.extend(stopped.err().map(|failure| failure.message));
+            failed.extend(self.services.stop(name, &[], timeout).err());
         }
         for change in journal.services.iter().rev() {
             let pipes = pipes_of(&journal.request, &change.name);
-            let stopped = self.stop(&change.name, &pipes, timeout);
-            problems.extend(stopped.err().map(|failure| failure.message));
+            failed.extend(self.stop(&change.name, &pipes, timeout).err());
             point("stopped to go back");
         }
+        failed.into_iter().map(|failure| failure.message).collect()
     }
 
-    fn start_again(
-        &mut self,
-        change: &ServiceChange,
-        stop: Duration,
-        start: Duration,
-    ) -> Result<(), Failure> {
-        let pipes = self
-            .kept
-            .request
-            .as_ref()
-            .map(|request| pipes_of(request, &change.name))
-            .unwrap_or_default();
-        if !control::is_running(&self.scm, &change.name) {
-            let free_by = Instant::now() + stop;
-            control::await_pipes_free(&mut self.processes, &change.name, &pipes, free_by)?;
+    fn start_again(&mut self, name: &str, stop: Duration, start: Duration) -> Result<(), Failure> {
+        let kept = self.kept.request.as_ref();
+        let pipes = kept.map_or_else(Vec::new, |request| pipes_of(request, name));
+        if !self.services.is_running(name) {
+            self.services.await_pipes_free(name, &pipes, stop)?;
         }
         let deadline = Instant::now() + start;
-        control::start(&self.scm, &mut self.processes, &change.name, deadline)?;
-        control::await_pipes(
-            &self.scm,
-            &mut self.processes,
-            &change.name,
-            &pipes,
-            deadline,
-        )
+        self.services.start(name, deadline)?;
+        self.services.await_pipes(name, &pipes, deadline)
     }
 }
 
 /// Puts a file back; says so where its old content is lost.
 fn put_back(change: &FileChange) -> Result<Option<String>, Failure> {
-    let doing = format!("putting back {}", change.path);
-    let failed = |error| failed_to(&doing, &error);
-    let current = files::sha256(&change.path).map_err(failed)?;
-    let set_aside = files::sha256(&change.previous_path()).map_err(failed)?;
-    let upload = files::sha256(&change.upload).map_err(failed)?;
-    let undo = undo_file(
-        change,
-        Contents {
-            current: current.as_deref(),
-            set_aside: set_aside.as_deref(),
-            upload: upload.as_deref(),
-        },
-    );
+    let (path, previous) = (&change.path, change.previous_path());
+    let doing = format!("putting back {path}");
+    let current = files::sha256(path).context(&doing)?;
+    let set_aside = files::sha256(&previous).context(&doing)?;
+    let upload = files::sha256(&change.upload).context(&doing)?;
+    let there = Contents {
+        current: current.as_deref(),
+        set_aside: set_aside.as_deref(),
+        upload: upload.as_deref(),
+    };
+    let undo = undo_file(change, there);
     let is_new = current.as_ref() == Some(&change.sha256);
     if is_new && matches!(undo, FileUndo::MoveBack | FileUndo::Remove) {
         // Back to where it came from, so that the same request can be tried again.
-        files::rename(&change.path, &change.upload).map_err(failed)?;
+        files::rename(path, &change.upload).context(&doing)?;
         point("new file moved away");
     }
-    let lost = |what: &str| {
-        format!(
-            "the old content of {} is neither there nor at {}; {what}",
-            change.path,
-            change.previous_path()
-        )
+    let what_now = match undo {
+        FileUndo::Nothing | FileUndo::Remove => return Ok(None),
+        FileUndo::MoveBack => {
+            files::rename(&previous, path).context(&doing)?;
+            return Ok(None);
+        }
+        FileUndo::Lost if current.is_some() => "what is there stays",
+        FileUndo::Lost => "hand over a request that brings it",
+        FileUndo::Forward => {
+            files::rename(&change.upload, path).context(&doing)?;
+            "the new content takes its place"
+        }
     };
-    match undo {
-        FileUndo::Nothing | FileUndo::Remove => Ok(None),
-        FileUndo::MoveBack => files::rename(&change.previous_path(), &change.path)
-            .map(|()| None)
-            .map_err(failed),
-        FileUndo::Lost if current.is_some() => Ok(Some(lost("what is there stays"))),
-        FileUndo::Lost => Ok(Some(lost("hand over a request that brings it"))),
-        FileUndo::Forward => files::rename(&change.upload, &change.path)
-            .map(|()| Some(lost("the new content takes its place")))
-            .map_err(failed),
-    }
+    Ok(Some(format!(
+        "the old content of {path} is neither there nor at {previous}; {what_now}"
+    )))
 }

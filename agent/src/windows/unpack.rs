@@ -1,13 +1,13 @@
 //! Unpacks what SFTP has brought for a request, or still brings, before the service gets the request.
 
 use std::fs::File;
-use std::io;
+use std::io::ErrorKind;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Packed, Request};
-use windows_storage_agent::errors::failed_to;
+use windows_storage_agent::errors::category;
 use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, pause, unpack};
 
 use super::{files, store};
@@ -83,20 +83,13 @@ fn unpack_to(
 }
 
 fn refusal(path: &str, error: &UnpackError) -> Failure {
-    let doing = format!("unpacking {path}");
-    match error {
-        UnpackError::Read(cause) | UnpackError::Write(cause)
-            if !matches!(
-                cause.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::TimedOut
-            ) =>
-        {
-            failed_to(&doing, cause)
-        }
-        // Nobody brings it any more, or somebody has taken it away.
-        UnpackError::Read(_) | UnpackError::Write(_) => {
-            Failure::new(FailureCategory::UploadMissing, format!("{doing}: {error}"))
-        }
-        _ => Failure::new(FailureCategory::HashMismatch, format!("{doing}: {error}")),
-    }
+    let category = match error {
+        UnpackError::Read(cause) | UnpackError::Write(cause) => match cause.kind() {
+            // Nobody brings it any more, or somebody has taken it away.
+            ErrorKind::NotFound | ErrorKind::TimedOut => FailureCategory::UploadMissing,
+            _ => category(cause),
+        },
+        _ => FailureCategory::HashMismatch,
+    };
+    Failure::new(category, format!("unpacking {path}: {error}"))
 }

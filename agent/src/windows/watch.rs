@@ -9,11 +9,11 @@ use protocol::{Failing, Request, ServiceState};
 use windows_storage_agent::keep::{Action, Keeper, Limits, Look};
 use windows_storage_agent::plan::settings;
 
-use super::control::Held;
 use super::engine::Engine;
 use super::scm::Status;
+use super::services::Held;
 use super::transaction::{pipes_of, seconds};
-use super::{control, log, pipes};
+use super::{log, pipes};
 
 /// How often the configuration of a service that runs is compared.
 const COMPARE: Duration = Duration::from_secs(5);
@@ -27,15 +27,17 @@ pub struct Watched {
     /// The process that was there when the configuration was right.
     right_process: Option<u32>,
     compared: Option<Instant>,
-    last_error: Option<String>,
-    /// What was last told of it: the attempts, and what it is stuck at.
-    told: Option<(u32, Option<Look>)>,
+    /// What was last reported of it: the attempts, and what it is stuck at.
+    reported: Option<(u32, Option<Look>)>,
 }
 
+/// How a service looks, and what is wrong with it.
+type Looked = (Look, Option<String>);
+
 impl Engine {
-    /// Whether all kept services run.
+    /// Brings back the kept services that do not run as they should; whether all do.
     pub(super) fn look_after_services(&mut self) -> bool {
-        let Some(request) = self.worker.kept.carried_out() else {
+        let Some(request) = self.kept.carried_out() else {
             return true;
         };
         let order = start_order(&request.services).unwrap_or_default();
@@ -43,26 +45,23 @@ impl Engine {
             stop: seconds(request.stop_timeout_seconds),
             start: seconds(request.start_timeout_seconds),
         };
-        let before = self.worker.kept.memory.clone();
+        let before = self.kept.memory.clone();
         let mut well = true;
         for service in &order {
             let (look, mut why) = self.look_at(&request, service);
             well &= look == Look::Up;
-            let watched = self.watched(service);
-            let action = watched.keeper.look(look, Instant::now(), limits);
+            let keeper = &mut self.watched(service).keeper;
+            let action = keeper.look(look, Instant::now(), limits);
             if let Err(error) = self.act(&request, service, action, limits) {
-                self.watched(service).keeper.failed();
+                self.watched(service).keeper.attempt_failed();
                 why = Some(error);
             }
-            self.tell(service, look, why);
+            self.report(service, look, why);
         }
-        self.worker
-            .kept
-            .memory
-            .failing
-            .retain(|name, _| order.iter().any(|service| key(&service.name) == *name));
-        if self.worker.kept.memory != before {
-            self.worker.save_memory();
+        let is_kept = |name: &String| order.iter().any(|service| key(&service.name) == *name);
+        self.kept.memory.failing.retain(|name, _| is_kept(name));
+        if self.kept.memory != before {
+            self.save_memory();
         }
         well
     }
@@ -71,159 +70,128 @@ impl Engine {
         self.watched.entry(key(&service.name)).or_default()
     }
 
-    /// How a service looks, and what is wrong with it.
-    fn look_at(&mut self, request: &Request, service: &Service) -> (Look, Option<String>) {
+    fn look_at(&mut self, request: &Request, service: &Service) -> Looked {
         let name = &service.name;
-        let status = match self
-            .worker
-            .scm
-            .open(name)
-            .and_then(|opened| opened.map(|opened| opened.status()).transpose())
-        {
+        let wrong = |look, why: &str| (look, Some(why.to_owned()));
+        let status = match self.services.scm.status(name) {
             Ok(Some(status)) => status,
-            Ok(None) if self.is_marked(name) => return (Look::Marked, Some(MARKED.to_owned())),
-            Ok(None) => return (Look::Missing, Some("it was deleted".to_owned())),
+            Ok(None) if self.is_marked(name) => return wrong(Look::Marked, MARKED),
+            Ok(None) => return wrong(Look::Missing, "it was deleted"),
             Err(error) => return (Look::Starting, Some(format!("looking at it: {error}"))),
         };
-        let gone = self.worker.processes.hold(name, status.process_id) == Held::Gone;
+        let gone = self.services.hold(name, status.process_id) == Held::Gone;
         match status.state {
-            ServiceState::Running if gone => (Look::Dead, Some("its process ended".to_owned())),
+            ServiceState::Running if gone => wrong(Look::Dead, "its process ended"),
             ServiceState::Running => self.look_at_running(request, service, &status),
             ServiceState::Paused => (Look::Up, None),
-            ServiceState::StartPending => (Look::Starting, Some("it stays starting".to_owned())),
+            ServiceState::StartPending => wrong(Look::Starting, "it stays starting"),
             ServiceState::StopPending => (Look::Stopping, None),
             _ => self.look_at_stopped(request, service, &status),
         }
     }
 
-    fn look_at_running(
-        &mut self,
-        request: &Request,
-        service: &Service,
-        status: &Status,
-    ) -> (Look, Option<String>) {
+    fn look_at_running(&mut self, request: &Request, service: &Service, status: &Status) -> Looked {
         self.note_process(service, status.process_id);
-        let due = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= COMPARE);
-        if due(self.watched(service).compared) {
+        let compared = self.watched(service).compared;
+        if compared.is_none_or(|compared| compared.elapsed() >= COMPARE) {
             if self.is_marked(&service.name) {
                 return (Look::Marked, Some(MARKED.to_owned()));
             }
             if !self.is_configured(request, service) {
-                return (
-                    Look::Changed,
-                    Some("somebody changed its configuration".to_owned()),
-                );
+                let why = "somebody changed its configuration";
+                return (Look::Changed, Some(why.to_owned()));
             }
             let watched = self.watched(service);
             watched.compared = Some(Instant::now());
             watched.right_process = status.process_id;
         }
-        let closed: Vec<String> = pipes_of(request, &service.name)
-            .into_iter()
-            .filter(|pipe| !pipes::is_open(pipe))
-            .collect();
+        let mut closed = pipes_of(request, &service.name);
+        closed.retain(|pipe| !pipes::is_open(pipe));
         if closed.is_empty() {
-            (Look::Up, None)
-        } else {
-            let message = format!("it runs, but pipes are closed: {}", closed.join(", "));
-            (Look::Mute, Some(message))
+            return (Look::Up, None);
         }
+        let why = format!("it runs, but pipes are closed: {}", closed.join(", "));
+        (Look::Mute, Some(why))
     }
 
-    fn look_at_stopped(
-        &mut self,
-        request: &Request,
-        service: &Service,
-        status: &Status,
-    ) -> (Look, Option<String>) {
+    fn look_at_stopped(&mut self, request: &Request, service: &Service, status: &Status) -> Looked {
         let name = &service.name;
         let pipes = pipes_of(request, name);
-        if !self.worker.processes.is_alive(name) && pipes.iter().any(|pipe| pipes::is_open(pipe)) {
+        if !self.services.check_alive(name) && pipes.iter().any(|pipe| pipes::is_open(pipe)) {
             let own = program(&service.path).unwrap_or_default();
-            let foreign = self.worker.processes.hold_server(name, own, &pipes);
-            if !self.worker.processes.is_alive(name) {
-                let message = format!(
-                    "its pipes are served by {}, so it cannot start",
-                    foreign.as_deref().unwrap_or("an unknown process")
-                );
-                return (Look::Held, Some(message));
+            let other = self.services.hold_server(name, own, &pipes);
+            if !self.services.check_alive(name) {
+                let who = other.as_deref().unwrap_or("an unknown process");
+                let why = format!("its pipes are served by {who}, so it cannot start");
+                return (Look::Held, Some(why));
             }
         }
-        if self.worker.processes.is_alive(name) {
+        if self.services.check_alive(name) {
             (Look::Lingering, None)
         } else if self.is_marked(name) {
             (Look::Marked, Some(MARKED.to_owned()))
         } else {
-            let message = format!("it ended with exit code {}", status.exit_code);
-            (Look::Down, Some(message))
+            let why = format!("it ended with exit code {}", status.exit_code);
+            (Look::Down, Some(why))
         }
     }
 
     fn is_marked(&self, name: &str) -> bool {
-        self.worker
-            .scm
-            .is_marked_for_deletion(name)
-            .unwrap_or(false)
+        let marked = self.services.scm.is_marked_for_deletion(name);
+        marked.unwrap_or(false)
     }
 
     fn is_configured(&self, request: &Request, service: &Service) -> bool {
-        let now = self
-            .worker
-            .scm
-            .open(&service.name)
-            .and_then(|opened| opened.map(|opened| opened.settings()).transpose());
+        let now = self.services.scm.settings(&service.name);
         // What cannot be read is not known to be wrong.
         now.map_or(true, |now| now == Some(settings(request, service)))
     }
 
-    /// Counts restarts by somebody else, such as Windows after a crash.
+    /// Counts restarts by others, such as Windows after a crash.
     fn note_process(&mut self, service: &Service, process: Option<u32>) {
+        let name = &service.name;
         let watched = self.watched(service);
-        watched.last_error = None;
         let before = std::mem::replace(&mut watched.process, process);
         if before.is_some() && before != process {
             watched.keeper.restarted_by_others();
             watched.compared = None;
-            self.count_restart(&service.name);
+            self.count_restart(name);
             log::line(format!(
-                "service {} was started again by Windows or somebody else",
-                service.name
+                "service {name} was started again by Windows or somebody else"
             ));
         }
     }
 
     fn count_restart(&mut self, name: &str) {
-        let restarts = &mut self.worker.kept.memory.restarts;
+        let restarts = &mut self.kept.memory.restarts;
         *restarts.entry(name.to_owned()).or_default() += 1;
     }
 
     /// Logs what is wrong with a service, and shows it in the status, once for each attempt.
-    fn tell(&mut self, service: &Service, look: Look, why: Option<String>) {
+    fn report(&mut self, service: &Service, look: Look, why: Option<String>) {
         let name = &service.name;
         let watched = self.watched(service);
-        let message = why.unwrap_or_else(|| "it does not stay up".to_owned());
         let stuck = matches!(look, Look::Held | Look::Marked).then_some(look);
         let failing = watched.keeper.failing();
-        let told = failing.map(|(attempts, _)| (attempts, stuck));
-        let same = watched.told == told;
-        watched.told = told;
-        let shown = self.worker.kept.memory.failing.contains_key(&key(name));
-        if same && shown == failing.is_some() {
+        let report = failing.map(|(attempts, _)| (attempts, stuck));
+        let is_same = std::mem::replace(&mut watched.reported, report) == report;
+        let shown = &mut self.kept.memory.failing;
+        if is_same && shown.contains_key(&key(name)) == failing.is_some() {
             return;
         }
-        let failures = &mut self.worker.kept.memory.failing;
-        if let Some((attempts, retry)) = failing {
-            log::line(format!("service {name}: {message}"));
-            let failing = Failing {
-                attempts,
-                retry_seconds: u32::try_from(retry.as_secs()).unwrap_or(u32::MAX),
-                message,
-            };
-            failures.insert(key(name), failing);
-        } else {
+        let Some((attempts, retry)) = failing else {
             log::line(format!("service {name} is well again"));
-            failures.remove(&key(name));
-        }
+            shown.remove(&key(name));
+            return;
+        };
+        let message = why.unwrap_or_else(|| "it does not stay up".to_owned());
+        log::line(format!("service {name}: {message}"));
+        let failing = Failing {
+            attempts,
+            retry_seconds: u32::try_from(retry.as_secs()).unwrap_or(u32::MAX),
+            message,
+        };
+        shown.insert(key(name), failing);
     }
 
     fn act(
@@ -234,57 +202,41 @@ impl Engine {
         limits: Limits,
     ) -> Result<(), String> {
         let name = &service.name;
-        let stop_first = match action {
+        let (why, stop_first) = match action {
             Action::Nothing => return Ok(()),
             Action::EndProcess => return self.end_process(name),
-            Action::Create => {
-                log::line(format!("service {name} is missing; it is made again"));
-                false
-            }
-            Action::Start => {
-                log::line(format!("service {name} does not run; it is started"));
-                false
-            }
+            Action::Create => ("is missing; it is made again", false),
+            Action::Start => ("does not run; it is started", false),
             Action::Mend => {
-                log::line(format!(
-                    "somebody changed the configuration of service {name}; it is changed back"
-                ));
                 let watched = self.watched(service);
-                watched.process != watched.right_process
+                let why = "was changed in its configuration; it is changed back";
+                (why, watched.process != watched.right_process)
             }
-            Action::Restart => {
-                log::line(format!(
-                    "service {name} does not open its pipes; it is started again"
-                ));
-                true
-            }
+            Action::Restart => ("does not open its pipes; it is started again", true),
         };
-        let pipes = pipes_of(request, name);
+        log::line(format!("service {name} {why}"));
         if stop_first {
-            let stopped = self.worker.stop(name, &pipes, limits.stop);
+            let stopped = self.stop(name, &pipes_of(request, name), limits.stop);
             stopped.map_err(|failure| failure.message)?;
         }
         if !self.is_configured(request, service) {
             // Windows keeps a deleted service for as long as somebody has it open: no waiting here, but another attempt.
             let wanted = settings(request, service);
-            control::configure(&self.worker.scm, name, &wanted, Instant::now())
-                .map_err(|failure| failure.message)?;
+            let configured = self.services.configure(name, &wanted, Duration::ZERO);
+            configured.map_err(|failure| failure.message)?;
         }
-        self.worker.set_recovery(name, true);
+        self.services.set_recovery(name, true);
         if action == Action::Mend && !stop_first {
             return Ok(());
         }
         self.watched(service).process = None;
         self.count_restart(name);
-        self.worker
-            .scm
-            .open_to_change(name)
-            .and_then(|opened| opened.map_or(Ok(()), |opened| opened.start()))
-            .map_err(|error| format!("it cannot be started: {error}"))
+        let started = self.services.scm.change(name, |service| service.start());
+        started.map_err(|error| format!("it cannot be started: {error}"))
     }
 
     fn end_process(&self, name: &str) -> Result<(), String> {
-        let Some(process) = self.worker.processes.get(name) else {
+        let Some(process) = self.services.process(name) else {
             return Ok(());
         };
         log::line(format!(

@@ -13,25 +13,16 @@ pub struct Service {
     /// The whole command line, despite its name.
     pub path: String,
     /// Variables in `path` whose values come from the Node object.
-    #[serde(
-        default,
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub node_variables_in_command: Vec<NodeVariable>,
     /// Scripts whose standard output replaces a variable in `path`.
-    #[serde(
-        default,
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub powershell_pre_scripts: Vec<PreScript>,
     /// Names of services that must run first.
-    #[serde(
-        default,
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
     /// Whether the node needs it before it joins the cluster.
     pub bootstrap: bool,
@@ -53,22 +44,15 @@ pub struct NodeVariable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreScript {
     /// The text in the command that is replaced; empty when the script is run for its effect only.
-    #[serde(
-        rename = "variableName",
-        default,
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(rename = "variableName")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub variable_name: String,
     /// The script's path.
     pub path: String,
     /// Arguments made from the Node object, each its name and its value; WMCO writes this key with a capital, and may
     /// write `null`.
-    #[serde(
-        rename = "NodeArgs",
-        default,
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "NodeArgs", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub node_args: Vec<NodeVariable>,
     /// In a request: the arguments, with the values filled in. The document has no such key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     /// For metrics and decisions.
     pub category: FailureCategory,

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::command::{program, same_path};
-use crate::document::{PreScript, Service};
+use crate::document::Service;
 use crate::order::start_order;
 use crate::paths::{
     AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
-use crate::{Failure, FailureCategory, Format, Request};
+use crate::{DesiredFile, Failure, FailureCategory, Format, Request};
 
 /// No service needs longer than this to stop or to start.
 const LONGEST_TIMEOUT_SECONDS: u32 = 3600;
@@ -16,248 +16,196 @@ const LONGEST_TEXT: usize = 256;
 
 /// Refuses what cannot be carried out, with a message for people.
 pub fn validate(request: &Request) -> Result<(), Failure> {
-    check(request).and_then(|()| supported(request))
-}
-
-/// Where a request's file may be, for the command and the service alike.
-pub fn validate_request_path(path: &str) -> Result<(), Failure> {
-    if inside(path, INCOMING_DIR) && path.to_lowercase().ends_with(".json") {
-        Ok(())
-    } else {
-        Err(invalid(format!(
-            r"the request must be a file {INCOMING_DIR}\NAME.json, not '{path}'"
-        )))
-    }
-}
-
-fn check(request: &Request) -> Result<(), Failure> {
-    if !is_word(&request.id) {
-        return Err(invalid(
-            "the request's id must be 1 to 256 letters, digits, '-', '_', '.' or ':'",
-        ));
-    }
+    require(is_word(&request.id), || {
+        "the request's id must be 1 to 256 letters, digits, '-', '_', '.' or ':'".to_owned()
+    })?;
     for (what, seconds) in [
         ("stopTimeoutSeconds", request.stop_timeout_seconds),
         ("startTimeoutSeconds", request.start_timeout_seconds),
     ] {
-        if !(1..=LONGEST_TIMEOUT_SECONDS).contains(&seconds) {
-            return Err(invalid(format!(
-                "{what} must be 1 to {LONGEST_TIMEOUT_SECONDS}, not {seconds}"
-            )));
-        }
+        require((1..=LONGEST_TIMEOUT_SECONDS).contains(&seconds), || {
+            format!("{what} must be 1 to {LONGEST_TIMEOUT_SECONDS}, not {seconds}")
+        })?;
     }
-    check_files(request)?;
-    check_environment(request)?;
+    let mut seen = BTreeSet::new();
+    for file in &request.files {
+        check_file(file)?;
+        require(seen.insert(file.path.to_lowercase()), || {
+            format!("{} is listed twice", file.path)
+        })?;
+    }
+    for (name, value) in &request.environment {
+        let is_variable = !name.is_empty() && !name.contains('=') && is_plain(name);
+        require(is_variable && is_plain(value), || {
+            format!(
+                "'{name}' cannot be an environment variable, or its value holds control characters"
+            )
+        })?;
+    }
     for service in &request.services {
         check_service(service)?;
-        for script in &service.powershell_pre_scripts {
-            check_script(&service.name, script)?;
-        }
     }
     start_order(&request.services).map_err(|error| invalid(error.to_string()))?;
     for pipes in &request.pipes {
-        if !request
-            .services
-            .iter()
-            .any(|service| service.name.eq_ignore_ascii_case(&pipes.service))
-        {
-            return Err(invalid(format!(
-                "pipes are listed for service {}, which is not",
-                pipes.service
-            )));
-        }
+        let mut names = request.services.iter().map(|service| &service.name);
+        require(
+            names.any(|name| name.eq_ignore_ascii_case(&pipes.service)),
+            || {
+                format!(
+                    "pipes are listed for service {}, which is not",
+                    pipes.service
+                )
+            },
+        )?;
         if let Some(pipe) = pipes.pipes.iter().find(|pipe| !is_word(pipe)) {
             return Err(invalid(format!("'{pipe}' is no pipe name")));
         }
     }
-    Ok(())
+    check_support(request)
 }
 
-fn check_files(request: &Request) -> Result<(), Failure> {
-    let mut seen = BTreeSet::new();
-    for file in &request.files {
-        if !inside(&file.path, PROGRAM_DIR)
-            || inside(&file.path, STATE_DIR)
-            || same_path(&file.path, STATE_DIR)
-        {
-            return Err(invalid(format!(
-                r"files belong in {PROGRAM_DIR}, and not in {STATE_DIR}: '{}'",
-                file.path
-            )));
-        }
-        if [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED]
-            .iter()
-            .any(|agent| same_path(&file.path, agent))
-        {
-            return Err(invalid(
-                "the agent itself is replaced by its install command, not by a request",
-            ));
-        }
-        if !is_sha256(&file.sha256) {
-            return Err(invalid(format!(
-                "the sha256 of {} must be 64 lower-case hexadecimal digits",
-                file.path
-            )));
-        }
-        let packed = file.packed.as_ref().map(|packed| &packed.path);
-        if let Some(upload) = [file.upload.as_ref(), packed]
-            .into_iter()
-            .flatten()
-            .find(|upload| !inside(upload, INCOMING_DIR))
-        {
-            return Err(invalid(format!(
-                "uploads belong in {INCOMING_DIR}: '{upload}'"
-            )));
-        }
-        if packed.is_some_and(|packed| {
-            let upload = file.upload.as_deref();
-            upload.is_none_or(|upload| same_path(upload, packed))
-        }) {
-            return Err(invalid(format!(
-                "the packed file for {} needs another upload to be unpacked to",
-                file.path
-            )));
-        }
-        if !seen.insert(file.path.to_lowercase()) {
-            return Err(invalid(format!("{} is listed twice", file.path)));
-        }
+/// Where a request's file may be, for the command and the service alike.
+pub fn validate_request_path(path: &str) -> Result<(), Failure> {
+    let is_request = is_inside(path, INCOMING_DIR) && path.to_lowercase().ends_with(".json");
+    require(is_request, || {
+        format!(r"the request must be a file {INCOMING_DIR}\NAME.json, not '{path}'")
+    })
+}
+
+fn check_file(file: &DesiredFile) -> Result<(), Failure> {
+    let path = &file.path;
+    let of_agent = is_inside(path, STATE_DIR) || same_path(path, STATE_DIR);
+    require(is_inside(path, PROGRAM_DIR) && !of_agent, || {
+        format!(r"files belong in {PROGRAM_DIR}, and not in {STATE_DIR}: '{path}'")
+    })?;
+    let agents = [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED];
+    require(!agents.iter().any(|agent| same_path(path, agent)), || {
+        "the agent itself is replaced by its install command, not by a request".to_owned()
+    })?;
+    let is_sha256 = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    require(
+        file.sha256.len() == 64 && file.sha256.bytes().all(is_sha256),
+        || format!("the sha256 of {path} must be 64 lower-case hexadecimal digits"),
+    )?;
+    let packed = file.packed.as_ref().map(|packed| &packed.path);
+    for upload in file.upload.iter().chain(packed) {
+        require(is_inside(upload, INCOMING_DIR), || {
+            format!("uploads belong in {INCOMING_DIR}: '{upload}'")
+        })?;
     }
-    Ok(())
+    let upload = file.upload.as_ref();
+    let unpacks =
+        packed.is_none_or(|packed| upload.is_some_and(|upload| !same_path(upload, packed)));
+    require(unpacks, || {
+        format!("the packed file for {path} needs another upload to be unpacked to")
+    })
 }
 
 fn check_service(service: &Service) -> Result<(), Failure> {
-    let name = &service.name;
-    if !is_word(name) || name.eq_ignore_ascii_case(AGENT_SERVICE) {
-        return Err(invalid(format!(
-            "'{name}' is no name for a service of a request"
-        )));
-    }
-    match program(&service.path) {
-        Some(program)
-            if is_absolute(program)
-                && program.to_lowercase().ends_with(".exe")
-                && !service.path.contains('\0') =>
-        {
-            Ok(())
-        }
-        _ => Err(invalid(format!(
-            r"the command of {name} must begin with the full path of a program, C:\...\x.exe, in quotes where it has spaces: '{}'",
-            service.path
-        ))),
-    }
-}
-
-fn check_environment(request: &Request) -> Result<(), Failure> {
-    for (name, value) in &request.environment {
-        let plain = |text: &str| !text.contains(char::is_control);
-        if name.is_empty() || name.contains('=') || !plain(name) || !plain(value) {
-            return Err(invalid(format!(
-                "'{name}' cannot be an environment variable, or its value holds control characters"
-            )));
-        }
+    let (name, command) = (&service.name, &service.path);
+    require(
+        is_word(name) && !name.eq_ignore_ascii_case(AGENT_SERVICE),
+        || format!("'{name}' is no name for a service of a request"),
+    )?;
+    let is_program = program(command).is_some_and(|program| is_absolute(program, ".exe"));
+    require(is_program && !command.contains('\0'), || {
+        format!(
+            r"the command of {name} must begin with the full path of a program, C:\...\x.exe, in quotes where it has spaces: '{command}'"
+        )
+    })?;
+    for script in &service.powershell_pre_scripts {
+        let plain =
+            is_plain(&script.variable_name) && script.arguments.iter().all(|text| is_plain(text));
+        require(plain && is_absolute(&script.path, ".ps1"), || {
+            format!(
+                r"a script of {name} must be the full path of a file, C:\...\x.ps1, with plain arguments: '{}'",
+                script.path
+            )
+        })?;
     }
     Ok(())
 }
 
-fn check_script(service: &str, script: &PreScript) -> Result<(), Failure> {
-    let is_script = is_absolute(&script.path) && script.path.to_lowercase().ends_with(".ps1");
-    let plain = |text: &String| !text.contains(char::is_control);
-    if is_script && plain(&script.variable_name) && script.arguments.iter().all(plain) {
-        Ok(())
-    } else {
-        Err(invalid(format!(
-            r"a script of {service} must be the full path of a file, C:\...\x.ps1, with plain arguments: '{}'",
-            script.path
-        )))
-    }
-}
-
 /// What comes from the Node object is not for the agent to fill in, and not every way to compress is known.
-fn supported(request: &Request) -> Result<(), Failure> {
-    let unknown = request.files.iter().find(|file| {
-        let packed = file.packed.as_ref();
-        packed.is_some_and(|packed| packed.format == Format::Unknown)
-    });
-    if let Some(file) = unknown {
-        return Err(Failure::new(
-            FailureCategory::Unsupported,
-            format!(
+fn check_support(request: &Request) -> Result<(), Failure> {
+    let unsupported = |message| Err(Failure::new(FailureCategory::Unsupported, message));
+    for file in &request.files {
+        if file
+            .packed
+            .as_ref()
+            .is_some_and(|packed| packed.format == Format::Unknown)
+        {
+            return unsupported(format!(
                 "the content of {} is compressed in a way that this agent does not know; bring the operator's own agent first",
                 file.path
-            ),
-        ));
+            ));
+        }
     }
     for service in &request.services {
+        let mut scripts = service.powershell_pre_scripts.iter();
         let unresolved = if !service.node_variables_in_command.is_empty() {
             "nodeVariablesInCommand"
-        } else if service
-            .powershell_pre_scripts
-            .iter()
-            .any(|script| script.arguments.is_empty() && !script.node_args.is_empty())
+        } else if scripts.any(|script| script.arguments.is_empty() && !script.node_args.is_empty())
         {
             "NodeArgs"
         } else {
             continue;
         };
-        let message = format!(
+        return unsupported(format!(
             "service {} has {unresolved}; they are to be resolved before the request is made",
             service.name
-        );
-        return Err(Failure::new(FailureCategory::Unsupported, message));
+        ));
     }
     Ok(())
 }
 
-fn invalid(message: impl Into<String>) -> Failure {
+fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failure> {
+    if holds {
+        Ok(())
+    } else {
+        Err(invalid(message()))
+    }
+}
+
+fn invalid(message: String) -> Failure {
     Failure::new(FailureCategory::InvalidRequest, message)
 }
 
 fn is_word(text: &str) -> bool {
-    (1..=LONGEST_TEXT).contains(&text.len())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    (1..=LONGEST_TEXT).contains(&text.len()) && text.bytes().all(fits)
 }
 
-fn is_sha256(text: &str) -> bool {
-    text.len() == 64
-        && text
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+fn is_plain(text: &str) -> bool {
+    !text.contains(char::is_control)
 }
 
-/// A path on drive C with no part that leads elsewhere than it says.
-fn is_absolute(path: &str) -> bool {
-    let Some(rest) = path
-        .strip_prefix(r"C:\")
-        .or_else(|| path.strip_prefix(r"c:\"))
-    else {
-        return false;
-    };
-    path.len() < 240
-        && rest.split('\\').all(|part| {
+/// A path on drive C with this ending and no part that leads elsewhere than it says.
+fn is_absolute(path: &str, ending: &str) -> bool {
+    let path = path.to_lowercase();
+    path.ends_with(ending)
+        && path.len() < 240
+        && path.strip_prefix(r"c:\").is_some_and(|rest| {
             // Windows drops dots and spaces at the end of a part; a colon would name a stream.
-            !part.is_empty()
-                && !part.ends_with(['.', ' '])
-                && !part.contains(['/', ':', '*', '?', '"', '<', '>', '|'])
-                && !part.contains(char::is_control)
+            rest.split('\\').all(|part| {
+                !part.is_empty()
+                    && !part.ends_with(['.', ' '])
+                    && !part.contains(['/', ':', '*', '?', '"', '<', '>', '|'])
+                    && is_plain(part)
+            })
         })
 }
 
-fn inside(path: &str, folder: &str) -> bool {
-    is_absolute(path)
-        && path
-            .to_lowercase()
-            .strip_prefix(&folder.to_lowercase())
-            .and_then(|rest| rest.strip_prefix('\\'))
-            .is_some_and(|rest| !rest.is_empty())
+fn is_inside(path: &str, folder: &str) -> bool {
+    let beginning = format!(r"{}\", folder.to_lowercase());
+    is_absolute(path, "") && path.to_lowercase().starts_with(&beginning)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::NodeVariable;
-    use crate::{DesiredFile, Packed, ServicePipes};
+    use crate::document::{NodeVariable, PreScript};
+    use crate::{Packed, ServicePipes};
 
     fn request() -> Request {
         Request {

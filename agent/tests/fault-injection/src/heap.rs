@@ -1,7 +1,7 @@
 //! A heap in which damage does not pass unseen, for the `unsafe` of this agent: buffers that Windows fills, structures
 //! that it is handed.
 //!
-//! Only with the feature `guarded-heap`, which the agent for nodes is never built with: each block takes pages of its own.
+//! Each block takes pages of its own.
 //! It ends where a page begins that nobody may touch, so reading or writing past its end ends the process at once,
 //! whether we do it or Windows on our behalf. What is before it in its pages, and the bytes that its alignment leaves behind
 //! it, are a pattern that is compared when it is freed. A block that was freed can no longer be touched, and its address is
@@ -125,7 +125,7 @@ unsafe impl GlobalAlloc for Guarded {
 /// From here on a fault is told before it ends the process: where memory was touched that may not be, before anybody
 /// handles it, because some functions of Windows do, and only say that an argument was bad. Commits the fault that a test
 /// asks for.
-pub fn watch() {
+pub fn watch_heap() {
     // SAFETY: the functions have the form that Windows asks for, and are there until the process ends.
     unsafe {
         AddVectoredExceptionHandler(1, Some(touched));

@@ -1,0 +1,108 @@
+//! How long the parts of a request take, and for how long pipes are closed.
+
+use std::time::Instant;
+
+use protocol::{Durations, milliseconds};
+
+/// Adds up the parts of a request while they go by.
+///
+/// The interruption goes from the end of the first process that served pipes to the last pipe that opened. Services
+/// without pipes, which stop and start alongside, do not count: nobody waits for them at a pipe.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    last: Instant,
+    durations: Durations,
+    closed: Option<Instant>,
+    opened: Option<Instant>,
+}
+
+/// A part of a request.
+pub type Part = fn(&mut Durations) -> &mut Option<u64>;
+
+impl Clock {
+    /// The first part begins now.
+    #[must_use]
+    pub fn start(now: Instant) -> Self {
+        Self {
+            last: now,
+            durations: Durations::default(),
+            closed: None,
+            opened: None,
+        }
+    }
+
+    /// What was done since the last call, or the start, belongs to this part.
+    pub fn ended(&mut self, part: Part, now: Instant) {
+        let took = milliseconds(now.saturating_duration_since(self.last));
+        *part(&mut self.durations).get_or_insert_default() += took;
+        self.last = now;
+    }
+
+    /// The sums.
+    #[must_use]
+    pub fn durations(&self) -> Durations {
+        self.durations.clone()
+    }
+
+    /// A service's process has ended; its pipes closed with it.
+    pub fn pipes_closed(&mut self, pipes: &[String], at: Option<Instant>) {
+        if !pipes.is_empty() {
+            self.closed = self.closed.or(at);
+        }
+    }
+
+    /// All of a service's pipes are open.
+    pub fn pipes_opened(&mut self, pipes: &[String], at: Instant) {
+        if !pipes.is_empty() {
+            self.opened = Some(at);
+        }
+    }
+
+    /// For how long pipes were closed, in milliseconds, where some closed and opened.
+    #[must_use]
+    pub fn interruption(&self) -> Option<u64> {
+        let (closed, opened) = self.closed.zip(self.opened)?;
+        Some(milliseconds(opened.saturating_duration_since(closed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn parts_that_come_again_are_added_up() {
+        let begin = Instant::now();
+        let at = |milliseconds| begin + Duration::from_millis(milliseconds);
+        let mut clock = Clock::start(begin);
+        clock.ended(|of| &mut of.prepare, at(5));
+        clock.ended(|of| &mut of.start, at(7));
+        clock.ended(|of| &mut of.pipes, at(17));
+        clock.ended(|of| &mut of.start, at(20));
+        let durations = clock.durations();
+        assert_eq!(durations.prepare, Some(5));
+        assert_eq!(durations.start, Some(5));
+        assert_eq!(durations.pipes, Some(10));
+        assert_eq!(durations.stop, None);
+    }
+
+    #[test]
+    fn an_interruption_goes_from_the_first_pipe_to_close_to_the_last_to_open() {
+        let begin = Instant::now();
+        let at = |second| begin + Duration::from_secs(second);
+        let (pipes, none) = (["p".to_owned()], []);
+        let mut clock = Clock::start(begin);
+        clock.pipes_opened(&pipes, at(0));
+        assert_eq!(clock.interruption(), None, "nothing was closed");
+        clock.pipes_closed(&none, Some(at(0)));
+        clock.pipes_closed(&pipes, None);
+        clock.pipes_closed(&pipes, Some(at(10)));
+        clock.pipes_closed(&pipes, Some(at(11)));
+        clock.pipes_opened(&pipes, at(12));
+        clock.pipes_opened(&pipes, at(14));
+        clock.pipes_opened(&none, at(30));
+        assert_eq!(clock.interruption(), Some(4000));
+    }
+}

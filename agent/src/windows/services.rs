@@ -1,0 +1,339 @@
+//! Starting and stopping services for good: with their processes, which outlive the state "stopped".
+
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use protocol::command::{program, same_path};
+use protocol::order::key;
+use protocol::{Failure, FailureCategory, ServiceState};
+use windows_storage_agent::errors::Context;
+use windows_storage_agent::journal::ServiceSettings;
+use windows_storage_agent::keep::LINGER;
+
+use super::process::Process;
+use super::scm::{OpenService, Scm, is_marked};
+use super::{log, pipes};
+
+const POLL: Duration = Duration::from_millis(20);
+/// How long Windows may take to end a process that is terminated.
+const TERMINATION: Duration = Duration::from_secs(10);
+
+/// What has become of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It is there.
+    Alive,
+    /// It has ended.
+    Gone,
+    /// There is none, or it cannot be opened.
+    Unknown,
+}
+
+/// The machine's services, and the processes of those that were seen running.
+pub struct Services {
+    /// The Service Control Manager.
+    pub scm: Scm,
+    /// By the service's [`key`].
+    processes: BTreeMap<String, Process>,
+}
+
+impl Services {
+    /// Connects to the Service Control Manager.
+    pub fn connect() -> Result<Self, Failure> {
+        Ok(Self {
+            scm: Scm::connect().context("reaching the Service Control Manager")?,
+            processes: BTreeMap::new(),
+        })
+    }
+
+    /// Holds a service's process.
+    pub fn hold(&mut self, service: &str, id: Option<u32>) -> Held {
+        let Some(id) = id else { return Held::Unknown };
+        if let Some(process) = self.process(service).filter(|process| process.id() == id) {
+            return if process.has_ended() {
+                Held::Gone
+            } else {
+                Held::Alive
+            };
+        }
+        match Process::open(id) {
+            Ok(Some(process)) if !process.has_ended() => {
+                self.processes.insert(key(service), process);
+                Held::Alive
+            }
+            Ok(_) => Held::Gone,
+            Err(error) => {
+                log::line(format!("opening process {id} of {service}: {error}"));
+                Held::Unknown
+            }
+        }
+    }
+
+    /// Holds the process that serves one of the pipes, if its program is the service's: it has lived on after its service
+    /// stopped while nobody watched. The answer names a process that is not the service's.
+    pub fn hold_server(
+        &mut self,
+        service: &str,
+        program: &str,
+        wanted: &[String],
+    ) -> Option<String> {
+        let mut open = wanted.iter().filter(|pipe| pipes::is_open(pipe));
+        let id = open.find_map(|pipe| pipes::server_of(pipe))?;
+        let process = Process::open(id).ok().flatten()?;
+        let runs = process.program().unwrap_or_default();
+        // The program may have been renamed under it.
+        if same_path(&runs, program) || same_path(&runs, &format!("{program}.previous")) {
+            self.processes.insert(key(service), process);
+            return None;
+        }
+        Some(format!("process {id}, {runs}"))
+    }
+
+    /// A service's process, if it is held.
+    pub fn process(&self, service: &str) -> Option<&Process> {
+        self.processes.get(&key(service))
+    }
+
+    /// All processes that are held.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.values()
+    }
+
+    /// Whether a service's process is still there; one that has ended is let go.
+    pub fn check_alive(&mut self, service: &str) -> bool {
+        if self.process(service).is_some_and(Process::has_ended) {
+            self.processes.remove(&key(service));
+        }
+        self.processes.contains_key(&key(service))
+    }
+
+    /// Stops a service and waits for its process, the one that serves `wanted` included; says when the process was gone, if
+    /// there was one.
+    pub fn stop(
+        &mut self,
+        name: &str,
+        wanted: &[String],
+        timeout: Duration,
+    ) -> Result<Option<Instant>, Failure> {
+        let (category, doing) = (
+            FailureCategory::ServiceStop,
+            format!("stopping service {name}"),
+        );
+        let opened = self.scm.open_to_change(name);
+        let Some(service) = opened.context_or(category, &doing)? else {
+            return Ok(None);
+        };
+        let mut deadline = Instant::now() + timeout;
+        let first = service.status().context_or(category, &doing)?;
+        // Before it is asked to stop: afterwards Windows no longer tells.
+        self.hold(name, first.process_id);
+        if first.state == ServiceState::Stopped && !self.check_alive(name) {
+            let command = service.settings().context_or(category, &doing)?.command;
+            self.hold_server(name, program(&command).unwrap_or_default(), wanted);
+            if !self.check_alive(name) {
+                return Ok(None);
+            }
+        }
+        let mut asked = false;
+        let (mut lingers_until, mut noticed_by) = (None, None);
+        loop {
+            let status = service.status().context_or(category, &doing)?;
+            let gone = self.hold(name, status.process_id) == Held::Gone;
+            let stopped = status.state == ServiceState::Stopped;
+            let now = Instant::now();
+            if stopped && !self.check_alive(name) {
+                return Ok(Some(now));
+            }
+            if gone {
+                // Windows notices at once that a process has ended; Wine never does, but starts such a service all the same.
+                if *noticed_by.get_or_insert(now + LINGER) <= now {
+                    return Ok(Some(now));
+                }
+                sleep(POLL);
+                continue;
+            }
+            if stopped {
+                deadline = *lingers_until.get_or_insert(deadline.min(now + LINGER));
+            }
+            if now >= deadline {
+                return self.terminate(&service, name).map(Some);
+            }
+            if !stopped && !asked {
+                asked = service.ask_to_stop().context_or(category, &doing)?;
+            }
+            match self.process(name).filter(|_| stopped) {
+                Some(process) => drop(process.wait(deadline.saturating_duration_since(now))),
+                None => sleep(POLL),
+            }
+        }
+    }
+
+    /// Ends the process of a service that does not stop; says when it was gone.
+    fn terminate(&self, service: &OpenService, name: &str) -> Result<Instant, Failure> {
+        let stuck = |why: &str| {
+            let message = format!("service {name} does not stop in time, and {why}");
+            Failure::new(FailureCategory::ServiceStop, message)
+        };
+        let process = self.process(name);
+        let process = process.ok_or_else(|| stuck("its process is not known"))?;
+        log::line(format!(
+            "service {name} stops, but its process {} does not end in time; it is terminated",
+            process.id()
+        ));
+        process
+            .terminate()
+            .map_err(|error| stuck(&format!("its process cannot be terminated: {error}")))?;
+        if !process.wait(TERMINATION) {
+            return Err(stuck("its process survives its termination"));
+        }
+        let gone = Instant::now();
+        let has_stopped = |status: super::scm::Status| status.state == ServiceState::Stopped;
+        while !service.status().is_ok_and(has_stopped) && gone.elapsed() < LINGER {
+            sleep(POLL);
+        }
+        Ok(gone)
+    }
+
+    /// Makes a service or changes it. One that is about to be deleted can neither be changed nor made; that is waited for.
+    pub fn configure(
+        &self,
+        name: &str,
+        settings: &ServiceSettings,
+        patience: Duration,
+    ) -> Result<(), Failure> {
+        let begin = Instant::now();
+        loop {
+            match self.scm.configure(name, settings) {
+                Err(error) if is_marked(&error) && begin.elapsed() < patience => sleep(POLL),
+                result => {
+                    let doing = format!("configuring service {name}");
+                    let result = result.context_or(FailureCategory::ServiceStart, doing);
+                    return result.map(drop);
+                }
+            }
+        }
+    }
+
+    /// Deletes a service, if it is there.
+    pub fn delete(&self, name: &str) -> Result<(), Failure> {
+        let deleted = self.scm.change(name, |service| service.delete());
+        let doing = format_args!("deleting service {name}");
+        deleted.context_or(FailureCategory::ServiceStop, doing)
+    }
+
+    /// Lets Windows restart the service as well, or not; where it refuses, the keeper alone does it.
+    pub fn set_recovery(&self, name: &str, on: bool) {
+        let set = self.scm.change(name, |service| service.set_recovery(on));
+        let doing = format_args!("setting what Windows does when {name} crashes");
+        log::unless_ok(doing, set);
+    }
+
+    /// Whether the Service Control Manager calls a service running.
+    pub fn is_running(&self, name: &str) -> bool {
+        let status = self.scm.status(name).ok().flatten();
+        status.is_some_and(|status| status.state == ServiceState::Running)
+    }
+
+    /// Starts a service and waits until the Service Control Manager calls it running.
+    pub fn start(&mut self, name: &str, deadline: Instant) -> Result<(), Failure> {
+        const CATEGORY: FailureCategory = FailureCategory::ServiceStart;
+        let doing = format!("starting service {name}");
+        let failed = |why: &str| Failure::new(CATEGORY, format!("service {name} {why}"));
+        let service = self.scm.open_to_change(name).context_or(CATEGORY, &doing)?;
+        let service = service.ok_or_else(|| failed("is not there"))?;
+        service.start().context_or(CATEGORY, &doing)?;
+        loop {
+            let status = service.status().context_or(CATEGORY, &doing)?;
+            let gone = self.hold(name, status.process_id) == Held::Gone;
+            let code = status.exit_code;
+            return match status.state {
+                ServiceState::Running => Ok(()),
+                // Wine goes on calling such a service starting.
+                ServiceState::StartPending if gone => Err(failed("ended while it started")),
+                ServiceState::Stopped => Err(failed(&format!(
+                    "ended right after its start, with exit code {code}"
+                ))),
+                state if Instant::now() >= deadline => {
+                    Err(failed(&format!("is not running in time, but {state:?}")))
+                }
+                _ => {
+                    sleep(POLL);
+                    continue;
+                }
+            };
+        }
+    }
+
+    /// Waits until a service has opened all its pipes.
+    pub fn await_pipes(
+        &mut self,
+        name: &str,
+        wanted: &[String],
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        loop {
+            let missing: Vec<_> = wanted.iter().filter(|pipe| !pipes::is_open(pipe)).collect();
+            let (category, what) = if missing.is_empty() {
+                return Ok(());
+            } else if self.has_ended(name) {
+                let what = "ended before it opened all its pipes";
+                (FailureCategory::ServiceStart, what)
+            } else if Instant::now() >= deadline {
+                let what = "runs but does not open all its pipes";
+                (FailureCategory::PipesMissing, what)
+            } else {
+                sleep(POLL);
+                continue;
+            };
+            let message = format!("service {name} {what}; missing: {}", names(&missing));
+            return Err(Failure::new(category, message));
+        }
+    }
+
+    /// Waits until nobody serves a service's pipes any more: its old process, or one that others have started, holds them.
+    pub fn await_pipes_free(
+        &mut self,
+        name: &str,
+        wanted: &[String],
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        let begin = Instant::now();
+        loop {
+            let held: Vec<_> = wanted.iter().filter(|pipe| pipes::is_open(pipe)).collect();
+            if held.is_empty() {
+                return Ok(());
+            }
+            if begin.elapsed() >= timeout {
+                let who = self.hold_server(name, "", wanted);
+                let message = format!(
+                    "the pipes of service {name} are served by {}, so it cannot start; held: {}",
+                    who.as_deref().unwrap_or("an unknown process"),
+                    names(&held)
+                );
+                return Err(Failure::new(FailureCategory::Foreign, message));
+            }
+            sleep(POLL);
+        }
+    }
+
+    /// Whether a service that was started has ended again.
+    fn has_ended(&mut self, name: &str) -> bool {
+        match self.scm.status(name) {
+            Ok(Some(status)) if status.state != ServiceState::Stopped => {
+                self.hold(name, status.process_id) == Held::Gone
+            }
+            Ok(_) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+fn names(pipes: &[&String]) -> String {
+    let shown: Vec<&str> = pipes.iter().take(5).map(|pipe| pipe.as_str()).collect();
+    let shown = shown.join(", ");
+    match pipes.len().saturating_sub(5) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

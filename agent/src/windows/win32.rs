@@ -1,0 +1,101 @@
+//! What calls of Win32 have in common: how they fail, their handles and their texts.
+
+use std::io;
+use std::os::windows::io::{FromRawHandle, OwnedHandle};
+use std::time::Duration;
+
+use windows_sys::Win32::Foundation::{
+    ERROR_SUCCESS, HANDLE, INVALID_HANDLE_VALUE, SYSTEMTIME, WIN32_ERROR,
+};
+use windows_sys::Win32::System::SystemInformation::GetSystemTime;
+use windows_sys::Win32::System::Threading::INFINITE;
+
+/// The outcome of a call that returns 0 where it failed.
+pub fn check(done: i32) -> io::Result<()> {
+    if done == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The outcome of a call that returns its error.
+pub fn check_error(error: WIN32_ERROR) -> io::Result<()> {
+    if error == ERROR_SUCCESS {
+        return Ok(());
+    }
+    Err(io::Error::from_raw_os_error(error.cast_signed()))
+}
+
+/// Whether an error is this one of Windows.
+pub fn is(error: &io::Error, number: WIN32_ERROR) -> bool {
+    error.raw_os_error() == Some(number.cast_signed())
+}
+
+/// The handle that a call has returned, or why it returned none.
+///
+/// # Safety
+/// The handle is what the last call returned, and owned by nobody else.
+pub unsafe fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
+    if handle.is_null() || handle == INVALID_HANDLE_VALUE {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the handle is valid, and the caller knows that nobody else owns it.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
+}
+
+/// The size of a structure or a buffer as Windows takes it.
+pub fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// A time to wait; never for ever.
+pub fn milliseconds(timeout: Duration) -> u32 {
+    u32::try_from(timeout.as_millis()).unwrap_or(INFINITE - 1)
+}
+
+/// A text as Windows takes it.
+pub fn wide(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+/// A list of texts as Windows takes it: each ends with nul, and the list with one more.
+pub fn wide_list(texts: &[String]) -> Vec<u16> {
+    texts
+        .iter()
+        .flat_map(|text| wide(text))
+        .chain([0])
+        .collect()
+}
+
+/// The text before the first nul, if there is one.
+pub fn text(units: &[u16]) -> String {
+    let text = units.split(|unit| *unit == 0).next().unwrap_or_default();
+    String::from_utf16_lossy(text)
+}
+
+/// A text of Windows.
+///
+/// # Safety
+/// The text ends with nul.
+pub unsafe fn text_at(start: *const u16) -> String {
+    let mut length = 0;
+    // SAFETY: the caller knows that the text ends with nul.
+    let units = unsafe {
+        while *start.add(length) != 0 {
+            length += 1;
+        }
+        std::slice::from_raw_parts(start, length)
+    };
+    String::from_utf16_lossy(units)
+}
+
+/// The time in RFC 3339: `2026-01-31T23:59:59.123Z`.
+pub fn now() -> String {
+    let mut now = SYSTEMTIME::default();
+    // SAFETY: the result goes to a valid place.
+    unsafe { GetSystemTime(&raw mut now) };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        now.wYear, now.wMonth, now.wDay, now.wHour, now.wMinute, now.wSecond, now.wMilliseconds
+    )
+}
