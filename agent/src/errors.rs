@@ -5,13 +5,8 @@ use std::io;
 
 use protocol::{Failure, FailureCategory};
 
-/// Windows' number for a file that is not there.
-pub const FILE_NOT_FOUND: i32 = 2;
-/// Windows' number for a folder that is not there.
-pub const PATH_NOT_FOUND: i32 = 3;
 const ACCESS_DENIED: i32 = 5;
-/// Windows' number for a file that another process holds.
-pub const SHARING_VIOLATION: i32 = 32;
+const SHARING_VIOLATION: i32 = 32;
 const LOCK_VIOLATION: i32 = 33;
 const HANDLE_DISK_FULL: i32 = 39;
 const DISK_FULL: i32 = 112;

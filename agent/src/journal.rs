@@ -17,6 +17,21 @@ pub struct Journal {
     pub request: Request,
     /// How far it has come.
     pub phase: Phase,
+    /// What changes.
+    #[serde(flatten)]
+    pub change: Change,
+    /// Commands in which values of scripts are filled in, by service.
+    #[serde(default)]
+    pub commands: BTreeMap<String, String>,
+    /// How the request ends, as far as that is known: why it is being undone, or how it went.
+    #[serde(default)]
+    pub end: Option<End>,
+}
+
+/// What changes, and must be known to go back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
     /// There was no service to go back to.
     pub first: bool,
     /// The files that change.
@@ -26,12 +41,6 @@ pub struct Journal {
     /// Services outside of the request that stop for the change and start again after it, in start order.
     #[serde(default)]
     pub dependents: Vec<String>,
-    /// Commands in which values of scripts are filled in, by service.
-    #[serde(default)]
-    pub commands: BTreeMap<String, String>,
-    /// How the request ends, as far as that is known: why it is being undone, or how it went.
-    #[serde(default)]
-    pub end: Option<End>,
 }
 
 /// How a request ends.
@@ -152,7 +161,7 @@ pub enum Recovery {
 /// Decides what to do with a journal that is found at the agent's start.
 #[must_use]
 pub fn recover(journal: &Journal) -> Recovery {
-    match (journal.phase, journal.first) {
+    match (journal.phase, journal.change.first) {
         (Phase::Confirmed, _) => Recovery::Commit,
         (Phase::Undone, _) => Recovery::Close,
         (Phase::Changing, false) => Recovery::Undo,
@@ -163,31 +172,22 @@ pub fn recover(journal: &Journal) -> Recovery {
 /// How a request ends that was undone, or left as it is, after these problems.
 #[must_use]
 pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> End {
-    let mut why = journal
-        .end
-        .as_ref()
-        .and_then(|end| end.failure.clone())
-        .unwrap_or_else(|| {
-            Failure::new(
-                FailureCategory::Interrupted,
-                "the agent ended in the middle of the request",
-            )
-        });
-    let whole = recovery == Recovery::Undo && problems.is_empty();
+    let why = journal.end.as_ref().and_then(|end| end.failure.clone());
+    let mut why = why.unwrap_or_else(|| {
+        let message = "the agent ended in the middle of the request";
+        Failure::new(FailureCategory::Interrupted, message)
+    });
     if recovery == Recovery::Leave {
         why.message += "; nothing had worked before, so it was left as it is";
     }
+    let mut outcome = Outcome::Failed;
     if !problems.is_empty() {
         why.message += "; going back was not complete: ";
         why.message += &problems.join("; ");
-    } else if whole {
+    } else if recovery == Recovery::Undo {
         why.message += "; what was there before is back";
+        outcome = Outcome::RolledBack;
     }
-    let outcome = if whole {
-        Outcome::RolledBack
-    } else {
-        Outcome::Failed
-    };
     End::bad(outcome, why)
 }
 
@@ -313,10 +313,7 @@ mod tests {
         Journal {
             request: crate::plan::tests::request(),
             phase: Phase::Changing,
-            first: false,
-            files: vec![],
-            services: vec![],
-            dependents: vec![],
+            change: Change::default(),
             commands: BTreeMap::new(),
             end: None,
         }
@@ -331,11 +328,8 @@ mod tests {
             (Phase::Confirmed, true, Recovery::Commit),
             (Phase::Undone, false, Recovery::Close),
         ] {
-            let journal = Journal {
-                phase,
-                first,
-                ..journal()
-            };
+            let mut journal = journal();
+            (journal.phase, journal.change.first) = (phase, first);
             assert_eq!(recover(&journal), expected, "{phase:?} {first}");
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::failure_actions::FailureActions;
-use crate::journal::{AUTO_START, FileChange, ServiceChange, ServiceSettings};
+use crate::journal::{AUTO_START, Change, FileChange, ServiceChange, ServiceSettings};
 use crate::seen::{SeenProcess, SeenService, belongs_to, contains, dependents, runs};
 use crate::state::{DESCRIPTION_MARK, description};
 use protocol::document::Service;
@@ -90,26 +90,20 @@ impl fmt::Display for Step {
     }
 }
 
-/// The steps, and what must be known to go back.
+/// The steps, and what they change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// What to do, in order.
     pub steps: Vec<Step>,
-    /// The files that change.
-    pub files: Vec<FileChange>,
-    /// The services that change.
-    pub services: Vec<ServiceChange>,
-    /// Services outside of the request that stop meanwhile, in start order.
-    pub dependents: Vec<String>,
-    /// There is no service to go back to.
-    pub first: bool,
+    /// What changes.
+    pub change: Change,
 }
 
 impl Plan {
     /// Whether anything on the node changes.
     #[must_use]
     pub fn changes_anything(&self) -> bool {
-        !self.files.is_empty() || !self.services.is_empty()
+        !self.change.files.is_empty() || !self.change.services.is_empty()
     }
 }
 
@@ -172,7 +166,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
             steps.push(Step::Start(name.clone()));
         }
         if configure || start {
-            services.push(change(name, before, observed));
+            services.push(service_change(name, before, observed));
         }
         for of in request
             .pipes
@@ -194,13 +188,13 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     if steps.iter().any(|step| matches!(step, Step::Start(_))) {
         refuse_intruders(request, observed)?;
     }
-    Ok(Plan {
-        steps,
-        files,
+    let change = Change {
         first: !observed.kept && services.iter().all(|service| service.before.is_none()),
+        files,
         services,
         dependents: outside,
-    })
+    };
+    Ok(Plan { steps, change })
 }
 
 /// How a service of a request is to be configured.
@@ -227,7 +221,11 @@ pub fn is_up(state: ServiceState) -> bool {
     )
 }
 
-fn change(name: &str, before: Option<&ObservedService>, observed: &Observed) -> ServiceChange {
+fn service_change(
+    name: &str,
+    before: Option<&ObservedService>,
+    observed: &Observed,
+) -> ServiceChange {
     // Ours have always the same: what is read may be what a change that was cut off has left.
     let theirs = before.filter(|before| !is_ours(name, before, observed));
     ServiceChange {
@@ -332,7 +330,7 @@ fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>,
         .filter(|name| known.insert(key(name)))
         .filter_map(|name| {
             let there = observed.services.get(&key(name))?;
-            Some(change(name, Some(there), observed))
+            Some(service_change(name, Some(there), observed))
         })
         .collect();
     if request.services.is_empty() && !leaving.is_empty() {

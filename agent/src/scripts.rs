@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::document::{PreScript, Service};
+use protocol::document::PreScript;
 use protocol::order::key;
 use protocol::{Failure, FailureCategory, Request};
 
@@ -29,31 +29,13 @@ pub fn arguments(script: &PreScript) -> Vec<&str> {
         .collect()
 }
 
-/// How a script ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, with this exit status and this standard output, the beginning of it at least.
-    Exit(i32, Vec<u8>),
-    /// It took longer than [`TIME_LIMIT`].
-    TimedOut,
-    /// It could not be started.
-    NotStarted(String),
-}
-
-/// The value that a script gives; nothing where it is run for its effect only.
-pub fn value(script: &PreScript, ended: &Ended) -> Result<Option<String>, String> {
-    let output = match ended {
-        Ended::Exit(0, output) => output,
-        Ended::Exit(status, _) => return Err(format!("it ended with exit status {status}")),
-        Ended::TimedOut => {
-            return Err(format!("it did not end within {} s", TIME_LIMIT.as_secs()));
-        }
-        Ended::NotStarted(why) => return Err(format!("PowerShell could not be started: {why}")),
-    };
+/// The value that a script gives by what it printed, the beginning of it at least; nothing where it is run for its effect
+/// only.
+fn value(script: &PreScript, printed: &[u8]) -> Result<Option<String>, String> {
     if script.variable_name.is_empty() {
         return Ok(None);
     }
-    let text = str::from_utf8(output).map_err(|_| "it printed what is no text".to_owned())?;
+    let text = str::from_utf8(printed).map_err(|_| "it printed what is no text".to_owned())?;
     let value = text.trim_start_matches('\u{feff}').trim();
     if value.is_empty() {
         return Err(format!("it printed nothing for {}", script.variable_name));
@@ -70,32 +52,30 @@ pub fn value(script: &PreScript, ended: &Ended) -> Result<Option<String>, String
     Ok(Some(value.to_owned()))
 }
 
-/// The commands of the services that have scripts, with the values filled in, by service.
+/// The commands of the services that have scripts, with the values filled in, by service. `run` says what a script has
+/// printed, or why it did not work.
 pub fn commands(
     request: &Request,
-    mut run: impl FnMut(&PreScript) -> Ended,
+    mut run: impl FnMut(&PreScript) -> Result<Vec<u8>, String>,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let mut commands = BTreeMap::new();
     for service in &request.services {
-        if service.powershell_pre_scripts.is_empty() {
-            continue;
-        }
-        let mut command = service.path.clone();
+        let (name, mut command) = (&service.name, service.path.clone());
         for script in &service.powershell_pre_scripts {
-            let value = value(script, &run(script)).map_err(|why| {
-                Failure::new(
-                    FailureCategory::PreScript,
-                    format!(
-                        "script {} of service {}: {why}; mend the script or the entry",
-                        script.path, service.name
-                    ),
-                )
+            let value = run(script).and_then(|printed| value(script, &printed));
+            let value = value.map_err(|why| {
+                let path = &script.path;
+                let message =
+                    format!("script {path} of service {name}: {why}; mend the script or the entry");
+                Failure::new(FailureCategory::PreScript, message)
             })?;
             if let Some(value) = value {
                 command = command.replace(&script.variable_name, &value);
             }
         }
-        commands.insert(key(&service.name), command);
+        if !service.powershell_pre_scripts.is_empty() {
+            commands.insert(key(name), command);
+        }
     }
     Ok(commands)
 }
@@ -103,22 +83,14 @@ pub fn commands(
 /// The request as it is carried out: with the commands filled in, and no scripts left.
 #[must_use]
 pub fn resolved(request: &Request, commands: &BTreeMap<String, String>) -> Request {
-    let services = request
-        .services
-        .iter()
-        .map(|service| Service {
-            path: commands
-                .get(&key(&service.name))
-                .unwrap_or(&service.path)
-                .clone(),
-            powershell_pre_scripts: Vec::new(),
-            ..service.clone()
-        })
-        .collect();
-    Request {
-        services,
-        ..request.clone()
+    let mut request = request.clone();
+    for service in &mut request.services {
+        service.powershell_pre_scripts.clear();
+        if let Some(command) = commands.get(&key(&service.name)) {
+            service.path.clone_from(command);
+        }
     }
+    request
 }
 
 #[cfg(test)]
@@ -132,10 +104,6 @@ mod tests {
             node_args: vec![],
             arguments: vec!["-Node".into(), "win 1".into()],
         }
-    }
-
-    fn printed(text: &str) -> Ended {
-        Ended::Exit(0, text.into())
     }
 
     #[test]
@@ -161,19 +129,11 @@ mod tests {
             ("a'b", None),
             (&format!("{long}x"), None),
         ] {
-            let value = value(&script("IP"), &printed(output));
+            let value = value(&script("IP"), output.as_bytes());
             assert_eq!(value.ok().flatten().as_deref(), expected, "{output:?}");
         }
-        assert!(value(&script("IP"), &Ended::Exit(0, vec![b'a', 0xff])).is_err());
-        for bad in [
-            Ended::Exit(1, b"10.0.0.1".to_vec()),
-            Ended::TimedOut,
-            Ended::NotStarted("gone".into()),
-        ] {
-            assert!(value(&script("IP"), &bad).is_err(), "{bad:?}");
-            assert!(value(&script(""), &bad).is_err(), "{bad:?}");
-        }
-        assert_eq!(value(&script(""), &printed("a\nb")), Ok(None));
+        assert!(value(&script("IP"), &[b'a', 0xff]).is_err());
+        assert_eq!(value(&script(""), b"a\nb"), Ok(None));
     }
 
     fn request() -> Request {
@@ -186,7 +146,7 @@ mod tests {
     #[test]
     fn fills_in_what_scripts_print() {
         let mut outputs = ["1.2.3.4", "win"].into_iter();
-        let commands = commands(&request(), |_| printed(outputs.next().unwrap())).unwrap();
+        let commands = commands(&request(), |_| Ok(outputs.next().unwrap().into())).unwrap();
         let resolved = resolved(&request(), &commands);
         assert!(
             resolved.services[0]
@@ -199,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_script_that_fails_is_named() {
-        let failure = commands(&request(), |_| Ended::Exit(3, vec![])).unwrap_err();
+        let failure =
+            commands(&request(), |_| Err("it ended with exit status 3".into())).unwrap_err();
         assert_eq!(failure.category, FailureCategory::PreScript);
         for part in [r"C:\scripts\ip.ps1", "csi-proxy", "exit status 3"] {
             assert!(failure.message.contains(part), "{}", failure.message);

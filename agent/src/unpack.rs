@@ -41,31 +41,9 @@ pub enum UnpackError {
     /// The content cannot be written.
     #[error("writing its content: {0}")]
     Write(io::Error),
-    /// It ends in the middle.
-    #[error("it ends before its content does")]
-    Truncated,
-    /// It is no frame of Zstandard, is damaged, or wants too much memory.
-    #[error("it cannot be unpacked: {0}")]
-    Damaged(String),
-    /// Something follows after its end.
-    #[error("it goes on after its end")]
-    Trailing,
-    /// Its content is longer or shorter than announced.
-    #[error("its content has {found} bytes or more, not {announced} as announced")]
-    Size {
-        /// The size of what was unpacked, up to where it was given up.
-        found: u64,
-        /// The size that was announced.
-        announced: u64,
-    },
-    /// Its content is something else.
-    #[error("its content has sha256 {found}, not {announced} as announced")]
-    Sha256 {
-        /// The sum of what was unpacked.
-        found: String,
-        /// The sum that was announced.
-        announced: String,
-    },
+    /// It is no frame of Zstandard, is damaged or cut off, wants too much memory, or has another content than announced.
+    #[error("{0}")]
+    Content(String),
 }
 
 /// Unpacks one frame of Zstandard. What was written is of use only after success.
@@ -105,7 +83,7 @@ pub fn unpack(
         if begin == end && length < BUFFER {
             (begin, end) = (0, take(&mut packed, &mut arrived)?);
             if end == 0 {
-                return Err(UnpackError::Truncated);
+                return Err(wrong("it ends before its content does"));
             }
         }
     }
@@ -113,20 +91,22 @@ pub fn unpack(
         return Err(announced.refuse_size(size));
     }
     if begin != end || take(&mut packed, &mut [0])? != 0 {
-        return Err(UnpackError::Trailing);
+        return Err(wrong("it goes on after its end"));
     }
-    let found = hexadecimal(&hasher.finalize());
-    if found != announced.sha256 {
-        return Err(UnpackError::Sha256 {
-            found,
-            announced: announced.sha256.to_owned(),
-        });
+    let (found, announced) = (hexadecimal(&hasher.finalize()), announced.sha256);
+    if found != announced {
+        let why = format!("its content has sha256 {found}, not {announced} as announced");
+        return Err(wrong(why));
     }
     content.flush().map_err(UnpackError::Write)
 }
 
 fn damaged(code: zstd_safe::ErrorCode) -> UnpackError {
-    UnpackError::Damaged(get_error_name(code).to_owned())
+    wrong(format!("it cannot be unpacked: {}", get_error_name(code)))
+}
+
+fn wrong(why: impl Into<String>) -> UnpackError {
+    UnpackError::Content(why.into())
 }
 
 fn take(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, UnpackError> {
@@ -140,10 +120,10 @@ fn take(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, UnpackError> {
 
 impl Announced<'_> {
     fn refuse_size(self, found: u64) -> UnpackError {
-        UnpackError::Size {
-            found,
-            announced: self.size,
-        }
+        let announced = self.size;
+        wrong(format!(
+            "its content has {found} bytes or more, not {announced} as announced"
+        ))
     }
 }
 

@@ -41,12 +41,12 @@ fn a_foreign_service_is_replaced_with_leave_and_can_come_back() {
             "pipes csi-proxy"
         ]
     );
-    assert!(!plan.first);
+    assert!(!plan.change.first);
     assert_eq!(
-        plan.services[0].before.as_ref(),
+        plan.change.services[0].before.as_ref(),
         Some(&observed.services["csi-proxy"].settings)
     );
-    assert!(plan.services[0].was_running);
+    assert!(plan.change.services[0].was_running);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_windows_does_at_a_crash_comes_back_with_a_foreign_service_only() {
     for known in [None, Some(theirs)] {
         let there = observed.services.get_mut("csi-proxy").unwrap();
         there.failure_actions.clone_from(&known);
-        let journalled = plan(&request, &observed).unwrap().services.remove(0);
+        let journalled = plan(&request, &observed).unwrap().change.services.remove(0);
         assert_eq!(journalled.failure_actions, known);
         let text = serde_json::to_string(&journalled).unwrap();
         assert_eq!(
@@ -74,7 +74,7 @@ fn what_windows_does_at_a_crash_comes_back_with_a_foreign_service_only() {
         );
     }
     observed.ours.push("csi-proxy".into());
-    let ours = plan(&request, &observed).unwrap().services.remove(0);
+    let ours = plan(&request, &observed).unwrap().change.services.remove(0);
     assert_eq!(ours.failure_actions, None);
 }
 
@@ -169,7 +169,7 @@ fn services_of_others_that_need_ours_stop_first_and_start_again() {
             "resume monitor"
         ]
     );
-    assert_eq!(plan.dependents, ["agent-of-others", "monitor"]);
+    assert_eq!(plan.change.dependents, ["agent-of-others", "monitor"]);
     observed.files = done(&request()).files;
     assert_eq!(
         crate::plan::plan(&request(), &observed),

@@ -124,7 +124,7 @@ fn a_first_request() {
             "pipes csi-proxy"
         ]
     );
-    assert!(plan.first);
+    assert!(plan.change.first);
 }
 
 #[test]
@@ -142,9 +142,9 @@ fn an_upgrade_stops_replaces_and_starts_without_configuring() {
             "pipes csi-proxy"
         ]
     );
-    assert!(!plan.first && plan.changes_anything());
-    assert_eq!(plan.files[0].previous_sha256, Some(sha("a")));
-    assert!(plan.services[0].was_running);
+    assert!(!plan.change.first && plan.changes_anything());
+    assert_eq!(plan.change.files[0].previous_sha256, Some(sha("a")));
+    assert!(plan.change.services[0].was_running);
 }
 
 #[test]

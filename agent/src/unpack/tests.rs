@@ -45,32 +45,30 @@ fn content_comes_back_whole() {
     }
 }
 
+fn assert_refused(result: &Result<(), UnpackError>, why: &str) {
+    assert!(
+        matches!(result, Err(UnpackError::Content(text)) if text.contains(why)),
+        "{result:?}"
+    );
+}
+
 #[test]
 fn content_of_another_size_or_sum_is_refused() {
     let content = content();
     let packed = packed(&content);
     let (longer, written) = try_unpack(&packed, &content[..1_000_000]);
-    assert!(
-        matches!(longer, Err(UnpackError::Size { .. })),
-        "{longer:?}"
-    );
+    assert_refused(&longer, "bytes or more, not");
     assert!(
         written.len() <= 1_000_000,
         "more was written than announced"
     );
     let more = [content.as_slice(), b"x"].concat();
     let (shorter, _) = try_unpack(&packed, &more);
-    assert!(
-        matches!(shorter, Err(UnpackError::Size { .. })),
-        "{shorter:?}"
-    );
+    assert_refused(&shorter, "bytes or more, not");
     let mut other = content.clone();
     other[77] ^= 1;
     let (changed, _) = try_unpack(&packed, &other);
-    assert!(
-        matches!(changed, Err(UnpackError::Sha256 { .. })),
-        "{changed:?}"
-    );
+    assert_refused(&changed, "as announced");
 }
 
 #[test]
@@ -79,13 +77,10 @@ fn a_file_that_ends_anywhere_is_refused() {
     let packed = packed(content);
     for length in (0..packed.len()).step_by(1997).chain([packed.len() - 1]) {
         let (cut, _) = try_unpack(&packed[..length], content);
-        assert!(
-            matches!(cut, Err(UnpackError::Truncated)),
-            "{length}: {cut:?}"
-        );
+        assert_refused(&cut, "ends before its content");
     }
     let (longer, _) = try_unpack(&[packed.as_slice(), b"x"].concat(), content);
-    assert!(matches!(longer, Err(UnpackError::Trailing)), "{longer:?}");
+    assert_refused(&longer, "goes on after its end");
 }
 
 #[test]
@@ -105,7 +100,7 @@ fn what_is_damaged_is_refused_and_nothing_panics() {
         }
     }
     let (none, _) = try_unpack(b"MZ is no frame of Zstandard", content);
-    assert!(matches!(none, Err(UnpackError::Damaged(_))), "{none:?}");
+    assert_refused(&none, "cannot be unpacked");
 }
 
 #[test]
@@ -113,10 +108,7 @@ fn a_frame_that_wants_much_memory_is_refused_before_it_gets_any() {
     // Magic number, descriptor, window descriptor: exponent 17 stands for 2^27 bytes. Source: RFC 8878, section 3.1.1.
     let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 17 << 3, 0x01, 0x00, 0x00];
     let (refused, _) = try_unpack(&frame, b"");
-    let Err(UnpackError::Damaged(why)) = refused else {
-        panic!("{refused:?}")
-    };
-    assert!(why.contains("too much memory"), "{why}");
+    assert_refused(&refused, "too much memory");
     // A block of one byte, 128 KiB times, again and again: small to bring, without an end to write.
     let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3];
     for _ in 0..1000 {
@@ -126,10 +118,7 @@ fn a_frame_that_wants_much_memory_is_refused_before_it_gets_any() {
         bomb.push(0);
     }
     let (refused, written) = try_unpack(&bomb, &vec![0; 1_000_000]);
-    assert!(
-        matches!(refused, Err(UnpackError::Size { .. })),
-        "{refused:?}"
-    );
+    assert_refused(&refused, "bytes or more, not");
     assert!(written.len() <= 1_000_000);
 }
 

@@ -47,10 +47,8 @@ fn hand_over(
     unpacked: Option<Duration>,
 ) -> Result<Answer, Failure> {
     let request = path.to_owned();
-    let pipe = call(
-        &Call::Apply { request },
-        deadline.min(Instant::now() + START),
-    )?;
+    let reached_by = deadline.min(Instant::now() + START);
+    let pipe = call(&Call::Apply { request }, reached_by)?;
     let error = match pipes::read_line(&pipe, deadline) {
         Ok(line) => return understand(&line, unpacked),
         Err(error) => error,
@@ -126,29 +124,25 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
             started.map_err(failed)?;
             start_asked = Some(Instant::now());
         }
+        let mut why = format!(
+            "service {AGENT_SERVICE} does not come up; it is {:?}, and its process {}",
+            status.state,
+            if dead { "has ended" } else { "has not" }
+        );
         if status.state == ServiceState::Running {
             match pipes::connect(AGENT_PIPE, deadline) {
                 // Whoever may make pipes could have taken the name while the service was down.
                 Ok(pipe) if pipes::server_process(&pipe).ok() == status.process_id => {
                     return Ok(pipe);
                 }
-                Ok(_) if Instant::now() >= deadline => {
-                    return Err(unavailable(
-                        "another process than the agent's service serves its pipe".to_owned(),
-                    ));
+                Ok(_) => {
+                    why = "another process than the agent's service serves its pipe".to_owned();
                 }
-                Err(error) if Instant::now() >= deadline => {
-                    return Err(unavailable(format!("{AGENT_PIPE}: {error}")));
-                }
-                _ => {}
+                Err(error) => why = format!("{AGENT_PIPE}: {error}"),
             }
         }
         if Instant::now() >= deadline {
-            return Err(unavailable(format!(
-                "service {AGENT_SERVICE} does not come up; it is {:?}, and its process {}",
-                status.state,
-                if dead { "has ended" } else { "has not" }
-            )));
+            return Err(unavailable(why));
         }
         sleep(POLL);
     }
@@ -161,11 +155,8 @@ fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure>
             Ok(Answer::ApplyResult(*result))
         }
         Ok(Reply::Refused { failure }) => Err(failure),
-        Ok(Reply::Pong { .. } | Reply::Retiring) => Err(unavailable(
-            "the agent's service answered something else".to_owned(),
-        )),
-        Err(error) => Err(unavailable(format!(
-            "the agent's service answered what cannot be understood: {error}"
+        other => Err(unavailable(format!(
+            "the agent's service answered something else: {other:?}"
         ))),
     }
 }

@@ -7,6 +7,7 @@ use windows_service::service::{
     ServiceAction, ServiceActionType, ServiceFailureActions, ServiceFailureResetPeriod,
 };
 use windows_storage_agent::failure_actions::{FailureAction, FailureActions};
+use windows_sys::Win32::System::Threading::INFINITE;
 
 use super::scm::{OpenService, plain};
 
@@ -16,51 +17,44 @@ impl OpenService {
     /// What Windows does when it crashes; an error in Wine, which does not tell.
     pub fn failure_actions(&self) -> io::Result<FailureActions> {
         let read = self.service.get_failure_actions().map_err(plain)?;
+        let actions = read.actions.unwrap_or_default();
+        let actions = actions.iter().map(ServiceAction::to_raw);
+        let reset = read.reset_period.to_raw();
+        let on_errors = self.service.get_failure_actions_on_non_crash_failures();
         Ok(FailureActions {
-            reset_seconds: match read.reset_period {
-                ServiceFailureResetPeriod::Never => None,
-                ServiceFailureResetPeriod::After(time) => Some(time.as_secs()),
-            },
-            actions: read
-                .actions
-                .unwrap_or_default()
-                .iter()
+            reset_seconds: (reset != INFINITE).then_some(reset.into()),
+            actions: actions
                 .map(|action| FailureAction {
-                    kind: action.action_type.to_raw(),
-                    delay_milliseconds: u64::try_from(action.delay.as_millis()).unwrap_or(u64::MAX),
+                    kind: action.Type,
+                    delay_milliseconds: action.Delay.into(),
                 })
                 .collect(),
-            on_errors: self
-                .service
-                .get_failure_actions_on_non_crash_failures()
-                .ok(),
+            on_errors: on_errors.ok(),
         })
     }
 
     /// Has Windows do what it did before the agent changed that.
     pub fn put_back_failure_actions(&self, before: &FailureActions) -> io::Result<()> {
-        let actions = before
-            .actions
-            .iter()
-            .map(|action| {
-                Ok(ServiceAction {
-                    action_type: ServiceActionType::from_raw(action.kind)
-                        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?,
-                    delay: Duration::from_millis(action.delay_milliseconds),
-                })
+        let actions = before.actions.iter().map(|action| {
+            let action_type = ServiceActionType::from_raw(action.kind);
+            Ok(ServiceAction {
+                action_type: action_type.map_err(io::Error::other)?,
+                delay: Duration::from_millis(action.delay_milliseconds),
             })
-            .collect::<io::Result<Vec<_>>>()?;
+        });
+        let actions = actions.collect::<io::Result<Vec<_>>>()?;
+        let after = |seconds| ServiceFailureResetPeriod::After(Duration::from_secs(seconds));
         let reset = before
             .reset_seconds
-            .map_or(ServiceFailureResetPeriod::Never, |seconds| {
-                ServiceFailureResetPeriod::After(Duration::from_secs(seconds))
-            });
+            .map_or(ServiceFailureResetPeriod::Never, after);
         self.set_failure_actions(reset, actions)?;
-        before.on_errors.map_or(Ok(()), |on| {
-            self.service
+        let service = &self.service;
+        let set = |on| {
+            service
                 .set_failure_actions_on_non_crash_failures(on)
                 .map_err(plain)
-        })
+        };
+        before.on_errors.map_or(Ok(()), set)
     }
 
     /// Whether Windows itself starts the service again after a crash.
@@ -87,13 +81,12 @@ impl OpenService {
         reset_period: ServiceFailureResetPeriod,
         actions: Vec<ServiceAction>,
     ) -> io::Result<()> {
-        self.service
-            .update_failure_actions(ServiceFailureActions {
-                reset_period,
-                reboot_msg: None,
-                command: None,
-                actions: Some(actions),
-            })
-            .map_err(plain)
+        let update = ServiceFailureActions {
+            reset_period,
+            reboot_msg: None,
+            command: None,
+            actions: Some(actions),
+        };
+        self.service.update_failure_actions(update).map_err(plain)
     }
 }

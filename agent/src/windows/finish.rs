@@ -38,7 +38,7 @@ impl Engine {
         // Without it, a crash from here on would lose the reason, not more.
         save_journal(journal);
         point("reason saved");
-        if journal.first {
+        if journal.change.first {
             return self.leave(journal);
         }
         match self.go_back(journal) {
@@ -61,19 +61,15 @@ impl Engine {
     fn leave(&mut self, journal: &Journal) -> End {
         let kept = self.keep(&journal.request, &journal.commands);
         self.let_run(journal);
-        let left: Vec<String> = kept
-            .err()
-            .map(|failure| failure.message)
-            .into_iter()
-            .collect();
-        let end = bad_end(journal, Recovery::Leave, &left);
+        let left = kept.err().map(|failure| failure.message);
+        let end = bad_end(journal, Recovery::Leave, left.as_slice());
         self.close(journal, &end);
         end
     }
 
     /// What is there is kept, so Windows may start it again, and what was brought is not needed any more.
     fn let_run(&self, journal: &Journal) {
-        for change in &journal.services {
+        for change in &journal.change.services {
             self.services.set_recovery(&change.name, true);
         }
         remove_uploads(&journal.request);

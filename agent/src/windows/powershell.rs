@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use protocol::document::PreScript;
-use windows_storage_agent::scripts::{Ended, LONGEST_VALUE, TIME_LIMIT, arguments};
+use windows_storage_agent::scripts::{LONGEST_VALUE, TIME_LIMIT, arguments};
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 use super::log;
@@ -19,8 +19,8 @@ const LONGEST_OUTPUT: u64 = 16 * LONGEST_VALUE as u64;
 /// How long the output of a script that has ended may be kept open by a process that it has started.
 const OUTPUT: Duration = Duration::from_secs(5);
 
-/// Runs a script to its end, or to the end of its time.
-pub fn run(script: &PreScript) -> Ended {
+/// Runs a script to its end, or to the end of its time; the beginning of what it printed, or why it did not work.
+pub fn run(script: &PreScript) -> Result<Vec<u8>, String> {
     log::line(format!("script {} runs", script.path));
     let started = program().and_then(|program| {
         Command::new(program)
@@ -30,10 +30,8 @@ pub fn run(script: &PreScript) -> Ended {
             .stderr(Stdio::null())
             .spawn()
     });
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => return Ended::NotStarted(error.to_string()),
-    };
+    let not_started = |error| format!("PowerShell could not be started: {error}");
+    let mut child = started.map_err(not_started)?;
     let (sender, output) = channel();
     if let Some(pipe) = child.stdout.take() {
         thread::spawn(move || {
@@ -48,15 +46,14 @@ pub fn run(script: &PreScript) -> Ended {
     if !wait(&child, TIME_LIMIT) {
         let _ = child.kill();
         let _ = child.wait();
-        return Ended::TimedOut;
+        return Err(format!("it did not end within {} s", TIME_LIMIT.as_secs()));
     }
-    match child.wait() {
-        Ok(status) => Ended::Exit(
-            status.code().unwrap_or(-1),
-            output.recv_timeout(OUTPUT).unwrap_or_default(),
-        ),
-        Err(error) => Ended::NotStarted(error.to_string()),
+    let status = child.wait().map_err(not_started)?;
+    if !status.success() {
+        let code = status.code().unwrap_or(-1);
+        return Err(format!("it ended with exit status {code}"));
     }
+    Ok(output.recv_timeout(OUTPUT).unwrap_or_default())
 }
 
 /// By its full path, so that no other program of that name can take its place.

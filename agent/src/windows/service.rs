@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -52,73 +52,74 @@ fn service_main(_arguments: Vec<OsString>) {
     let (news, heard) = channel();
     let from_windows = news.clone();
     let registered = service_control_handler::register(AGENT_SERVICE, move |control| {
-        let told = match control {
+        let what = match control {
             ServiceControl::Interrogate => return ServiceControlHandlerResult::NoError,
             ServiceControl::Stop => News::Stop,
             ServiceControl::Shutdown => News::Shutdown,
             _ => return ServiceControlHandlerResult::NotImplemented,
         };
         // Not accepting a second stop matters: the crate frees this closure after the first.
-        if let Some(handle) = HANDLE.get() {
-            report(*handle, ServiceState::StopPending, 0);
-        }
-        let _ = from_windows.send(told);
+        report(ServiceState::StopPending, 0);
+        let _ = from_windows.send(what);
         ServiceControlHandlerResult::NoError
     });
     let Ok(handle) = registered else { return };
-    let handle = *HANDLE.get_or_init(|| handle);
-    report(handle, ServiceState::StartPending, 0);
+    let _ = HANDLE.set(handle);
+    report(ServiceState::StartPending, 0);
     log::line(format!(
         "agent {} starts, process {}",
         env!("CARGO_PKG_VERSION"),
         std::process::id()
     ));
-    let jobs = match start(&news) {
-        Ok(jobs) => jobs,
+    let exit = match start(&news) {
+        Ok(jobs) => {
+            report(ServiceState::Running, 0);
+            log::line("agent is up");
+            wait_for_the_end(&jobs, &heard)
+        }
         Err(error) => {
             log::line(format!("the agent cannot start: {error}"));
-            report(handle, ServiceState::Stopped, 1);
-            return;
+            1
         }
     };
-    report(handle, ServiceState::Running, 0);
-    log::line("agent is up");
-    let mut exit = 0;
-    match heard.recv() {
-        Ok(News::Retire) => {
-            log::line("agent ends after the request in hand: another program is in its place");
-            jobs.stop();
-            // As an error, because then Windows starts it again by itself.
-            exit = wait_to_retire(&heard);
-        }
-        Ok(News::Stop) => {
-            jobs.stop();
-            let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
-            log::line(if finished {
-                "agent stops"
-            } else {
-                "agent stops in the middle of a request; it is undone at the next start"
-            });
-        }
-        Ok(News::Shutdown) => log::line("agent stops: Windows shuts down"),
-        Ok(News::EngineEnded) | Err(_) => exit = 1,
-    }
-    report(handle, ServiceState::Stopped, exit);
+    report(ServiceState::Stopped, exit);
 }
 
-/// Until the request in hand is done, unless Windows is less patient.
-fn wait_to_retire(heard: &Receiver<News>) -> u32 {
-    match heard.recv() {
-        Ok(News::Stop | News::Shutdown) => {
-            let _ = heard.recv_timeout(FINISH);
-            0
+/// Until the service is to end; the exit code. One that is not 0 is an error, after which Windows starts the service again.
+fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
+    let mut retires = false;
+    loop {
+        match heard.recv() {
+            Ok(News::Retire) => {
+                log::line("agent ends after the request in hand: another program is in its place");
+                jobs.stop();
+                retires = true;
+            }
+            Ok(News::Stop | News::Shutdown) if retires => {
+                // Windows is less patient than the request in hand.
+                let _ = heard.recv_timeout(FINISH);
+                return 0;
+            }
+            Ok(News::Stop) => {
+                jobs.stop();
+                let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
+                log::line(if finished {
+                    "agent stops"
+                } else {
+                    "agent stops in the middle of a request; it is undone at the next start"
+                });
+                return 0;
+            }
+            Ok(News::Shutdown) => {
+                log::line("agent stops: Windows shuts down");
+                return 0;
+            }
+            Ok(News::EngineEnded) | Err(_) => return 1,
         }
-        Ok(News::Retire) => wait_to_retire(heard),
-        Ok(News::EngineEnded) | Err(_) => 1,
     }
 }
 
-static HANDLE: std::sync::OnceLock<ServiceStatusHandle> = std::sync::OnceLock::new();
+static HANDLE: OnceLock<ServiceStatusHandle> = OnceLock::new();
 
 struct Jobs {
     sender: Sender<Job>,
@@ -136,58 +137,51 @@ impl Jobs {
 fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let wake = Arc::new(Event::new()?);
     // Before the pipe opens: whoever installed this program asks right then what runs.
-    let this = std::env::current_exe()
-        .ok()
-        .and_then(|path| files::sha256(path.to_str()?).ok().flatten());
+    let this = std::env::current_exe().ok();
+    let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");
     let listener = serve::open()?;
     let (sender, jobs) = channel();
-    let (ended, engine_wake) = (news.clone(), Arc::clone(&wake));
-    let running = this.clone();
-    thread::Builder::new().spawn(move || {
-        if let Err(failure) = engine::run(&jobs, &engine_wake, running) {
-            log::line(format!("the agent ends: {}", failure.message));
-        }
-        let _ = ended.send(News::EngineEnded);
-    })?;
     let service = Arc::new(serve::Service {
-        sha256: this,
+        sha256: this.clone(),
         jobs: sender.clone(),
         wake: Arc::clone(&wake),
         news: news.clone(),
     });
+    let (ended, engine_wake) = (news.clone(), Arc::clone(&wake));
+    thread::Builder::new().spawn(move || {
+        log::unless_ok("the agent ends", engine::run(&jobs, &engine_wake, this));
+        let _ = ended.send(News::EngineEnded);
+    })?;
     thread::Builder::new().spawn(move || serve::run(listener, &service))?;
     Ok(Jobs { sender, wake })
 }
 
-fn report(handle: ServiceStatusHandle, state: ServiceState, exit: u32) {
-    let accepted = if state == ServiceState::Running {
-        ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN
-    } else {
-        ServiceControlAccept::empty()
-    };
-    let pending = matches!(
-        state,
-        ServiceState::StartPending | ServiceState::StopPending
-    );
+fn report(state: ServiceState, exit: u32) {
+    let Some(handle) = HANDLE.get() else { return };
+    let (mut accepted, mut checkpoint, mut wait_hint) =
+        (ServiceControlAccept::empty(), 0, Duration::ZERO);
+    match state {
+        ServiceState::Running => {
+            accepted = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN
+        }
+        ServiceState::StartPending | ServiceState::StopPending => {
+            (checkpoint, wait_hint) = (1, FINISH + Duration::from_secs(5));
+        }
+        _ => {}
+    }
     let status = ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,
         current_state: state,
         controls_accepted: accepted,
-        exit_code: if exit == 0 {
-            ServiceExitCode::NO_ERROR
-        } else {
-            ServiceExitCode::ServiceSpecific(exit)
+        exit_code: match exit {
+            0 => ServiceExitCode::NO_ERROR,
+            exit => ServiceExitCode::ServiceSpecific(exit),
         },
-        checkpoint: u32::from(pending),
-        wait_hint: if pending {
-            FINISH + Duration::from_secs(5)
-        } else {
-            Duration::ZERO
-        },
+        checkpoint,
+        wait_hint,
         process_id: None,
     };
-    if let Err(error) = handle.set_service_status(status) {
-        log::line(format!("telling Windows {state:?}: {error}"));
-    }
+    let doing = format_args!("reporting {state:?} to Windows");
+    log::unless_ok(doing, handle.set_service_status(status));
 }

@@ -81,7 +81,7 @@ impl Engine {
         wanted: &Request,
         plan: Plan,
     ) -> Result<End, Failure> {
-        for file in &plan.files {
+        for file in &plan.change.files {
             // Before anything is stopped: once it is in place it must not be writable for a moment.
             acl::protect(&file.upload, acl::PROGRAM)
                 .and_then(|()| files::flush(&file.upload))
@@ -91,10 +91,7 @@ impl Engine {
         let mut journal = Journal {
             request: request.clone(),
             phase: Phase::Changing,
-            first: plan.first,
-            files: plan.files,
-            services: plan.services,
-            dependents: plan.dependents,
+            change: plan.change,
             commands,
             end: None,
         };

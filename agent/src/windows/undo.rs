@@ -26,14 +26,14 @@ impl Engine {
         if self.differs(journal) {
             problems = self.stop_all(journal, stop_timeout);
         }
-        for change in &journal.files {
+        for change in &journal.change.files {
             match put_back(change) {
                 Ok(lost) => problems.extend(lost),
                 Err(failure) => unfinished = unfinished.or(Some(failure)),
             }
             point("file put back");
         }
-        for change in &journal.services {
+        for change in &journal.change.services {
             let name = &change.name;
             let done = match &change.before {
                 Some(before) => self.services.configure(name, before, stop_timeout),
@@ -43,7 +43,7 @@ impl Engine {
             point("service put back");
         }
         let there_before = |change: &&ServiceChange| change.before.is_some();
-        for change in journal.services.iter().filter(there_before) {
+        for change in journal.change.services.iter().filter(there_before) {
             self.put_back_recovery(change);
             if change.was_running {
                 let started = self.start_again(&change.name, stop_timeout, start_timeout);
@@ -51,7 +51,7 @@ impl Engine {
             }
             point("service started again");
         }
-        for name in &journal.dependents {
+        for name in &journal.change.dependents {
             self.resume(name, start_timeout);
             point("dependent started again");
         }
@@ -85,15 +85,16 @@ impl Engine {
         };
         let service_differs =
             |change: &ServiceChange| scm.settings(&change.name).ok() != Some(change.before.clone());
-        journal.files.iter().any(file_differs) || journal.services.iter().any(service_differs)
+        journal.change.files.iter().any(file_differs)
+            || journal.change.services.iter().any(service_differs)
     }
 
     fn stop_all(&mut self, journal: &Journal, timeout: Duration) -> Vec<String> {
         let mut failed = Vec::new();
-        for name in journal.dependents.iter().rev() {
+        for name in journal.change.dependents.iter().rev() {
             failed.extend(self.services.stop(name, &[], timeout).err());
         }
-        for change in journal.services.iter().rev() {
+        for change in journal.change.services.iter().rev() {
             let pipes = pipes_of(&journal.request, &change.name);
             failed.extend(self.stop(&change.name, &pipes, timeout).err());
             point("stopped to go back");

@@ -263,23 +263,14 @@ impl Durations {
     /// All of them in order, with the name of each.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Option<u64>); 7] {
-        let Self {
-            unpack,
-            prepare,
-            stop,
-            install,
-            start,
-            pipes,
-            finish,
-        } = *self;
         [
-            ("unpack", unpack),
-            ("prepare", prepare),
-            ("stop", stop),
-            ("install", install),
-            ("start", start),
-            ("pipes", pipes),
-            ("finish", finish),
+            ("unpack", self.unpack),
+            ("prepare", self.prepare),
+            ("stop", self.stop),
+            ("install", self.install),
+            ("start", self.start),
+            ("pipes", self.pipes),
+            ("finish", self.finish),
         ]
     }
 }

@@ -11,28 +11,16 @@ pub enum OrderError {
     #[error("service {0} is listed twice")]
     Duplicate(String),
     /// A service needs one that is not in the document.
-    #[error("service {service} depends on {dependency}, which is not listed")]
-    NotListed {
-        /// The service.
-        service: String,
-        /// What it needs.
-        dependency: String,
-    },
+    #[error("service {0} depends on {1}, which is not listed")]
+    NotListed(String, String),
     /// A service needs one that starts later.
-    #[error("service {service} depends on {dependency}, whose priority is later")]
-    LaterPriority {
-        /// The service.
-        service: String,
-        /// What it needs.
-        dependency: String,
-    },
+    #[error("service {0} depends on {1}, whose priority is later")]
+    LaterPriority(String, String),
     /// Services need each other.
     #[error("services depend on each other: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
     /// One needs another, which needs another, and so on for too long.
-    #[error(
-        "service {0} depends on a chain of more than {LONGEST_CHAIN} services, one after the other"
-    )]
+    #[error("service {0} depends on a chain of more than {LONGEST_CHAIN} services")]
     TooLong(String),
 }
 
@@ -52,15 +40,11 @@ pub fn start_order(services: &[Service]) -> Result<Vec<&Service>, OrderError> {
     }
     let mut sorted: Vec<&Service> = services.iter().collect();
     sorted.sort_by_key(|service| (service.priority, key(&service.name)));
-    let mut walk = Walk {
-        by_name: &by_name,
-        done: BTreeSet::new(),
-        order: Vec::with_capacity(services.len()),
-    };
+    let (mut done, mut order) = (BTreeSet::new(), Vec::with_capacity(services.len()));
     for service in sorted {
-        walk.visit(service, &mut Vec::new())?;
+        add(service, &by_name, &mut Vec::new(), &mut done, &mut order)?;
     }
-    Ok(walk.order)
+    Ok(order)
 }
 
 /// How a service's name is compared.
@@ -69,47 +53,40 @@ pub fn key(name: &str) -> String {
     name.to_lowercase()
 }
 
-struct Walk<'a, 'm> {
-    by_name: &'m BTreeMap<String, &'a Service>,
-    done: BTreeSet<String>,
-    order: Vec<&'a Service>,
-}
-
-impl<'a> Walk<'a, '_> {
-    fn visit(&mut self, service: &'a Service, path: &mut Vec<String>) -> Result<(), OrderError> {
-        let name = key(&service.name);
-        if self.done.contains(&name) {
-            return Ok(());
-        }
-        path.push(service.name.clone());
-        if let Some(first) = path.iter().position(|earlier| key(earlier) == name)
-            && first + 1 < path.len()
-        {
-            return Err(OrderError::Cycle(path.split_off(first)));
-        }
-        if path.len() > LONGEST_CHAIN {
-            return Err(OrderError::TooLong(path.swap_remove(0)));
-        }
-        for dependency in &service.dependencies {
-            let Some(needed) = self.by_name.get(&key(dependency)) else {
-                return Err(OrderError::NotListed {
-                    service: service.name.clone(),
-                    dependency: dependency.clone(),
-                });
-            };
-            if needed.priority > service.priority {
-                return Err(OrderError::LaterPriority {
-                    service: service.name.clone(),
-                    dependency: dependency.clone(),
-                });
-            }
-            self.visit(needed, path)?;
-        }
-        path.pop();
-        self.done.insert(name);
-        self.order.push(service);
-        Ok(())
+/// Adds a service after all that it depends on; `chain` leads to it.
+fn add<'a>(
+    service: &'a Service,
+    by_name: &BTreeMap<String, &'a Service>,
+    chain: &mut Vec<String>,
+    done: &mut BTreeSet<String>,
+    order: &mut Vec<&'a Service>,
+) -> Result<(), OrderError> {
+    let name = key(&service.name);
+    if done.contains(&name) {
+        return Ok(());
     }
+    let first = chain.iter().position(|earlier| key(earlier) == name);
+    chain.push(service.name.clone());
+    if let Some(first) = first {
+        return Err(OrderError::Cycle(chain.split_off(first)));
+    }
+    if chain.len() > LONGEST_CHAIN {
+        return Err(OrderError::TooLong(chain.swap_remove(0)));
+    }
+    for dependency in &service.dependencies {
+        let (one, other) = (service.name.clone(), dependency.clone());
+        let Some(needed) = by_name.get(&key(dependency)) else {
+            return Err(OrderError::NotListed(one, other));
+        };
+        if needed.priority > service.priority {
+            return Err(OrderError::LaterPriority(one, other));
+        }
+        add(needed, by_name, chain, done, order)?;
+    }
+    chain.pop();
+    done.insert(name);
+    order.push(service);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -187,11 +164,11 @@ mod tests {
         ));
         assert!(matches!(
             names(&[service("a", 1, &["x"])]),
-            Err(OrderError::NotListed { .. })
+            Err(OrderError::NotListed(..))
         ));
         assert!(matches!(
             names(&[service("a", 1, &["b"]), service("b", 2, &[])]),
-            Err(OrderError::LaterPriority { .. })
+            Err(OrderError::LaterPriority(..))
         ));
         assert_eq!(
             names(&[service("a", 1, &[]), service("A", 1, &[])]),

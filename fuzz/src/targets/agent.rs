@@ -7,7 +7,7 @@ use protocol::order::{key, start_order};
 use protocol::validate::validate;
 use windows_storage_agent::journal::{Contents, Journal, bad_end, recover, undo_file};
 use windows_storage_agent::plan::{Observed, plan};
-use windows_storage_agent::scripts::{Ended, commands, resolved};
+use windows_storage_agent::scripts::{commands, resolved};
 use windows_storage_agent::unpack::{self, Announced};
 
 /// A request: what is accepted has only files of its own folders, and an order to start in.
@@ -62,7 +62,7 @@ pub fn agent_request(bytes: &[u8]) {
         }
     }
     let _ = plan(&request, &Observed::default());
-    let said = |_: &_| Ended::Exit(0, b" 10.0.0.1\r\n".to_vec());
+    let said = |_: &_| Ok(b" 10.0.0.1\r\n".to_vec());
     if let Ok(commands) = commands(&request, said) {
         let resolved = resolved(&request, &commands);
         assert!(
@@ -83,7 +83,7 @@ pub fn journal(bytes: &[u8]) {
     assert_eq!(serde_json::from_str::<Journal>(&text).unwrap(), journal);
     let recovery = recover(&journal);
     let _ = bad_end(&journal, recovery, &["a".to_owned()]);
-    for change in &journal.files {
+    for change in &journal.change.files {
         let sums = [None, Some("0"), change.previous_sha256.as_deref()];
         for current in sums {
             for set_aside in sums {
