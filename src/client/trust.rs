@@ -85,11 +85,13 @@ impl Trust {
         }
     }
 
-    /// Whether that configuration says something else which can be used: of a certificate and its key, one file is
-    /// written first.
+    /// Whether that configuration says something else which can be used. A file without a certificate has no authorities,
+    /// and of a certificate and its key, one file is written first.
     #[must_use]
     pub fn is_replaced_by(&self, config: &kube::Config) -> bool {
-        Self::of(config) != *self && https(config).is_ok()
+        let found = Self::of(config);
+        let is_empty = found.authorities.as_ref().is_some_and(Vec::is_empty);
+        found != *self && !is_empty && https(config).is_ok()
     }
 }
 

@@ -50,6 +50,9 @@ fn trust_is_replaced_by_other_files_only_once_they_can_be_used() {
     let is_replaced_by = |authority: &X509| trust.is_replaced_by(&config(folder.path(), authority));
     assert!(!is_replaced_by(&first.0));
     assert!(is_replaced_by(&second.0));
+    let mut without_authorities = config(folder.path(), &first.0);
+    without_authorities.root_cert = Some(Vec::new());
+    assert!(!trust.is_replaced_by(&without_authorities));
     // Of two files one is written first: the key is none of the certificate's until then.
     write_certificate(&second);
     assert!(!is_replaced_by(&first.0));
