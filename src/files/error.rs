@@ -1,9 +1,12 @@
 //! What can be wrong with the input, and where.
 
-use std::fmt;
-use std::sync::Arc;
+use std::path::Path;
+use std::{fmt, io};
 
-use super::{MAX_DEPTH, MAX_OBJECT};
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
+
+use super::sources::name_of;
+use super::{MAX_DOCUMENT, MAX_OBJECT, Origin};
 use crate::visible::visible;
 
 const MIB: usize = 1024 * 1024;
@@ -13,7 +16,7 @@ const MIB: usize = 1024 * 1024;
 pub enum Problem {
     /// The operating system says no.
     #[error("cannot be read: {0}; check the path and its permissions")]
-    Read(std::io::Error),
+    Read(io::Error),
     /// A directory holds nothing that is read.
     #[error(
         "no *.yaml, *.yml or *.json in it; name its files one by one if they are called otherwise"
@@ -22,45 +25,42 @@ pub enum Problem {
     /// Standard input can be read once.
     #[error("given twice; give `-f -` once")]
     StandardInputTwice,
-    /// Bytes that are no text.
-    #[error(
-        "no valid {encoding} at byte {offset}; save it as UTF-8, or as UTF-16 with a byte-order mark"
-    )]
-    Encoding {
-        /// The encoding that the file claims to have.
-        encoding: &'static str,
-        /// Where, counted from 0.
-        offset: u64,
-    },
+    /// Bytes that are no text in the encoding that the file claims to have, from that byte on.
+    #[error("no valid {0} at byte {1}; save it as UTF-8, or as UTF-16 with a byte-order mark")]
+    Encoding(&'static str, u64),
     /// A NUL byte.
     #[error(
-        "a NUL character at byte {0}; this is no text, or UTF-16 without a byte-order mark: save it as UTF-8"
+        "a NUL character; this is no text, or UTF-16 without a byte-order mark: save it as UTF-8"
     )]
-    Nul(u64),
+    Nul,
     /// Neither YAML nor JSON.
     #[error("{0}; correct the file")]
     Syntax(String),
-    /// Nested too deeply.
-    #[error(
-        "nested deeper than {MAX_DEPTH} levels; no Kubernetes object is, look for a lost bracket or a loop"
-    )]
-    TooDeep,
     /// One token that is too long to keep.
     #[error(
         "a single text of more than {limit} MiB, which no Kubernetes object has; look for a lost quote, or take the file out",
         limit = MAX_OBJECT / MIB
     )]
     TextTooLong,
-    /// One object that is too large to keep.
+    /// One document of YAML that is too long to keep.
     #[error(
-        "this {kind} of {api_version} is larger than {limit} MiB, and no API server stores objects that large; take it out",
+        "a document of more than {limit} MiB; take it with kubectl get -o json, which may be of any size",
+        limit = MAX_DOCUMENT / MIB
+    )]
+    DocumentTooLong,
+    /// One object that is too large to keep, by its kind and apiVersion.
+    #[error(
+        "this {0} of {1} is larger than {limit} MiB, and no API server stores objects that large; take it out",
         limit = MAX_OBJECT / MIB
     )]
-    ObjectTooLarge {
-        /// Its apiVersion.
-        api_version: String,
-        /// Its kind.
+    ObjectTooLarge(String, String),
+    /// A field of an object of that kind is wrong.
+    #[error("{kind}: {field}")]
+    Field {
+        /// The kind.
         kind: String,
+        /// Which field, and what is wrong with it.
+        field: String,
     },
     /// What the API server said in place of objects.
     #[error(
@@ -81,115 +81,100 @@ pub enum Problem {
     /// A kind or apiVersion that is no name.
     #[error("the {0} must be a name; correct it")]
     NotAName(&'static str),
-    /// A kind that is no list has items.
-    #[error("a {kind} of {api_version} has no items; correct its kind")]
-    NotAList {
-        /// Its apiVersion.
-        api_version: String,
-        /// Its kind.
-        kind: String,
-    },
+    /// A kind that is no list, of that apiVersion, has items.
+    #[error("a {0} of {1} has no items; correct its kind")]
+    NotAList(String, String),
     /// One mapping has a key twice.
     #[error("the key {0:?} is there twice; remove one")]
     DuplicateKey(String),
-    /// A key that is a mapping or sequence.
-    #[error("a key must be text, not a mapping or a sequence; correct the file")]
-    KeyNotText,
-    /// What is merged is no mapping.
-    #[error("the key << merges mappings only; correct its value, or quote the key")]
-    MergeNotMapping,
-    /// A scalar that is not what its tag says, or a number out of range.
-    #[error("{text:?} is no {wanted}; correct it, or quote it if it is text")]
-    Scalar {
-        /// The text, shortened.
-        text: String,
-        /// What it should be.
-        wanted: &'static str,
-    },
-    /// Anchors and aliases blow up.
-    #[error("aliases expand to too much text; write the file without them")]
-    Aliases,
-    /// An alias inside of the node that it names.
-    #[error("an alias stands inside of what it names; write the file without it")]
-    AliasInItself,
     /// Items of a list that waits for its kind cannot be kept.
     #[error(
         "no room to keep the items of a list until its kind is known: {0}; set TMPDIR to a folder with room"
     )]
-    Spool(std::io::Error),
+    Spool(io::Error),
+}
+
+/// Why the reading of a file ended, and at which line and column if it was what is written there.
+pub(super) struct Failure {
+    pub problem: Problem,
+    pub place: Option<(u64, u64)>,
+}
+
+impl Failure {
+    /// What the parser of a document says that starts on that line.
+    pub fn in_yaml(error: &serde_saphyr::Error, first_line: u64) -> Self {
+        let place = error.location();
+        let (line, column) = place.map_or((1, 1), |place| (place.line(), place.column()));
+        Self {
+            problem: Problem::syntax(&UserMessageFormatter.format_message(error)),
+            place: Some((first_line + line - 1, column)),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let place = None;
+        Self { problem, place }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let problem = error.downcast().unwrap_or_else(Problem::Read);
+        problem.into()
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_io() {
+            return io::Error::from(error).into();
+        }
+        let (line, column) = (error.line(), error.column());
+        let message = error.to_string();
+        let place = format!(" at line {line} column {column}");
+        let message = message.strip_suffix(&place).unwrap_or(&message);
+        Self {
+            problem: Problem::syntax(message),
+            place: Some((line as u64, column as u64)),
+        }
+    }
 }
 
 impl Problem {
     /// A parser's message. It may quote the input, which must not reach a terminal as it is.
-    pub(super) fn syntax(message: &str) -> Self {
+    fn syntax(message: &str) -> Self {
         Self::Syntax(visible(message))
     }
 }
 
-/// A place in a text, for people: both count from 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub line: u64,
-    pub column: u64,
-}
-
-/// What is wrong with one source, and where.
+/// What is wrong with the input, and where.
 #[derive(Debug, thiserror::Error)]
+#[error("{origin}: {problem}")]
 pub struct ReadError {
-    pub(super) source_name: Arc<str>,
-    pub(super) document: Option<u64>,
-    pub(super) path: String,
-    pub(super) mark: Option<Mark>,
+    /// Where.
+    pub origin: Origin,
     /// What is wrong.
     pub problem: Problem,
 }
 
-impl ReadError {
-    pub(super) fn whole(source_name: impl Into<Arc<str>>, problem: Problem) -> Self {
-        Self {
-            source_name: source_name.into(),
-            document: None,
-            path: String::new(),
-            mark: None,
-            problem,
-        }
-    }
-
-    /// The file or directory, or `standard input`.
-    #[must_use]
-    pub fn source_name(&self) -> &str {
-        &self.source_name
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.source_name)?;
-        if let Some(document) = self.document {
-            write!(f, ", document {document}")?;
-        }
-        if !self.path.is_empty() {
-            write!(f, ", {}", self.path)?;
-        }
-        if let Some(Mark { line, column }) = self.mark {
-            write!(f, ", line {line} column {column}")?;
-        }
-        write!(f, ": {}", self.problem)
-    }
-}
-
-/// Everything that is wrong with the input: one entry a file, the first [`ReadErrors::KEPT`] of them.
+/// Everything that is wrong with the input, the first [`ReadErrors::KEPT`] of it by name.
 #[derive(Debug, Default)]
 pub struct ReadErrors {
-    /// The first ones.
-    pub kept: Vec<ReadError>,
-    /// How many more there are.
-    pub more: u64,
+    kept: Vec<ReadError>,
+    more: u64,
 }
 
 impl ReadErrors {
     /// How many are kept.
     pub const KEPT: usize = 20;
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
 
     pub(super) fn push(&mut self, error: ReadError) {
         if self.kept.len() < Self::KEPT {
@@ -198,20 +183,23 @@ impl ReadErrors {
             self.more += 1;
         }
     }
+
+    pub(super) fn in_file(&mut self, path: &Path, problem: Problem) {
+        let origin = Origin::whole(name_of(path));
+        self.push(ReadError { origin, problem });
+    }
 }
 
 impl fmt::Display for ReadErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, error) in self.kept.iter().enumerate() {
-            if number > 0 {
-                f.write_str("\n")?;
-            }
-            error.fmt(f)?;
+            let separator = if number > 0 { "\n" } else { "" };
+            write!(f, "{separator}{error}")?;
         }
-        if self.more > 0 {
-            write!(f, "\nand {} more", self.more)?;
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
         }
-        Ok(())
     }
 }
 
@@ -222,28 +210,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_file_document_item_and_place() {
-        let error = ReadError {
-            source_name: "pods.yaml".into(),
-            document: Some(2),
-            path: "items[17]".to_owned(),
-            mark: Some(Mark {
-                line: 14,
-                column: 3,
-            }),
-            problem: Problem::DuplicateKey("name".to_owned()),
-        };
+    fn control_characters_are_written_out() {
+        let mut errors = ReadErrors::default();
+        errors.in_file(Path::new("a\nb.yaml"), Problem::syntax("é \u{1b}[2J here"));
         assert_eq!(
-            error.to_string(),
-            "pods.yaml, document 2, items[17], line 14 column 3: the key \"name\" is there twice; remove one"
-        );
-    }
-
-    #[test]
-    fn what_a_terminal_would_obey_is_shown_and_not_sent() {
-        let error = ReadError::whole(visible("a\nb.yaml"), Problem::syntax("é \u{1b}[2J here"));
-        assert_eq!(
-            error.to_string(),
+            errors.to_string(),
             "a\\u{a}b.yaml: é \\u{1b}[2J here; correct the file"
         );
     }
@@ -251,11 +222,8 @@ mod tests {
     #[test]
     fn many_errors_are_counted_and_not_kept() {
         let mut errors = ReadErrors::default();
-        for number in 0..23 {
-            errors.push(ReadError::whole(
-                number.to_string(),
-                Problem::NothingInDirectory,
-            ));
+        for _ in 0..23 {
+            errors.in_file(Path::new("a"), Problem::Nul);
         }
         assert_eq!(errors.kept.len(), ReadErrors::KEPT);
         assert!(errors.to_string().ends_with("\nand 3 more"), "{errors}");

@@ -1,48 +1,42 @@
-//! Kubernetes objects out of files, one at a time: whatever `kubectl get -o yaml|json` or a must-gather prints, of any
-//! size in little memory.
+//! Kubernetes objects out of files, one at a time: whatever `kubectl get -o yaml|json` or a must-gather prints.
 //!
-//! `sources` finds the files, `encoding` makes text of them, `yaml` and `json` make events of the text,
-//! `compose` makes values of the events, and `objects` knows documents and lists.
+//! `sources` finds the files, `text` makes UTF-8 of them, `yaml` splits YAML into documents, `objects` takes the objects
+//! and lists in a document apart, and `list` keeps items until their list says what they are. JSON is read item by item,
+//! in little memory whatever its size; of YAML one document is in memory as text.
 
-mod characters;
-mod compose;
-mod encoding;
 mod error;
-mod events;
-mod json;
+mod list;
 mod objects;
-mod progress;
-mod scalars;
-mod siblings;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod text;
 mod yaml;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 pub use error::{Problem, ReadError, ReadErrors};
-pub use objects::Origin;
-pub use progress::Progress;
 pub use sources::Source;
 
-use compose::Stream;
-use encoding::Text;
-use events::Events;
-use json::Json;
-use objects::Documents;
-use progress::Pulse;
+use error::Failure;
 use sources::{Format, STANDARD_INPUT};
-use yaml::{Limits, Yaml};
+use text::{Counts, Text};
 
 /// What is kept of one object, in bytes, each value with a few for itself. An API server takes 3 MiB at the most.
 const MAX_OBJECT: usize = 16 * 1024 * 1024;
 
-/// How deeply mappings and sequences may be nested in a document.
-const MAX_DEPTH: usize = 120;
+/// The text of one document of YAML, in bytes.
+const MAX_DOCUMENT: usize = 512 * 1024 * 1024;
+
+/// How deeply mappings and sequences may be nested; the bound of `serde_json`.
+const MAX_DEPTH: usize = 127;
 
 /// What bounds the number of kinds that are counted one by one.
 const MAX_KINDS: usize = 10_000;
@@ -57,7 +51,34 @@ pub struct Object {
     /// Its kind, likewise.
     pub kind: String,
     /// All of it, apiVersion and kind included.
-    pub value: serde_json::Value,
+    pub value: Value,
+}
+
+/// A place in a file, for messages: `pods.yaml, document 2, line 14`, or `pods.yaml, document 1, items[17]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    source_name: Arc<str>,
+    /// Where in it; empty if it is the file as a whole.
+    place: String,
+}
+
+impl Origin {
+    fn whole(source_name: impl Into<Arc<str>>) -> Self {
+        let (source_name, place) = (source_name.into(), String::new());
+        Self { source_name, place }
+    }
+
+    /// The file, or `standard input`.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.source_name, self.place)
+    }
 }
 
 /// What was read.
@@ -79,49 +100,51 @@ pub struct Tally {
 
 impl Tally {
     fn count_unused(&mut self, kind: &str) {
-        if let Some(count) = self.unused.get_mut(kind) {
-            *count += 1;
-        } else {
-            let known = self.unused.len() < MAX_KINDS;
-            let kind = if known { kind } else { "other kinds" };
-            *self.unused.entry(kind.to_owned()).or_default() += 1;
-        }
+        let known = self.unused.len() < MAX_KINDS || self.unused.contains_key(kind);
+        let kind = if known { kind } else { "other kinds" };
+        *self.unused.entry(kind.to_owned()).or_default() += 1;
     }
 }
 
+/// How far reading has come, for people who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// The file or the kind that is being read.
+    pub what: &'a str,
+    /// How many files or kinds are done.
+    pub done: u64,
+    /// How many there are.
+    pub of: u64,
+    /// Objects that were read.
+    pub objects: u64,
+    /// Bytes that were read, where that is known.
+    pub bytes: Option<u64>,
+}
+
+/// What takes an object, or says which field of it is wrong.
+pub type Sink<'a> = &'a mut dyn FnMut(Object) -> Result<(), String>;
+
 /// Reads all sources and hands each object of a wanted apiVersion and kind to `sink`.
 ///
-/// One error ends the reading of its file; the other files are read all the same, so that all errors are known at once.
-/// What `sink` got counts for nothing then.
+/// What is wrong in a file ends the reading of that file, but for a wrong field of an object; all else is read all the
+/// same, so that all errors are known at once. What `sink` got counts for nothing then.
 pub fn read(
     sources: &[Source],
     wanted: &dyn Fn(&str, &str) -> bool,
-    progress: &mut dyn FnMut(&Progress<'_>),
-    sink: &mut dyn FnMut(Object),
+    progress: &mut dyn FnMut(Progress<'_>),
+    sink: Sink<'_>,
 ) -> Result<Tally, ReadErrors> {
     let mut errors = ReadErrors::default();
     let found = sources::find(sources, &mut errors);
-    let mut reading = Reading {
-        wanted,
-        sink,
-        pulse: Pulse::new(found.len() as u64, progress),
-        tally: Tally::default(),
-        errors,
-        max_object: MAX_OBJECT,
-    };
+    let mut reading = Reading::new(found.len(), wanted, progress, sink);
+    reading.errors = errors;
     for source in found {
         match source {
-            Source::StandardInput => reading.one(STANDARD_INPUT, None, std::io::stdin().lock()),
-            Source::Path(path) => {
-                let name = crate::visible::visible(&path.to_string_lossy());
-                match File::open(&path) {
-                    Ok(file) => reading.one(&name, sources::format_of(&path), file),
-                    Err(error) => {
-                        let error = ReadError::whole(name, Problem::Read(error));
-                        reading.errors.push(error);
-                    }
-                }
-            }
+            Source::StandardInput => reading.file(STANDARD_INPUT, None, io::stdin().lock()),
+            Source::Path(path) => match File::open(&path) {
+                Ok(file) => reading.file(&sources::name_of(&path), sources::format_of(&path), file),
+                Err(error) => reading.errors.in_file(&path, Problem::Read(error)),
+            },
         }
     }
     reading.finish()
@@ -132,109 +155,152 @@ pub fn read_from(
     name: &str,
     input: impl Read,
     wanted: &dyn Fn(&str, &str) -> bool,
-    progress: &mut dyn FnMut(&Progress<'_>),
-    sink: &mut dyn FnMut(Object),
+    progress: &mut dyn FnMut(Progress<'_>),
+    sink: Sink<'_>,
 ) -> Result<Tally, ReadErrors> {
-    read_within(MAX_OBJECT, name, input, wanted, progress, sink)
-}
-
-fn read_within(
-    max_object: usize,
-    name: &str,
-    input: impl Read,
-    wanted: &dyn Fn(&str, &str) -> bool,
-    progress: &mut dyn FnMut(&Progress<'_>),
-    sink: &mut dyn FnMut(Object),
-) -> Result<Tally, ReadErrors> {
-    let mut reading = Reading {
-        wanted,
-        sink,
-        pulse: Pulse::new(1, progress),
-        tally: Tally::default(),
-        errors: ReadErrors::default(),
-        max_object,
-    };
-    reading.one(name, None, input);
+    let mut reading = Reading::new(1, wanted, progress, sink);
+    reading.file(name, None, input);
     reading.finish()
 }
 
+/// All that is known while files are read.
 struct Reading<'a> {
     wanted: &'a dyn Fn(&str, &str) -> bool,
-    sink: &'a mut dyn FnMut(Object),
-    pulse: Pulse<'a>,
+    sink: Sink<'a>,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+    files: u64,
     tally: Tally,
     errors: ReadErrors,
-    max_object: usize,
+    source_name: Arc<str>,
+    counts: Rc<Counts>,
+    /// The document, from 1, and the line where it starts.
+    document: u64,
+    line: u64,
+    /// Which item of it.
+    path: String,
+    /// How many bytes may still be kept of the object; nothing if it is too large, or not wanted.
+    left: Option<usize>,
+    /// What ended the reading of the file, if it was not the parser.
+    problem: Option<Problem>,
 }
 
-impl Reading<'_> {
-    fn one(&mut self, name: &str, format: Option<Format>, input: impl Read) {
-        self.pulse.start(name);
-        let mut text = Text::new(input);
-        let bytes = text.bytes_read();
-        let format = match format {
-            Some(format) => Ok(format),
-            None => text.peek().map(|first| match first {
-                Some('{' | '[') => Format::Json,
-                _ => Format::Yaml,
-            }),
-        };
-        match format {
-            Ok(format) => self.documents(name, format, text),
-            Err(problem) => self.errors.push(ReadError::whole(name, problem)),
+impl<'a> Reading<'a> {
+    fn new(
+        files: usize,
+        wanted: &'a dyn Fn(&str, &str) -> bool,
+        progress: &'a mut dyn FnMut(Progress<'_>),
+        sink: Sink<'a>,
+    ) -> Self {
+        Self {
+            wanted,
+            sink,
+            progress,
+            files: files as u64,
+            tally: Tally::default(),
+            errors: ReadErrors::default(),
+            source_name: Arc::default(),
+            counts: Rc::default(),
+            document: 0,
+            line: 0,
+            path: String::new(),
+            left: None,
+            problem: None,
         }
-        self.tally.files += 1;
-        self.tally.bytes += bytes.get();
-        self.pulse.done(bytes.get());
     }
 
-    fn documents(&mut self, name: &str, format: Format, text: Text<impl Read>) {
-        let bytes = text.bytes_read();
-        let events: Box<dyn Events + '_> = match format {
-            Format::Yaml => Box::new(Yaml::new(
-                text,
-                Limits {
-                    text: self.max_object,
-                    anchored: self.max_object,
-                    aliased: 4 * self.max_object,
-                },
-            )),
-            Format::Json => Box::new(Json::new(text, self.max_object)),
+    fn file(&mut self, name: &str, format: Option<Format>, input: impl Read) {
+        self.source_name = Arc::from(name);
+        self.counts = Rc::default();
+        self.document = 0;
+        self.report_progress();
+        if let Err(failure) = self.documents(format, Text::new(input, Rc::clone(&self.counts))) {
+            // What names no line was found ahead of what is read.
+            let origin = match failure.place {
+                Some(place) => self.origin(Some(place)),
+                None => Origin::whole(name),
+            };
+            let problem = self.problem.take().unwrap_or(failure.problem);
+            self.errors.push(ReadError { origin, problem });
+        }
+        self.tally.files += 1;
+        self.tally.bytes += self.counts.bytes.take();
+        self.report_progress();
+    }
+
+    fn documents(
+        &mut self,
+        format: Option<Format>,
+        mut text: Text<impl Read>,
+    ) -> Result<(), Failure> {
+        let format = match format {
+            Some(format) => format,
+            None if matches!(text.peek()?, Some('{' | '[')) => Format::Json,
+            None => Format::Yaml,
         };
-        let mut documents = Documents {
-            source_name: Arc::from(name),
-            stream: Stream::new(events, bytes, &mut self.pulse),
-            wanted: self.wanted,
-            sink: &mut *self.sink,
-            tally: &mut self.tally,
-            document: 0,
-            path: String::new(),
-            max_object: self.max_object,
+        match format {
+            Format::Json => self.json(BufReader::new(text)),
+            Format::Yaml => self.yaml(BufReader::new(text)),
+        }
+    }
+
+    /// Any number of values, one after the other.
+    fn json(&mut self, text: impl Read) -> Result<(), Failure> {
+        let mut json = serde_json::Deserializer::from_reader(text);
+        while let Err(more) = json.end() {
+            if more.is_io() {
+                return Err(more.into());
+            }
+            self.begin_document(more.line() as u64);
+            self.root(&mut json)?;
+        }
+        Ok(())
+    }
+
+    fn yaml(&mut self, text: impl BufRead) -> Result<(), Failure> {
+        let mut documents = yaml::Documents::new(text, Rc::clone(&self.counts));
+        while let Some(document) = documents.next()? {
+            self.begin_document(document.content_line());
+            document.parse(|yaml| self.root(yaml))?;
+        }
+        Ok(())
+    }
+
+    fn begin_document(&mut self, line: u64) {
+        self.document += 1;
+        self.line = line;
+        self.path.clear();
+    }
+
+    /// Where that line and column is, or the document or item that is read.
+    fn origin(&self, place: Option<(u64, u64)>) -> Origin {
+        let item = match self.path.as_str() {
+            "" => String::new(),
+            path => format!(", {path}"),
         };
-        let Err(stop) = documents.read() else {
-            return;
+        let place = match place {
+            Some((line, column)) => format!(", line {line} column {column}"),
+            None if item.is_empty() => format!(", line {}", self.line),
+            // An item is found by its number, and the line of its document says nothing.
+            None => String::new(),
         };
-        let Documents {
-            source_name,
-            document,
-            path,
-            ..
-        } = documents;
-        self.errors.push(match stop.mark {
-            Some(mark) => ReadError {
-                source_name,
-                document: Some(document.max(1)),
-                path,
-                mark: Some(mark),
-                problem: stop.problem,
-            },
-            // What names a byte was found ahead of what is read.
-            None => ReadError::whole(source_name, stop.problem),
+        Origin {
+            source_name: Arc::clone(&self.source_name),
+            place: format!(", document {}{item}{place}", self.document),
+        }
+    }
+
+    fn report_progress(&mut self) {
+        (self.progress)(Progress {
+            what: &self.source_name,
+            done: self.tally.files,
+            of: self.files,
+            objects: self.tally.objects,
+            bytes: Some(self.tally.bytes + self.counts.bytes.get()),
         });
     }
 
     fn finish(self) -> Result<Tally, ReadErrors> {
-        if self.errors.kept.is_empty() {
+        if self.errors.is_empty() {
             Ok(self.tally)
         } else {
             Err(self.errors)

@@ -1,243 +1,263 @@
-//! Documents, lists and the objects in them.
+//! Documents, lists and the objects in them, as a parser of YAML or JSON hands them out.
 
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
 
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::compose::{Allowance, Fields, Stream, at};
-use super::error::{Mark, Problem};
-use super::events::{Event, Stop};
-use super::siblings::{Identity, Siblings, Waiting};
-use super::{Object, Tally, scalars};
+use super::error::{Problem, ReadError};
+use super::list::{Identity, Items, Mapping};
+use super::{MAX_OBJECT, Object, Reading};
 use crate::visible::visible;
 
-/// Kubernetes allows no longer names.
-const MAX_NAME: usize = 253;
+/// What of a list is kept beside its items.
+const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The value if it can be an apiVersion or a kind. What it cannot be would only garble messages.
-fn name(value: &Value) -> Option<String> {
-    let name = value.as_str()?;
-    let fits = (1..=MAX_NAME).contains(&name.len());
-    (fits && name.bytes().all(|byte| byte.is_ascii_graphic())).then(|| name.to_owned())
+/// A node of a document that is about to be read.
+struct Node<'r, 'a> {
+    reading: &'r mut Reading<'a>,
+    place: Place<'r>,
 }
 
-/// Where an object came from, for messages: `pods.yaml, document 2, items[17]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    source_name: Arc<str>,
-    document: u64,
-    path: String,
-    line: u64,
+enum Place<'r> {
+    /// The root of a document: an object, or a sequence of objects.
+    Root,
+    /// The items of a mapping: if they are a sequence, it is a list.
+    Items(&'r mut Items),
+    /// One of them, or of the root's.
+    Item(Option<&'r mut Items>),
+    /// Anything inside of an object.
+    Field,
 }
 
-impl Origin {
-    /// The file, or `standard input`.
-    #[must_use]
-    pub fn source_name(&self) -> &str {
-        &self.source_name
-    }
-
-    /// The line on which the object starts, from 1.
-    #[must_use]
-    pub fn line(&self) -> u64 {
-        self.line
-    }
+/// What was read.
+enum Seen {
+    /// A mapping or a sequence that was taken apart.
+    Objects,
+    /// A value.
+    Value(Value),
+    /// A value that is not kept.
+    Dropped,
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, document {}", self.source_name, self.document)?;
-        if !self.path.is_empty() {
-            write!(f, ", {}", self.path)?;
-        }
-        Ok(())
-    }
-}
-
-/// One source while it is read.
-pub(super) struct Documents<'a, 'p> {
-    pub source_name: Arc<str>,
-    pub stream: Stream<'a, 'p>,
-    pub wanted: &'a dyn Fn(&str, &str) -> bool,
-    pub sink: &'a mut dyn FnMut(Object),
-    pub tally: &'a mut Tally,
-    /// The number of the document, from 1.
-    pub document: u64,
-    /// Which item of it.
-    pub path: String,
-    /// What is kept of one object, in bytes.
-    pub max_object: usize,
-}
-
-impl Documents<'_, '_> {
-    /// Reads to the end. After an error `document` and `path` say where it stopped.
-    pub fn read(&mut self) -> Result<(), Stop> {
-        loop {
-            match self.stream.next()? {
-                (Event::DocumentStart, _) => {
-                    self.document += 1;
-                    self.path.clear();
-                    self.root()?;
-                }
-                (Event::End, _) => return Ok(()),
-                _ => {}
-            }
-        }
-    }
-
-    fn root(&mut self) -> Result<(), Stop> {
-        let (event, mark) = self.stream.next()?;
-        if let Event::Scalar(scalar) = &event
-            && scalars::is_nothing(scalar)
-        {
-            return Ok(());
+impl<'a> Reading<'a> {
+    /// Reads a document.
+    pub fn root<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
+        self.left = Some(MAX_OBJECT);
+        let place = Place::Root;
+        let reading = &mut *self;
+        match (Node { reading, place }).deserialize(document)? {
+            Seen::Value(Value::Null) => return Ok(()),
+            Seen::Objects => {}
+            Seen::Value(_) | Seen::Dropped => self.tally.not_objects += 1,
         }
         self.tally.documents += 1;
-        match event {
-            Event::SeqStart => self.sequence("", None),
-            event => self.node(&event, mark, None),
-        }
+        Ok(())
+    }
+
+    /// An error for the parser, which ends with it; what is wrong is kept aside.
+    fn fail<E: Error>(&mut self, problem: Problem) -> E {
+        let error = E::custom(&problem);
+        self.problem = Some(problem);
+        error
     }
 
     /// The nodes of a sequence, each of which may be an object.
-    fn sequence(&mut self, name: &str, mut siblings: Option<&mut Siblings>) -> Result<(), Stop> {
+    fn sequence<'de, A: SeqAccess<'de>>(
+        &mut self,
+        name: &str,
+        mut sequence: A,
+        mut items: Option<&mut Items>,
+    ) -> Result<Seen, A::Error> {
         let length = self.path.len();
         for number in 0_u64.. {
-            let (event, mark) = self.stream.next()?;
-            if event == Event::SeqEnd {
-                break;
-            }
             let dot = if length == 0 { "" } else { "." };
             // Writing to a String does not fail.
             let _ = write!(self.path, "{dot}{name}[{number}]");
-            self.node(&event, mark, siblings.as_deref_mut())?;
+            self.left = Some(MAX_OBJECT);
+            let place = Place::Item(items.as_deref_mut());
+            let reading = &mut *self;
+            match (
+                sequence.next_element_seed(Node { reading, place })?,
+                &mut items,
+            ) {
+                (None, _) => break,
+                (Some(Seen::Objects), _) => {}
+                // Whether that is a fault depends on what the list is of.
+                (_, Some(items)) => {
+                    items.misfit.get_or_insert_with(|| self.path.clone());
+                }
+                (_, None) => self.tally.not_objects += 1,
+            }
             self.path.truncate(length);
         }
-        Ok(())
-    }
-
-    fn node(
-        &mut self,
-        first: &Event,
-        mark: Mark,
-        siblings: Option<&mut Siblings>,
-    ) -> Result<(), Stop> {
-        if *first == Event::MapStart {
-            return self.mapping(mark, siblings);
-        }
-        match siblings {
-            // Whether that is a fault depends on what the list is of.
-            Some(siblings) => {
-                siblings
-                    .misfit
-                    .get_or_insert_with(|| (self.path.clone(), mark));
-            }
-            None => self.tally.not_objects += 1,
-        }
-        self.stream.skip(first)
+        self.path.truncate(length);
+        Ok(Seen::Objects)
     }
 
     /// As in Kubernetes itself, whatever has a sequence of items is a list.
-    fn mapping(&mut self, mark: Mark, siblings: Option<&mut Siblings>) -> Result<(), Stop> {
-        let mut allowance = Allowance::within(self.max_object);
-        let mut fields = Fields::new();
-        let mut identity = Identity::default();
-        let mut list = None;
-        let mut doubts = Doubts::default();
-        while let Some((key, at_key)) = self.stream.key()? {
-            let (event, at_value) = self.stream.next()?;
-            let told = match key.text.as_str() {
-                "apiVersion" => Some(&mut identity.api_version),
-                "kind" => Some(&mut identity.kind),
-                _ => None,
-            };
-            if let Some(told) = told {
-                if told.is_some() {
-                    return Err(at(at_key)(Problem::DuplicateKey(key.text)));
-                }
-                *told = self.name(event, at_value, &mut doubts, &key.text)?;
-                if !self.is_needed(&identity) {
-                    fields.drop_all();
-                }
-            } else if key.text == "items"
-                && identity.is_list()
-                && is_something(&event)
-                && event != Event::SeqStart
-            {
-                doubts.no_items = Some(at_key);
-                self.stream.skip(&event)?;
-            } else if key.text == "items" && event == Event::SeqStart {
-                if list.is_some() || fields.has(&key.text) {
-                    return Err(at(at_key)(Problem::DuplicateKey(key.text)));
-                }
-                if fields.get("metadata").is_some_and(is_one_page) {
-                    doubts.one_page = Some(at_key);
-                }
-                fields.drop_all();
-                let mut items = Siblings::of(identity.clone());
-                self.sequence(&key.text, Some(&mut items))?;
-                list = Some(items);
-            } else if key.text == "metadata" && (list.is_some() || identity.is_list()) {
-                let metadata = self.compose(event, at_value)?;
-                if metadata.as_ref().is_some_and(is_one_page) {
-                    doubts.one_page = Some(at_key);
-                }
-            } else if fields.are_kept() {
-                self.stream
-                    .field(&mut fields, key, at_key, event, at_value, &mut allowance)?;
-            } else {
-                self.stream.skip(&event)?;
-            }
-        }
-        let fields = fields.finish();
-        if let (Some((what, place)), true) = (doubts.no_name, identity.says_something()) {
-            return Err(at(place)(Problem::NotAName(what)));
-        }
-        match list {
-            Some(items) => self.list(items, &identity, &doubts, mark),
-            None if identity.is_list() && self.is_list_wanted(&identity) => {
-                let items = fields.as_ref().and_then(|fields| fields.get("items"));
-                let misplaced = items.is_some_and(|items| !items.is_null());
-                match doubts.no_items {
-                    Some(place) => Err(no_items(&identity, place)),
-                    None if misplaced => Err(no_items(&identity, mark)),
-                    None => self.object(fields, identity, mark, siblings),
-                }
-            }
-            None => self.object(fields, identity, mark, siblings),
-        }
-    }
-
-    /// The text that apiVersion or kind may have.
-    fn name(
+    fn mapping<'de, A: MapAccess<'de>>(
         &mut self,
-        first: Event,
-        mark: Mark,
-        doubts: &mut Doubts,
-        key: &str,
-    ) -> Result<Option<String>, Stop> {
-        let value = self.compose(first, mark)?;
-        let told = value.as_ref().and_then(name);
-        if told.is_none() && value.is_some_and(|value| !value.is_null()) {
-            let key = if key == "kind" { "kind" } else { "apiVersion" };
-            doubts.no_name = Some((key, mark));
+        mut mapping: A,
+        siblings: Option<&mut Items>,
+    ) -> Result<Seen, A::Error> {
+        let mut fields = Map::new();
+        let mut identity = Identity::default();
+        let mut list: Option<Items> = None;
+        let mut left = Some(MAX_OBJECT);
+        while let Some(key) = mapping.next_key::<String>()? {
+            if fields.contains_key(&key) || (key == "items" && list.is_some()) {
+                return Err(self.fail(Problem::DuplicateKey(key)));
+            }
+            // What says whether the rest is of use is kept beside the bound.
+            let is_head = match key.as_str() {
+                "apiVersion" | "kind" | "items" => true,
+                "metadata" => list.is_some() || identity.is_list(),
+                _ => false,
+            };
+            self.left = if is_head { Some(MAX_OBJECT) } else { left };
+            let mut items = (key == "items").then(|| Items::of(identity.clone()));
+            let place = items.as_mut().map_or(Place::Field, Place::Items);
+            let reading = &mut *self;
+            match mapping.next_value_seed(Node { reading, place })? {
+                Seen::Objects => {
+                    list = items;
+                    left = None;
+                    fields.retain(|key, _| HEAD.contains(&key.as_str()));
+                }
+                Seen::Dropped if is_head => return Err(self.fail(Problem::TextTooLong)),
+                Seen::Dropped => left = None,
+                Seen::Value(value) => {
+                    if !is_head {
+                        left = self.left;
+                    }
+                    fields.insert(key, value);
+                    if is_head {
+                        identity = Identity::of(&fields);
+                        left = left.filter(|_| self.is_needed(&identity));
+                    }
+                }
+            }
         }
-        Ok(told)
+        let mapping = Mapping {
+            path: self.path.clone(),
+            fields,
+            is_whole: left.is_some(),
+        };
+        self.end_of_mapping(mapping, list, siblings)
+            .map_err(|problem| self.fail(problem))?;
+        Ok(Seen::Objects)
     }
 
-    fn compose(&mut self, first: Event, mark: Mark) -> Result<Option<Value>, Stop> {
-        let mut allowance = Allowance::within(self.max_object);
-        self.stream.compose(first, mark, &mut allowance)
+    fn end_of_mapping(
+        &mut self,
+        mapping: Mapping,
+        list: Option<Items>,
+        siblings: Option<&mut Items>,
+    ) -> Result<(), Problem> {
+        let fields = &mapping.fields;
+        let identity = Identity::of(fields);
+        let is_something = |key: &str| fields.get(key).is_some_and(|value| !value.is_null());
+        match (&identity.api_version, &identity.kind) {
+            (None, Some(_)) if is_something("apiVersion") => {
+                return Err(Problem::NotAName("apiVersion"));
+            }
+            (Some(_), None) if is_something("kind") => return Err(Problem::NotAName("kind")),
+            _ => {}
+        }
+        if identity.is_list() && self.is_list_wanted(&identity) {
+            let kind = || identity.kind.clone().unwrap_or_default();
+            if list.is_none() && is_something("items") {
+                return Err(Problem::NoItems(kind()));
+            }
+            if list.is_some() && fields.get("metadata").is_some_and(is_one_page) {
+                return Err(Problem::OnePage);
+            }
+            if let Some(misfit) = list.as_ref().and_then(|list| list.misfit.as_ref()) {
+                self.path.clone_from(misfit);
+                return Err(Problem::NoItems(kind()));
+            }
+        }
+        match (list, siblings) {
+            (Some(items), _) => self.list(items, &identity),
+            (None, Some(siblings)) if !identity.is_whole() => {
+                if siblings.list.is_whole() {
+                    let identity = siblings.list.of_item(identity);
+                    return self.object(mapping, identity);
+                }
+                siblings.wait(&mapping).map_err(Problem::Spool)
+            }
+            _ => self.object(mapping, identity),
+        }
+    }
+
+    fn list(&mut self, items: Items, list: &Identity) -> Result<(), Problem> {
+        match (&list.api_version, &list.kind) {
+            (Some(_), Some(_)) if list.is_list() => {}
+            (Some(api_version), Some(kind)) if (self.wanted)(api_version, kind) => {
+                return Err(Problem::NotAList(kind.clone(), api_version.clone()));
+            }
+            (Some(_), Some(kind)) => self.tally.count_unused(kind),
+            _ => self.tally.not_objects += 1,
+        }
+        let path = self.path.clone();
+        for item in items.recall().map_err(Problem::Spool)? {
+            let item = item.map_err(|error| Problem::Spool(error.into()))?;
+            self.path.clone_from(&item.path);
+            let identity = list.of_item(Identity::of(&item.fields));
+            self.object(item, identity)?;
+        }
+        self.path = path;
+        Ok(())
+    }
+
+    fn object(&mut self, mapping: Mapping, identity: Identity) -> Result<(), Problem> {
+        let mut fields = mapping.fields;
+        let (api_version, kind) = match (identity.api_version, identity.kind) {
+            (Some(api_version), Some(kind)) => (api_version, kind),
+            (None, Some(kind)) if fields.get("metadata").is_some_and(Value::is_object) => {
+                return Err(Problem::NoApiVersion(kind));
+            }
+            _ => {
+                self.tally.not_objects += 1;
+                return Ok(());
+            }
+        };
+        if is_status(&api_version, &kind)
+            && let Some(refusal) = refusal(&fields)
+        {
+            return Err(Problem::Refused(refusal));
+        }
+        if !(self.wanted)(&api_version, &kind) {
+            self.tally.count_unused(&kind);
+            return Ok(());
+        }
+        if !mapping.is_whole {
+            return Err(Problem::ObjectTooLarge(kind, api_version));
+        }
+        fields.insert("apiVersion".to_owned(), api_version.clone().into());
+        fields.insert("kind".to_owned(), kind.clone().into());
+        self.tally.objects += 1;
+        let origin = self.origin(None);
+        let taken = (self.sink)(Object {
+            origin: origin.clone(),
+            api_version,
+            kind: kind.clone(),
+            value: Value::Object(fields),
+        });
+        if let Err(field) = taken {
+            let problem = Problem::Field { kind, field };
+            self.errors.push(ReadError { origin, problem });
+        }
+        self.report_progress();
+        Ok(())
     }
 
     /// Whether the items of a list may be of use.
     fn is_list_wanted(&self, list: &Identity) -> bool {
-        match list.of_items() {
-            Some(Identity {
-                api_version: Some(api_version),
-                kind: Some(kind),
-            }) => (self.wanted)(&api_version, &kind),
+        let item = list.of_item(Identity::default());
+        match (&item.api_version, &item.kind) {
+            (Some(api_version), Some(kind)) => (self.wanted)(api_version, kind),
             // A List of all sorts.
             _ => true,
         }
@@ -252,154 +272,109 @@ impl Documents<'_, '_> {
         }
     }
 
-    fn list(
-        &mut self,
-        items: Siblings,
-        list: &Identity,
-        doubts: &Doubts,
-        mark: Mark,
-    ) -> Result<(), Stop> {
-        if list.is_list() && self.is_list_wanted(list) {
-            if let Some(place) = doubts.one_page {
-                return Err(at(place)(Problem::OnePage));
-            }
-            if let Some((path, place)) = &items.misfit {
-                self.path.clone_from(path);
-                return Err(no_items(list, *place));
-            }
+    fn field(&mut self) -> Node<'_, 'a> {
+        let place = Place::Field;
+        Node {
+            reading: self,
+            place,
         }
-        match (&list.api_version, &list.kind) {
-            (Some(_), Some(kind)) if kind.ends_with("List") => {}
-            (Some(api_version), Some(kind)) => {
-                if (self.wanted)(api_version, kind) {
-                    return Err(at(mark)(Problem::NotAList {
-                        api_version: api_version.clone(),
-                        kind: kind.clone(),
-                    }));
-                }
-                self.tally.count_unused(kind);
-            }
-            _ => self.tally.not_objects += 1,
-        }
-        let Some(told) = list.of_items() else {
-            self.tally.not_objects += items.waiting;
-            return Ok(());
-        };
-        let path = std::mem::take(&mut self.path);
-        for item in items.recall()? {
-            let Waiting {
-                path,
-                line,
-                column,
-                api_version,
-                kind,
-                fields,
-            } = item?;
-            self.path = path;
-            let identity = Identity { api_version, kind }.or(&told);
-            self.object(fields, identity, Mark { line, column }, None)?;
-        }
-        self.path = path;
-        Ok(())
     }
 
-    fn object(
-        &mut self,
-        fields: Option<Map<String, Value>>,
-        mut identity: Identity,
-        mark: Mark,
-        siblings: Option<&mut Siblings>,
-    ) -> Result<(), Stop> {
-        // A merge key may have brought them.
-        if let Some(fields) = &fields {
-            let merged = |key| fields.get(key).and_then(name);
-            identity = identity.or(&Identity {
-                api_version: merged("apiVersion"),
-                kind: merged("kind"),
-            });
+    /// The value, if there is room for that many bytes.
+    fn keep(&mut self, bytes: usize, value: impl FnOnce() -> Value) -> Seen {
+        self.counts.since_token.set(0);
+        // About what it costs to keep a value besides its text.
+        self.left = self.left.and_then(|left| left.checked_sub(32 + bytes));
+        match self.left {
+            Some(_) => Seen::Value(value()),
+            None => Seen::Dropped,
         }
-        if let Some(siblings) = siblings
-            && !identity.is_whole()
-        {
-            if siblings.list.is_whole() {
-                identity = identity.or(&siblings.list.of_items().unwrap_or_default());
-            } else {
-                let Mark { line, column } = mark;
-                let Identity { api_version, kind } = identity;
-                return Ok(siblings.wait(&Waiting {
-                    path: self.path.clone(),
-                    line,
-                    column,
-                    api_version,
-                    kind,
-                    fields,
-                })?);
-            }
-        }
-        let has_metadata =
-            |fields: &Map<String, Value>| fields.get("metadata").is_some_and(Value::is_object);
-        let (api_version, kind) = match (identity.api_version, identity.kind) {
-            (Some(api_version), Some(kind)) => (api_version, kind),
-            (None, Some(kind)) if fields.as_ref().is_some_and(has_metadata) => {
-                return Err(at(mark)(Problem::NoApiVersion(kind)));
-            }
-            _ => {
-                self.tally.not_objects += 1;
-                return Ok(());
-            }
-        };
-        if let Some(refusal) = fields
-            .as_ref()
-            .filter(|_| is_status(&api_version, &kind))
-            .and_then(refusal)
-        {
-            return Err(at(mark)(Problem::Refused(refusal)));
-        }
-        if !(self.wanted)(&api_version, &kind) {
-            self.tally.count_unused(&kind);
-            return Ok(());
-        }
-        let Some(mut fields) = fields else {
-            return Err(at(mark)(Problem::ObjectTooLarge { api_version, kind }));
-        };
-        fields.insert("apiVersion".to_owned(), api_version.clone().into());
-        fields.insert("kind".to_owned(), kind.clone().into());
-        self.tally.objects += 1;
-        self.stream.pulse.objects += 1;
-        (self.sink)(Object {
-            origin: Origin {
-                source_name: Arc::clone(&self.source_name),
-                document: self.document,
-                path: self.path.clone(),
-                line: mark.line,
-            },
-            api_version,
-            kind,
-            value: Value::Object(fields),
-        });
-        Ok(())
     }
 }
 
-/// What looks wrong, and is if the object turns out to be of use.
-#[derive(Default)]
-struct Doubts {
-    one_page: Option<Mark>,
-    no_items: Option<Mark>,
-    no_name: Option<(&'static str, Mark)>,
+impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
+    type Value = Seen;
+
+    fn deserialize<D: Deserializer<'de>>(self, node: D) -> Result<Seen, D::Error> {
+        node.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_, '_> {
+    type Value = Seen;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Seen, E> {
+        Ok(self.reading.keep(0, || Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Seen, E> {
+        Ok(self.reading.keep(0, || value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Seen, E> {
+        Ok(self.reading.keep(0, || value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Seen, E> {
+        Ok(self.reading.keep(0, || value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Seen, E> {
+        Ok(self.reading.keep(0, || value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Seen, E> {
+        Ok(self.reading.keep(value.len(), || value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Seen, A::Error> {
+        let reading = self.reading;
+        match self.place {
+            Place::Root => return reading.sequence("", sequence, None),
+            Place::Items(items) => return reading.sequence("items", sequence, Some(items)),
+            Place::Item(_) | Place::Field => {}
+        }
+        let mut values = Vec::new();
+        while let Some(seen) = sequence.next_element_seed(reading.field())? {
+            if let Seen::Value(value) = seen {
+                values.push(value);
+            }
+        }
+        Ok(reading.keep(0, || values.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Seen, A::Error> {
+        let reading = self.reading;
+        match self.place {
+            Place::Root => return reading.mapping(mapping, None),
+            Place::Item(siblings) => return reading.mapping(mapping, siblings),
+            Place::Items(_) | Place::Field => {}
+        }
+        let mut fields = Map::new();
+        while let Some(key) = mapping.next_key::<String>()? {
+            if fields.contains_key(&key) {
+                return Err(reading.fail(Problem::DuplicateKey(key)));
+            }
+            // An object in memory has room for eleven fields from the first.
+            reading.keep(key.len(), || Value::Null);
+            match mapping.next_value_seed(reading.field())? {
+                Seen::Value(value) => {
+                    fields.insert(key, value);
+                }
+                _ => fields.clear(),
+            }
+        }
+        Ok(reading.keep(256, || fields.into()))
+    }
 }
 
 fn is_one_page(metadata: &Value) -> bool {
     let token = metadata.get("continue").and_then(Value::as_str);
     token.is_some_and(|token| !token.is_empty())
-}
-
-fn is_something(event: &Event) -> bool {
-    !matches!(event, Event::Scalar(scalar) if scalars::is_nothing(scalar))
-}
-
-fn no_items(list: &Identity, place: Mark) -> Stop {
-    at(place)(Problem::NoItems(list.kind.clone().unwrap_or_default()))
 }
 
 fn is_status(api_version: &str, kind: &str) -> bool {

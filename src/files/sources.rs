@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-use super::error::{Problem, ReadError, ReadErrors};
+use super::error::{Problem, ReadErrors};
 use crate::visible::visible;
 
 /// What the user names.
@@ -46,6 +46,11 @@ pub(super) fn format_of(path: &Path) -> Option<Format> {
     }
 }
 
+/// The name of a file in messages.
+pub(super) fn name_of(path: &Path) -> String {
+    visible(&path.to_string_lossy())
+}
+
 /// All that is to be read, each file once, in a stable order.
 pub(super) fn find(sources: &[Source], errors: &mut ReadErrors) -> Vec<Source> {
     let mut search = Search {
@@ -53,18 +58,14 @@ pub(super) fn find(sources: &[Source], errors: &mut ReadErrors) -> Vec<Source> {
         seen: HashSet::new(),
         errors,
     };
-    let mut standard_input = false;
     for source in sources {
         match source {
-            Source::StandardInput if standard_input => {
-                let error = ReadError::whole(STANDARD_INPUT, Problem::StandardInputTwice);
-                search.errors.push(error);
+            Source::StandardInput if search.found.contains(source) => {
+                let problem = Problem::StandardInputTwice;
+                search.errors.in_file(Path::new(STANDARD_INPUT), problem);
             }
-            Source::StandardInput => {
-                standard_input = true;
-                search.found.push(Source::StandardInput);
-            }
-            Source::Path(path) => search.named(path),
+            Source::StandardInput => search.found.push(Source::StandardInput),
+            Source::Path(path) => search.walk(path),
         }
     }
     search.found
@@ -78,22 +79,10 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn named(&mut self, path: &Path) {
-        match std::fs::metadata(path) {
-            Err(error) => self.error(path, Problem::Read(error)),
-            Ok(metadata) if metadata.is_dir() => self.directory(path),
-            // A pipe that the shell makes is no regular file, and cannot be there twice.
-            Ok(metadata) if !metadata.is_file() => self.found.push(Source::Path(path.to_owned())),
-            Ok(_) => {
-                self.file(path);
-            }
-        }
-    }
-
-    fn directory(&mut self, directory: &Path) {
-        let mut matching = false;
-        let mut failed = false;
-        let mut walk = WalkDir::new(directory)
+    /// Takes a file, whatever its name is, or the files of a directory that are called as what is read.
+    fn walk(&mut self, root: &Path) {
+        let mut has_some = false;
+        let mut walk = WalkDir::new(root)
             .follow_links(true)
             .sort_by_file_name()
             .into_iter();
@@ -102,52 +91,39 @@ impl Search<'_> {
                 // The loop ends here, and what is in it is read on its other way.
                 Err(error) if error.loop_ancestor().is_some() => {}
                 Err(error) => {
-                    failed = true;
-                    let path = error.path().unwrap_or(directory).to_owned();
-                    let error = error
-                        .into_io_error()
-                        .unwrap_or_else(|| ErrorKind::Other.into());
-                    self.error(&path, Problem::Read(error));
+                    has_some = true;
+                    let path = error.path().unwrap_or(root).to_owned();
+                    let cause = error.into_io_error();
+                    let cause = cause.unwrap_or_else(|| ErrorKind::Other.into());
+                    self.errors.in_file(&path, Problem::Read(cause));
                 }
-                Ok(entry) if entry.file_type().is_dir() => match self.is_new(entry.path()) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        matching = true;
+                Ok(entry) if entry.file_type().is_dir() => {
+                    if !self.is_new(entry.path()) {
+                        has_some = true;
                         walk.skip_current_dir();
                     }
-                    Err(error) => {
-                        failed = true;
-                        walk.skip_current_dir();
-                        self.error(entry.path(), Problem::Read(error));
-                    }
-                },
-                Ok(entry) if entry.file_type().is_file() && format_of(entry.path()).is_some() => {
-                    matching = true;
-                    self.file(entry.path());
                 }
-                Ok(_) => {}
+                Ok(entry) => {
+                    let is_file = entry.file_type().is_file();
+                    let is_named = entry.depth() == 0;
+                    if is_named || is_file && format_of(entry.path()).is_some() {
+                        has_some = true;
+                        // A pipe that the shell makes has no name of its own, and cannot be there twice.
+                        if !is_file || self.is_new(entry.path()) {
+                            self.found.push(Source::Path(entry.into_path()));
+                        }
+                    }
+                }
             }
         }
-        if !matching && !failed {
-            self.error(directory, Problem::NothingInDirectory);
+        if !has_some {
+            self.errors.in_file(root, Problem::NothingInDirectory);
         }
     }
 
-    fn file(&mut self, path: &Path) {
-        match self.is_new(path) {
-            Ok(true) => self.found.push(Source::Path(path.to_owned())),
-            Ok(false) => {}
-            Err(error) => self.error(path, Problem::Read(error)),
-        }
-    }
-
-    fn is_new(&mut self, path: &Path) -> std::io::Result<bool> {
-        std::fs::canonicalize(path).map(|real| self.seen.insert(real))
-    }
-
-    fn error(&mut self, path: &Path, problem: Problem) {
-        let name = visible(&path.to_string_lossy());
-        self.errors.push(ReadError::whole(name, problem));
+    /// Whether it was not seen yet. What has no real name cannot be read either, which says more.
+    fn is_new(&mut self, path: &Path) -> bool {
+        std::fs::canonicalize(path).map_or(true, |real| self.seen.insert(real))
     }
 }
 
@@ -176,11 +152,8 @@ mod tests {
                 Source::Path(path) => path.display().to_string().replace(&prefix, ""),
             })
             .collect();
-        let errors = errors
-            .kept
-            .iter()
-            .map(|error| error.to_string().replace(&prefix, ""))
-            .collect();
+        let errors = errors.to_string().replace(&prefix, "");
+        let errors = errors.lines().map(str::to_owned).collect();
         (found, errors)
     }
 

@@ -1,13 +1,11 @@
 mod bounds;
 mod lists;
+mod text;
 mod values;
 
 use std::path::PathBuf;
 
 use super::*;
-
-/// Stands for `MAX_OBJECT`, so that tests are quick.
-const SMALL: usize = 256 * 1024;
 
 fn all(_: &str, _: &str) -> bool {
     true
@@ -22,14 +20,10 @@ fn read_text_as(
     wanted: &dyn Fn(&str, &str) -> bool,
 ) -> (Vec<Object>, Result<Tally, ReadErrors>) {
     let mut objects = Vec::new();
-    let tally = read_within(
-        SMALL,
-        "in",
-        text.as_ref(),
-        wanted,
-        &mut |_| {},
-        &mut |object| objects.push(object),
-    );
+    let tally = read_from("in", text.as_ref(), wanted, &mut |_| {}, &mut |object| {
+        objects.push(object);
+        Ok(())
+    });
     (objects, tally)
 }
 
@@ -62,19 +56,31 @@ fn bad(text: impl AsRef<[u8]>) -> String {
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
 
 #[test]
-fn errors_name_the_item() {
-    let text = format!("{POD}---\nitems:\n- a: b\n- c: d: e\n");
-    assert!(
-        bad(text).starts_with(
-            "in, document 2, items[1], line 7 column 7: mapping values are not allowed"
-        )
-    );
-    assert!(bad("a: b\n\u{1}").starts_with("in, document 1, line 2 column 1: "));
-    assert!(bad(b"a: \xFF\n").starts_with("in: no valid UTF-8 at byte 3; "));
-    assert!(bad("a: 'b").starts_with("in, document 1, line "));
-    assert!(bad("k\0i\0n\0d\0").starts_with("in: a NUL character at byte 1"));
-    assert!(bad("a: !!int x").contains("is no whole number"));
-    assert!(bad("{\"a\": 1e999}").contains("is no number"));
+fn an_error_names_document_item_and_place() {
+    let broken_item = format!("{POD}---\nitems:\n- a: b\n- c: d: e\n");
+    for (text, expected) in [
+        (
+            broken_item.as_str(),
+            "in, document 2, items[1], line 7 column 7: mapping values are not allowed",
+        ),
+        ("a: b\n\u{1}", "in, document 1, line 2 column 1: "),
+        ("a: 'b", "in, document 1, line 1 column "),
+        (
+            "--- |\n x\n--- [\n",
+            "in, document 2, [0], line 3 column 5: unclosed bracket",
+        ),
+        (
+            "{\"a\": 1}\n{\"items\": [0,\n {\"b\": 1e999}]}",
+            "in, document 2, items[1], line 3 column 13: number out of range",
+        ),
+        (
+            "{\"a\": 1} ,",
+            "in, document 2, line 1 column 10: expected value",
+        ),
+    ] {
+        let error = bad(text);
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[test]
@@ -94,39 +100,59 @@ fn reading_goes_on_with_the_next_file() {
             Source::Path(PathBuf::from("/absent")),
         ],
         &all,
-        &mut |progress| seen.push((progress.files_done, progress.files, progress.objects)),
-        &mut |object| objects.push(object),
+        &mut |progress| seen.push((progress.done, progress.of, progress.objects)),
+        &mut |object| {
+            objects.push(object);
+            Ok(())
+        },
     )
     .unwrap_err();
     assert_eq!(objects.len(), 1);
-    let sources: Vec<_> = errors.kept.iter().map(ReadError::source_name).collect();
-    let expected = ["a.yaml", "b.json", "d.json"].map(|name| path(name).display().to_string());
-    assert_eq!(sources[0], "/absent");
-    assert_eq!(sources[1..], expected);
+    let errors = errors.to_string();
+    let expected = [
+        "/absent".into(),
+        path("a.yaml"),
+        path("b.json"),
+        path("d.json"),
+    ];
+    assert_eq!(errors.lines().count(), expected.len(), "{errors}");
+    for (line, path) in errors.lines().zip(expected) {
+        let path: PathBuf = path;
+        assert!(line.starts_with(path.to_str().unwrap()), "{line}");
+    }
     assert_eq!(seen.first(), Some(&(0, 5, 0)));
     assert_eq!(seen.last(), Some(&(5, 5, 1)));
 }
 
 #[test]
-fn progress_is_reported_once_a_mebibyte() {
-    let text = format!("{POD}---\n").repeat(50_000);
+fn progress_counts_files_bytes_and_objects() {
+    let text = format!("{POD}---\n").repeat(50);
     let mut seen = Vec::new();
     let tally = read_from(
         "in",
         text.as_bytes(),
         &all,
-        &mut |progress| seen.push((progress.bytes, progress.objects)),
-        &mut |_| {},
+        &mut |progress| seen.push((progress.done, progress.bytes.unwrap(), progress.objects)),
+        &mut |_| Ok(()),
     )
     .unwrap();
-    assert_eq!(tally.objects, 50_000);
-    assert_eq!(tally.bytes, text.len() as u64);
-    let expected = text.len() / (1024 * 1024) + 2;
-    assert!(
-        seen.len().abs_diff(expected) <= 1,
-        "{} {expected}",
-        seen.len()
-    );
+    let bytes = text.len() as u64;
+    assert_eq!((tally.objects, tally.bytes), (50, bytes));
     assert!(seen.is_sorted());
-    assert_eq!(seen.last(), Some(&(text.len() as u64, 50_000)));
+    assert_eq!(seen.first(), Some(&(0, 0, 0)));
+    assert_eq!(seen.last(), Some(&(1, bytes, 50)));
+}
+
+#[test]
+fn a_wrong_field_ends_nothing_and_is_told_with_its_object() {
+    let text = format!("{POD}---\nitems: [{{kind: Pod, apiVersion: v1}}]\n---\na: 'b");
+    let errors = read_from("in", text.as_bytes(), &all, &mut |_| {}, &mut |object| {
+        Err(format!("{} is wrong", object.value["metadata"]["name"]))
+    });
+    assert_eq!(
+        errors.unwrap_err().to_string(),
+        "in, document 1, line 1: Pod: \"a\" is wrong\n\
+         in, document 2, items[0]: Pod: null is wrong\n\
+         in, document 3, line 7 column 4: unclosed quote; correct the file"
+    );
 }

@@ -213,6 +213,7 @@ mod tests {
         let sources = [files::Source::from(root.to_owned())];
         files::read(&sources, &|_, _| true, &mut |_| (), &mut |object| {
             found.push((object.origin.source_name().to_owned(), object.value));
+            Ok(())
         })
         .unwrap();
         found

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_file, objects};
+use crate::run::{WINDOWS_NODE, check_file, objects};
 
 /// The objects of a folder but those of some kinds.
 fn without(folder: &str, kinds: &[&str]) -> String {
@@ -75,44 +75,6 @@ fn kinds_of_which_nothing_was_given_are_named() {
         "{}",
         ended.stderr
     );
-}
-
-#[test]
-fn an_object_that_does_not_say_its_version_is_an_error() {
-    let pod = BLOCKING_POD.replace("apiVersion: v1\n", "");
-    check_file("all.yaml", format!("{WINDOWS_NODE}{pod}")).assert_refused("no apiVersion");
-}
-
-#[test]
-fn what_is_there_in_place_of_objects_is_an_error() {
-    for (what, text) in [
-        (
-            "items as a mapping",
-            "apiVersion: v1\nkind: PodList\nitems: {a: {}}\n",
-        ),
-        (
-            "items that are no objects",
-            "apiVersion: v1\nkind: PodList\nitems: [7, pod, null]\n",
-        ),
-        (
-            "the first page of a list",
-            "apiVersion: v1\nkind: PodList\nmetadata: {continue: abc, remainingItemCount: 500}\nitems: []\n",
-        ),
-        (
-            "a kind that is no text",
-            "apiVersion: v1\nkind: [Pod]\nmetadata: {name: x}\n",
-        ),
-        (
-            "a version that is no text",
-            "apiVersion: 1\nkind: Pod\nmetadata: {name: x}\n",
-        ),
-        (
-            "what an API server says",
-            "apiVersion: v1\nkind: Status\nstatus: Failure\nreason: Forbidden\nmessage: pods is forbidden\n",
-        ),
-    ] {
-        check_file("all.yaml", format!("{WINDOWS_NODE}{text}")).assert_refused(what);
-    }
 }
 
 /// A must-gather has all volumes, but not the namespaces of workloads.

@@ -1,0 +1,92 @@
+//! Bytes that are text, and bytes that are none.
+
+use std::rc::Rc;
+
+use super::*;
+
+/// Hands out one byte at a time, so that every sequence is cut once.
+struct Trickle<'a>(&'a [u8]);
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.0.len().min(1);
+        self.0.read(&mut buffer[..length])
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<String, Problem> {
+    fn whole(input: impl Read) -> Result<String, Problem> {
+        let mut text = String::new();
+        let result = Text::new(input, Rc::default()).read_to_string(&mut text);
+        result
+            .map(|_| text)
+            .map_err(|error| error.downcast().unwrap())
+    }
+    let text = whole(bytes);
+    assert_eq!(format!("{text:?}"), format!("{:?}", whole(Trickle(bytes))));
+    text
+}
+
+fn utf16(text: &str, bytes: impl Fn(u16) -> [u8; 2]) -> Vec<u8> {
+    text.encode_utf16().flat_map(bytes).collect()
+}
+
+#[test]
+fn text_is_utf8_or_utf16_with_a_mark_and_has_any_line_end() {
+    let marked = "\u{feff}kind: Pod # é😀\r\n";
+    for (bytes, expected) in [
+        ("é😀".as_bytes().to_vec(), "é😀"),
+        (marked.as_bytes().to_vec(), "kind: Pod # é😀\n"),
+        (utf16(marked, u16::to_le_bytes), "kind: Pod # é😀\n"),
+        (utf16(marked, u16::to_be_bytes), "kind: Pod # é😀\n"),
+        (b"".to_vec(), ""),
+        (b"\xEF\xBB\xBF".to_vec(), ""),
+        (b"a\r\nb\rc\n\r\rd\r".to_vec(), "a\nb\nc\n\n\nd\n"),
+        // A mark that is not the first character is text.
+        ("a\u{feff}".as_bytes().to_vec(), "a\u{feff}"),
+    ] {
+        assert_eq!(decode(&bytes).unwrap(), expected);
+    }
+}
+
+#[test]
+fn line_ends_and_characters_that_are_cut_between_two_pieces_are_whole() {
+    for text in ["aé😀\r\n", "a\r\n", "€", "ab\r"] {
+        let text = text.repeat(50_000);
+        let expected = text.replace("\r\n", "\n").replace('\r', "\n");
+        assert_eq!(decode(text.as_bytes()).unwrap(), expected);
+        let marked = format!("\u{feff}{text}");
+        let decoded = decode(&utf16(&marked, u16::to_le_bytes)).unwrap();
+        assert_eq!(decoded, expected);
+    }
+}
+
+#[test]
+fn what_is_no_text_is_an_error_that_names_the_byte() {
+    for (bytes, expected) in [
+        (&b"abc\xFFdef"[..], "no valid UTF-8 at byte 3; "),
+        (b"ab\xE2\x82", "no valid UTF-8 at byte 2; "),
+        (b"\xEF\xBB\xBFa\xC3(", "no valid UTF-8 at byte 4; "),
+        // Half a character, a lone surrogate.
+        (b"\xFF\xFEa\0b", "no valid UTF-16LE at byte 4; "),
+        (b"\xFE\xFF\0a\xD8\0\0b", "no valid UTF-16BE at byte 4; "),
+        (b"k\0i\0", "a NUL character; "),
+        (b"\xFF\xFEa\0\0\0", "a NUL character; "),
+    ] {
+        let error = decode(bytes).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{bytes:?}: {error}");
+        // The byte is ahead of what is read: no document is named.
+        assert!(bad(bytes).starts_with(&format!("in: {expected}")));
+    }
+}
+
+#[test]
+fn the_first_character_tells_json_from_yaml() {
+    for (text, expected) in [(" \r\n\t{ }", Some('{')), ("- a", Some('-')), (" \n", None)] {
+        let mut reader = Text::new(text.as_bytes(), Rc::default());
+        assert_eq!(reader.peek().unwrap(), expected);
+        let mut all = String::new();
+        reader.read_to_string(&mut all).unwrap();
+        assert_eq!(all, text.replace("\r\n", "\n"));
+    }
+}
