@@ -136,7 +136,7 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
                     return Ok(pipe);
                 }
                 Ok(_) => {
-                    why = "another process than the agent's service serves its pipe".to_owned();
+                    why = format!("another process than the agent's service serves {AGENT_PIPE}");
                 }
                 Err(error) => why = format!("{AGENT_PIPE}: {error}"),
             }

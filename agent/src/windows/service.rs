@@ -159,21 +159,18 @@ fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
 
 fn report(state: ServiceState, exit: u32) {
     let Some(handle) = HANDLE.get() else { return };
-    let (mut accepted, mut checkpoint, mut wait_hint) =
-        (ServiceControlAccept::empty(), 0, Duration::ZERO);
-    match state {
-        ServiceState::Running => {
-            accepted = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN
-        }
-        ServiceState::StartPending | ServiceState::StopPending => {
-            (checkpoint, wait_hint) = (1, FINISH + Duration::from_secs(5));
-        }
-        _ => {}
-    }
+    let none = (ServiceControlAccept::empty(), 0, Duration::ZERO);
+    let pending = (none.0, 1, FINISH + Duration::from_secs(5));
+    let all = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN;
+    let (controls_accepted, checkpoint, wait_hint) = match state {
+        ServiceState::Running => (all, 0, Duration::ZERO),
+        ServiceState::StartPending | ServiceState::StopPending => pending,
+        _ => none,
+    };
     let status = ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,
         current_state: state,
-        controls_accepted: accepted,
+        controls_accepted,
         exit_code: match exit {
             0 => ServiceExitCode::NO_ERROR,
             exit => ServiceExitCode::ServiceSpecific(exit),

@@ -51,11 +51,8 @@ impl Services {
     pub fn hold(&mut self, service: &str, id: Option<u32>) -> Held {
         let Some(id) = id else { return Held::Unknown };
         if let Some(process) = self.process(service).filter(|process| process.id() == id) {
-            return if process.has_ended() {
-                Held::Gone
-            } else {
-                Held::Alive
-            };
+            let ended = process.has_ended();
+            return if ended { Held::Gone } else { Held::Alive };
         }
         match Process::open(id) {
             Ok(Some(process)) if !process.has_ended() => {
@@ -116,10 +113,8 @@ impl Services {
         wanted: &[String],
         timeout: Duration,
     ) -> Result<Option<Instant>, Failure> {
-        let (category, doing) = (
-            FailureCategory::ServiceStop,
-            format!("stopping service {name}"),
-        );
+        let category = FailureCategory::ServiceStop;
+        let doing = format!("stopping service {name}");
         let opened = self.scm.open_to_change(name);
         let Some(service) = opened.context_or(category, &doing)? else {
             return Ok(None);

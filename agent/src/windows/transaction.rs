@@ -161,10 +161,8 @@ impl Engine {
     /// Starts a service of others again. Where it does not start, ours is not to suffer for it.
     pub(super) fn resume(&mut self, name: &str, timeout: Duration) {
         let started = self.services.start(name, Instant::now() + timeout);
-        log::unless_ok(
-            format_args!("service {name}, which was stopped for this change"),
-            started,
-        );
+        let doing = format_args!("service {name}, which was stopped for this change");
+        log::unless_ok(doing, started);
     }
 
     /// Stops a service of ours. Windows must not start it again on its own.

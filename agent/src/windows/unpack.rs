@@ -89,7 +89,7 @@ fn refusal(path: &str, error: &UnpackError) -> Failure {
             ErrorKind::NotFound | ErrorKind::TimedOut => FailureCategory::UploadMissing,
             _ => category(cause),
         },
-        _ => FailureCategory::HashMismatch,
+        UnpackError::Content(_) => FailureCategory::HashMismatch,
     };
     Failure::new(category, format!("unpacking {path}: {error}"))
 }
