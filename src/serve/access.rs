@@ -163,18 +163,12 @@ impl Access {
 }
 
 fn may_read(user: UserInfo) -> SubjectAccessReview {
-    let UserInfo {
-        username,
-        uid,
-        groups,
-        extra,
-    } = user;
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
-            user: username,
-            uid,
-            groups,
-            extra,
+            user: user.username,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
             non_resource_attributes: Some(NonResourceAttributes {
                 path: Some("/metrics".to_owned()),
                 verb: Some("get".to_owned()),

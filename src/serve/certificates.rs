@@ -107,49 +107,34 @@ impl Certificates {
 
 /// Both files; `None` where neither is there, as where an optional Secret was not made.
 fn read(dir: &Path) -> Result<Option<Files>, CertificateError> {
-    let read = |name: &str| {
-        let path = dir.join(name);
-        match fs::read(&path) {
-            Ok(content) => Ok(Some(content)),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(CertificateError::Unread { path, cause }),
-        }
-    };
-    match (read(CERTIFICATE)?, read(KEY)?) {
-        (Some(certificate), Some(key)) => Ok(Some(Files { certificate, key })),
-        (None, None) => Ok(None),
-        (certificate, _) => Err(CertificateError::Unread {
-            path: dir.join(certificate.map_or(CERTIFICATE, |_| KEY)),
-            cause: io::ErrorKind::NotFound.into(),
-        }),
+    let [certificate, key] = [CERTIFICATE, KEY].map(|name| dir.join(name));
+    if !certificate.exists() && !key.exists() {
+        return Ok(None);
     }
+    let read =
+        |path: PathBuf| fs::read(&path).map_err(|cause| CertificateError::Unread { path, cause });
+    let (certificate, key) = (read(certificate)?, read(key)?);
+    Ok(Some(Files { certificate, key }))
 }
 
 fn from_files(files: &Files) -> Result<SslContext, ErrorStack> {
-    let mut chain = X509::stack_from_pem(&files.certificate)?.into_iter();
-    let key = PKey::private_key_from_pem(&files.key)?;
-    // Without one, it is the setting of nothing that fails, with OpenSSL's words.
-    let leaf = match chain.next() {
-        Some(leaf) => leaf,
-        None => X509::from_pem(&files.certificate)?,
-    };
-    context(&leaf, &key, chain)
+    let chain = X509::stack_from_pem(&files.certificate)?;
+    context(&chain, &PKey::private_key_from_pem(&files.key)?)
 }
 
 /// What clients get to see of the server. No sessions are kept: every scrape shakes hands, and none costs memory after it.
-fn context(
-    leaf: &X509,
-    key: &PKey<Private>,
-    issuers: impl Iterator<Item = X509>,
-) -> Result<SslContext, ErrorStack> {
+fn context(chain: &[X509], key: &PKey<Private>) -> Result<SslContext, ErrorStack> {
     // TLS 1.2 and 1.3, with forward secrecy.
     let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server())?;
-    acceptor.set_certificate(leaf)?;
-    acceptor.set_private_key(key)?;
-    acceptor.check_private_key()?;
-    for issuer in issuers {
-        acceptor.add_extra_chain_cert(issuer)?;
+    if let Some((leaf, issuers)) = chain.split_first() {
+        acceptor.set_certificate(leaf)?;
+        for issuer in issuers {
+            acceptor.add_extra_chain_cert(issuer.clone())?;
+        }
     }
+    acceptor.set_private_key(key)?;
+    // Also fails without a certificate.
+    acceptor.check_private_key()?;
     acceptor.set_session_cache_mode(SslSessionCacheMode::OFF);
     acceptor.set_num_tickets(0)?;
     Ok(acceptor.build().into_context())
@@ -170,7 +155,7 @@ fn self_signed() -> Result<SslContext, ErrorStack> {
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
     builder.sign(&key, MessageDigest::sha256())?;
-    context(&builder.build(), &key, std::iter::empty())
+    context(&[builder.build()], &key)
 }
 
 #[cfg(test)]

@@ -20,45 +20,32 @@ pub struct Health {
     pub unwritten: Option<String>,
 }
 
-/// The health as the controller told it last, and whether it has anything to do.
-#[derive(Clone)]
+/// The health as the controller found it last, and whether it has anything to do.
+#[derive(Clone, Default)]
 pub struct Readiness(Arc<RwLock<State>>);
 
+#[derive(Default)]
 struct State {
     role: Role,
     /// Why a process that stands by is not ready although another leads.
     unwritten_gate: Option<String>,
-    health: Health,
+    /// Absent until the first pass.
+    health: Option<Health>,
 }
 
+#[derive(Default)]
 enum Role {
     /// The lease has not been looked at yet.
+    #[default]
     Unknown,
     Standby(Standby),
     Leader,
 }
 
-impl Default for Readiness {
-    fn default() -> Self {
-        let health = Health {
-            unread: Some("nothing has been read yet".to_owned()),
-            stale: None,
-            gate: None,
-            unwritten: None,
-        };
-        let role = Role::Unknown;
-        Self(Arc::new(RwLock::new(State {
-            role,
-            unwritten_gate: None,
-            health,
-        })))
-    }
-}
-
 impl Readiness {
     /// Tells how it stands now.
     pub fn tell(&self, health: Health) {
-        self.state().health = health;
+        self.state().health = Some(health);
     }
 
     /// This process leads.
@@ -92,7 +79,7 @@ impl Readiness {
         let ready = match &state.role {
             Role::Leader => {
                 answer.check("leader-election", None);
-                leader(&mut answer, &state.health)
+                leader(&mut answer, state.health.as_ref())
             }
             Role::Standby(Standby::Behind { holder }) => {
                 answer.check("leader-election", None);
@@ -115,7 +102,10 @@ impl Readiness {
 }
 
 /// The checks of what a leader does. Says whether all is well.
-fn leader(answer: &mut Answer, health: &Health) -> bool {
+fn leader(answer: &mut Answer, health: Option<&Health>) -> bool {
+    let Some(health) = health else {
+        return answer.check("cluster-read", Some("nothing has been read yet"));
+    };
     let mut ready = answer.check("cluster-read", health.unread.as_deref());
     if let Some(stale) = &health.stale {
         let words = format!("cannot be read at present: {stale}");

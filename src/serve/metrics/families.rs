@@ -33,7 +33,7 @@ const OF_PASSES: [f64; 10] = [
 ];
 
 /// Labels with their values. Each has few values, which docs/metrics.md lists.
-type Labels<const N: usize = 1, V = &'static str> = [(&'static str, V); N];
+pub type Labels<const N: usize = 1, V = &'static str> = [(&'static str, V); N];
 
 /// Declares and registers each metric: its field, its type, its first value, its name without prefix, its help.
 macro_rules! metrics {

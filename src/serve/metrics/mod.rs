@@ -7,12 +7,14 @@ mod text;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
 use crate::node::{NodeError, Reason, Visited};
-use families::Families;
+use families::{Families, Labels};
 pub use text::Format;
 
 /// The driver of volumes that none takes over.
@@ -58,21 +60,18 @@ impl Metrics {
         let is_open = verdict.upgradeable == Upgradeable::True;
         self.0.upgradeable.set(i64::from(is_open));
         for reason in VerdictReason::ALL {
-            let gauge = self.0.verdict.get_or_create(&[("reason", reason.as_str())]);
-            gauge.set(i64::from(reason == verdict.reason));
+            let is_it = usize::from(reason == verdict.reason);
+            set(&self.0.verdict, "reason", reason.as_str(), is_it);
         }
         for driver in drivers() {
             let wanted = (driver != NO_DRIVER).then_some(driver);
             let of_driver = blocking.clone().filter(|(needed, _)| *needed == wanted);
             let volumes = of_driver.map(|(_, volumes)| volumes).sum();
-            let gauge = self.0.blocking_volumes.get_or_create(&[("driver", driver)]);
-            gauge.set(as_gauge(volumes));
+            set(&self.0.blocking_volumes, "driver", driver, volumes);
         }
         let unready = nodes.saturating_sub(ready_nodes);
-        for (ready, number) in [("true", ready_nodes), ("false", unready)] {
-            let gauge = self.0.nodes.get_or_create(&[("ready", ready)]);
-            gauge.set(as_gauge(number));
-        }
+        set(&self.0.nodes, "ready", "true", ready_nodes);
+        set(&self.0.nodes, "ready", "false", unready);
     }
 
     /// What keeps nodes from being worked on, or went wrong there the last time: a reason for each such node.
@@ -80,9 +79,7 @@ impl Metrics {
         let reasons: Vec<Reason> = reasons.collect();
         for reason in Reason::ALL {
             let number = reasons.iter().filter(|of_node| **of_node == reason).count();
-            let labels = [("reason", reason.as_str())];
-            let gauge = self.0.failing_nodes.get_or_create(&labels);
-            gauge.set(as_gauge(number));
+            set(&self.0.failing_nodes, "reason", reason.as_str(), number);
         }
     }
 
@@ -95,11 +92,13 @@ impl Metrics {
     /// so many are on their way.
     pub fn show_pass(&self, took: Duration, waiting: usize, on_their_way: usize) {
         self.0.reconciles.observe(took.as_secs_f64());
-        let queue = [("queue", NODE_STATUSES)];
-        let depth = self.0.queue_depth.get_or_create(&queue);
-        depth.set(as_gauge(waiting));
-        let in_progress = self.0.queue_in_progress.get_or_create(&queue);
-        in_progress.set(as_gauge(on_their_way));
+        set(&self.0.queue_depth, "queue", NODE_STATUSES, waiting);
+        set(
+            &self.0.queue_in_progress,
+            "queue",
+            NODE_STATUSES,
+            on_their_way,
+        );
     }
 
     /// The visits that wait for a place to work at, and those that are worked on.
@@ -122,14 +121,12 @@ impl Metrics {
             Some(error) => ("failure", error.reason.as_str()),
         };
         self.0.visits.get_or_create(&[("result", result)]).inc();
-        let duration = self.0.visit_duration.get_or_create(&[("result", ended)]);
-        duration.observe(took.as_secs_f64());
+        observe(&self.0.visit_duration, "result", ended, took);
         let Ok(visited) = outcome else {
             return;
         };
         for (phase, took) in visited.phases.iter() {
-            let duration = self.0.phase_duration.get_or_create(&[("phase", phase)]);
-            duration.observe(took.as_secs_f64());
+            observe(&self.0.phase_duration, "phase", phase, took);
         }
         let sent = visited.sent;
         for (result, files) in [("success", sent.files), ("failure", sent.failed)] {
@@ -208,8 +205,19 @@ impl Drop for VisitCounted {
     }
 }
 
-fn as_gauge(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+fn set(family: &Family<Labels, Gauge>, label: &'static str, value: &'static str, number: usize) {
+    let gauge = family.get_or_create(&[(label, value)]);
+    gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
+fn observe(
+    family: &Family<Labels, Histogram>,
+    label: &'static str,
+    value: &'static str,
+    took: Duration,
+) {
+    let histogram = family.get_or_create(&[(label, value)]);
+    histogram.observe(took.as_secs_f64());
 }
 
 #[cfg(test)]

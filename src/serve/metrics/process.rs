@@ -3,42 +3,41 @@
 
 use std::fmt;
 use std::fs;
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Reads `/proc/self` when it is asked.
+/// Asks the system when it is asked itself.
 #[derive(Debug)]
 pub struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        // One that has no procfs shows the rest.
-        let usage = Usage::read();
-        if let Some(usage) = &usage {
-            let seconds = ConstCounter::new(usage.cpu_seconds);
-            let metric = encoder.encode_descriptor(
-                "process_cpu_seconds",
-                "Total user and system CPU time spent in seconds",
-                None,
-                seconds.metric_type(),
-            )?;
-            seconds.encode(metric)?;
-        }
+        let seconds = ConstCounter::new(cpu_time().as_secs_f64());
+        let metric = encoder.encode_descriptor(
+            "process_cpu_seconds",
+            "Total user and system CPU time spent in seconds",
+            None,
+            seconds.metric_type(),
+        )?;
+        seconds.encode(metric)?;
         let runtime = tokio::runtime::Handle::try_current().ok();
         let gauges = [
             (
                 "process_resident_memory_bytes",
                 "Resident memory size in bytes",
-                usage.as_ref().map(|usage| usage.resident),
+                memory(1),
             ),
             (
                 "process_virtual_memory_bytes",
                 "Virtual memory size in bytes",
-                usage.as_ref().map(|usage| usage.virtual_),
+                memory(0),
             ),
             (
                 "process_open_fds",
@@ -48,7 +47,7 @@ impl Collector for ProcessCollector {
             (
                 "process_max_fds",
                 "Maximum number of open file descriptors",
-                most_open_files(),
+                getrlimit(Resource::Nofile).current,
             ),
             (
                 "windows_storage_runtime_tasks",
@@ -57,6 +56,7 @@ impl Collector for ProcessCollector {
             ),
         ];
         for (name, help, value) in gauges {
+            // One that has no procfs shows the rest.
             if let Some(value) = value {
                 let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
                 let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
@@ -67,41 +67,16 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// What proc(5) says of `/proc/PID/stat`.
-#[derive(Debug, PartialEq)]
-struct Usage {
-    cpu_seconds: f64,
-    /// Bytes.
-    virtual_: u64,
-    /// Bytes.
-    resident: u64,
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
-impl Usage {
-    fn read() -> Option<Self> {
-        let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        let page = u64::try_from(page_size()).ok()?;
-        Self::parse(&stat, clock_ticks_per_second(), page)
-    }
-
-    fn parse(stat: &str, ticks: u64, page: u64) -> Option<Self> {
-        // The program's name, in parentheses, may hold anything.
-        let (_, rest) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        // The first of these is field 3.
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-        let (user, system) = (field(14)?, field(15)?);
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "an age in ticks is far below 2⁵²"
-        )]
-        let cpu_seconds = (user + system) as f64 / ticks as f64;
-        Some(Self {
-            cpu_seconds,
-            virtual_: field(23)?,
-            resident: field(24)? * page,
-        })
-    }
+/// A field of `/proc/self/statm`, in bytes: the first is all that is mapped, the second what is resident.
+fn memory(field: usize) -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = statm.split_whitespace().nth(field)?.parse().ok()?;
+    u64::try_from(pages * page_size()).ok()
 }
 
 fn open_files() -> Option<u64> {
@@ -110,39 +85,18 @@ fn open_files() -> Option<u64> {
     u64::try_from(listed.saturating_sub(1)).ok()
 }
 
-fn most_open_files() -> Option<u64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_procfs_is_read_whatever_the_program_is_called() {
-        let stat = "4242 (a) b (c) S 1 4242 4242 0 -1 4194560 900 0 3 0 150 75 0 0 20 0 5 0 1234 54321152 2500 18446744073709551615 1 1 0";
-        let usage = Usage::parse(stat, 100, 4096).unwrap();
-        let expected = Usage {
-            cpu_seconds: 2.25,
-            virtual_: 54_321_152,
-            resident: 2500 * 4096,
-        };
-        assert_eq!(usage, expected);
-        assert_eq!(Usage::parse("4242 (cut", 100, 4096), None);
-        assert_eq!(Usage::parse("4242 (cut) S 1", 100, 4096), None);
-    }
-
-    #[test]
-    fn this_process_has_memory_and_files() {
-        let usage = Usage::read().unwrap();
+    fn this_process_has_memory_files_and_used_a_processor() {
+        let (mapped, resident) = (memory(0).unwrap(), memory(1).unwrap());
         assert!(
-            usage.resident > 100_000 && usage.virtual_ >= usage.resident,
-            "{usage:?}"
+            resident > 100_000 && mapped >= resident,
+            "{mapped} {resident}"
         );
+        assert!(cpu_time() > Duration::ZERO);
         let before = open_files().unwrap();
         let held: Vec<_> = (0..50)
             .map(|_| fs::File::open("/proc/self/stat").unwrap())
@@ -150,6 +104,5 @@ mod tests {
         // Other tests of this process open and close some as well.
         assert!(open_files().unwrap() > before + 25);
         drop(held);
-        assert!(most_open_files().unwrap() > 50);
     }
 }
