@@ -8,7 +8,7 @@ use crate::gate::operations::Operations;
 
 /// How long a verdict must stand before it opens the gate where something that held it has gone from sight: watches of
 /// different kinds run beside each other, so that for a moment the pieces of one change may be seen apart, and what is
-/// deleted and made anew is away for a moment.
+/// deleted and made again is away for a moment.
 pub const MOMENT: Duration = Duration::from_secs(1);
 /// How long it must stand where all that held the gate is still there and has what it lacked.
 pub const BRIEF_MOMENT: Duration = Duration::from_millis(20);

@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(operations.next_end(before), Some(end));
         assert_eq!(operations.next_end(end), None);
         assert!(operations.holding(&names(&["a"]), end).is_empty());
-        // It has rested for as long as the limit since it was seen last, so it begins anew.
+        // It has rested for as long as the limit since it was seen last, so it begins again.
         assert_eq!(operations.holding(&names(&["b"]), end), ["b"]);
     }
 

@@ -271,11 +271,9 @@ impl Decisions {
             wmco_entry(cluster.config_maps.get(name.as_str()), &name)
         });
         let sets = self.csi_proxy_sets.iter();
-        let told: Vec<String> = by_wmco
-            .into_iter()
-            .chain(sets.map(|finding| finding.message.clone()))
-            .collect();
-        told.join("; ")
+        let messages = sets.map(|finding| finding.message.clone());
+        let messages: Vec<String> = by_wmco.into_iter().chain(messages).collect();
+        messages.join("; ")
     }
 }
 

@@ -55,7 +55,7 @@ impl Decisions {
         self.rollout = rollout;
     }
 
-    /// Whether csi-proxy ran on a node when it was last told of, and not the one that is desired.
+    /// Whether csi-proxy ran on a node when it was last reported, and not the one that is desired.
     fn had_another_csi_proxy(&self, cluster: &Cluster, node: &str) -> bool {
         let status = cluster.node_statuses.get(node);
         let csi_proxy = status.and_then(|status| status.csi_proxy.as_ref());
