@@ -69,7 +69,7 @@ pub enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pause(name) => write!(to, "pause service {name} of others"),
+            Self::Pause(name) => write!(to, "stop service {name} of others"),
             Self::Stop(name) => write!(to, "stop service {name}"),
             Self::Replace(file) => {
                 let now = file.previous_sha256.as_deref().unwrap_or("absent");
@@ -85,7 +85,7 @@ impl fmt::Display for Step {
             }
             Self::Start(name) => write!(to, "start service {name}"),
             Self::AwaitPipes(of) => write!(to, "await {} pipes of {}", of.pipes.len(), of.service),
-            Self::Resume(name) => write!(to, "resume service {name} of others"),
+            Self::Resume(name) => write!(to, "start service {name} of others again"),
         }
     }
 }
