@@ -3,12 +3,11 @@
 use kube::api::ListParams;
 use kube::{Api, Client};
 
-use crate::api::GROUP;
 use crate::check::Progress;
 use crate::deadline::{CallError, Patience};
 use crate::index::Cluster;
 use crate::listing::{self, Step};
-use crate::objects::{Object, Received, absorb, for_each_kind};
+use crate::objects::{Kind, Received, Scope, cluster_kinds};
 
 /// Why the cluster could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,12 +26,12 @@ pub enum ApiError {
 pub trait Keeper: Send {
     /// Whether a kind that cannot be read, for whatever reason, ends it all. One that may not be read never does.
     fn needs_all(&self) -> bool;
-    /// A list of that kind begins, or begins again.
-    fn begin<K: Object>(&mut self);
+    /// A list begins, or begins again.
+    fn begin(&mut self);
     /// The judgement goes by this object.
-    fn keep<K: Object>(&mut self, object: &Received);
+    fn keep(&mut self, kind: &Kind, object: &Received);
     /// The list has ended. The problem says why it is not all there, or why some of it cannot be read.
-    fn end<K: Object>(&mut self, is_complete: bool, problem: Option<&str>);
+    fn end(&mut self, kind: &Kind, is_complete: bool, problem: Option<&str>);
 }
 
 /// Nobody.
@@ -40,9 +39,9 @@ impl Keeper for () {
     fn needs_all(&self) -> bool {
         true
     }
-    fn begin<K: Object>(&mut self) {}
-    fn keep<K: Object>(&mut self, _object: &Received) {}
-    fn end<K: Object>(&mut self, _is_complete: bool, _problem: Option<&str>) {}
+    fn begin(&mut self) {}
+    fn keep(&mut self, _kind: &Kind, _object: &Received) {}
+    fn end(&mut self, _kind: &Kind, _is_complete: bool, _problem: Option<&str>) {}
 }
 
 /// Reads all kinds. One that may not be read is noted as such, and the verdict says so; any other failure ends it.
@@ -55,20 +54,13 @@ pub async fn from_api(
 }
 
 /// The same, for somebody who keeps the objects and waits no longer than that.
-pub async fn from_api_for<S: Keeper>(
+pub async fn from_api_for(
     client: &Client,
     version: String,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
-    keeper: &mut S,
+    keeper: &mut dyn Keeper,
     patience: &mut Patience,
 ) -> Result<Cluster, ApiError> {
-    let mut of = 0;
-    macro_rules! count {
-        ($kind:ty) => {
-            of += 1;
-        };
-    }
-    for_each_kind!(count);
     let mut reading = Reading {
         client,
         cluster: Cluster {
@@ -78,74 +70,69 @@ pub async fn from_api_for<S: Keeper>(
         progress,
         keeper,
         done: 0,
-        of,
+        of: cluster_kinds().count() as u64,
         objects: 0,
     };
-    macro_rules! read {
-        ($kind:ty) => {
-            reading.kind::<$kind>(patience).await?;
-        };
+    for kind in cluster_kinds() {
+        reading.kind(kind, patience).await?;
     }
-    for_each_kind!(read);
     Ok(reading.cluster)
 }
 
-struct Reading<'a, S> {
+struct Reading<'a> {
     client: &'a Client,
     cluster: Cluster,
     progress: &'a mut (dyn FnMut(Progress<'_>) + Send),
-    keeper: &'a mut S,
+    keeper: &'a mut dyn Keeper,
     done: u64,
     of: u64,
     objects: u64,
 }
 
-impl<S: Keeper> Reading<'_, S> {
-    async fn kind<K: Object>(&mut self, patience: &mut Patience) -> Result<(), ApiError> {
-        let resource = Received::resource_of::<K>();
-        let api: Api<Received> = Api::all_with(self.client.clone(), &resource);
-        let selected = ListParams {
-            field_selector: K::field_selector(),
-            ..ListParams::default()
+impl Reading<'_> {
+    async fn kind(&mut self, kind: &Kind, patience: &mut Patience) -> Result<(), ApiError> {
+        let api: Api<Received> = Api::all_with(self.client.clone(), &kind.resource);
+        let selected = match kind.scope {
+            Scope::Named(name) => ListParams::default().fields(&format!("metadata.name={name}")),
+            Scope::Cluster | Scope::OwnNamespace => ListParams::default(),
         };
-        let mut take = |step| self.take::<K>(step);
+        let mut take = |step| self.take(kind, step);
         let ended = patience
             .ask(listing::list(&api, &selected, &mut take))
             .await;
-        let table = K::table(&mut self.cluster);
+        let table = kind.table_mut(&mut self.cluster);
         match ended {
             Ok(()) => {
                 table.finish();
             }
             // A custom resource whose definition is not installed has no objects, so the defaults hold.
-            Err(error) if error.is_not_found() && K::group(&()) == GROUP => {
+            Err(error) if error.is_not_found() && kind.is_own() => {
                 table.finish();
             }
             Err(error) if error.is_forbidden() => {
                 table.fail(format!("reading it is forbidden: {}", error.answer()));
             }
             Err(cause) if self.keeper.needs_all() => {
-                let kind = K::kind(&()).into_owned();
+                let kind = kind.name().to_owned();
                 return Err(ApiError::List { kind, cause });
             }
             Err(cause) => {
                 table.fail(format!("it cannot be read: {}", cause.answer()));
             }
         }
-        let table = K::table(&mut self.cluster);
-        self.keeper.end::<K>(table.is_complete(), table.problem());
+        self.keeper.end(kind, table.is_complete(), table.problem());
         self.done += 1;
         Ok(())
     }
 
-    fn take<K: Object>(&mut self, step: Step) {
+    fn take(&mut self, kind: &Kind, step: Step) {
         match step {
             Step::Begin => {
-                K::table(&mut self.cluster).begin();
-                self.keeper.begin::<K>();
+                kind.table_mut(&mut self.cluster).begin();
+                self.keeper.begin();
             }
             Step::Ask => (self.progress)(Progress {
-                what: &K::kind(&()),
+                what: kind.name(),
                 done: self.done,
                 of: self.of,
                 objects: self.objects,
@@ -154,10 +141,10 @@ impl<S: Keeper> Reading<'_, S> {
             Step::Page(objects) => {
                 for object in objects {
                     self.objects += 1;
-                    absorb::<K>(&mut self.cluster, &object);
-                    let key = K::key(kube::Resource::meta(&object));
-                    if K::table(&mut self.cluster).get(&key).is_some() {
-                        self.keeper.keep::<K>(&object);
+                    kind.absorb(&mut self.cluster, &object);
+                    let meta = kube::Resource::meta(&object);
+                    if kind.table(&self.cluster).has(meta) {
+                        self.keeper.keep(kind, &object);
                     }
                 }
             }

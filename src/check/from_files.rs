@@ -61,7 +61,7 @@ pub fn from_files(
         let put = if Gathered::is_one(&api_version, &kind) {
             loader.put_record(&value)
         } else {
-            loader.put(&api_version, &kind, value)
+            loader.put(&api_version, &kind, &value)
         };
         put.map_err(|error| error.to_string())
     })?;

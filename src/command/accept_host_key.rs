@@ -5,10 +5,10 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use windows_storage_operator::api::{SETTINGS_NAME, WindowsStorage};
+use windows_storage_operator::api::SETTINGS_NAME;
+use windows_storage_operator::assess::report::API_VERSION;
 use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::installed::{self, OPERATOR};
@@ -16,7 +16,7 @@ use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, NodeError, Offer, Pins, Reason, Way,
     judge_offer, shown_key,
 };
-use windows_storage_operator::objects::{NodeObject, Object, Received, absorb};
+use windows_storage_operator::objects::{Kind, Received, kind, own_kind};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs};
@@ -114,10 +114,33 @@ async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
 async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
     let mut cluster = Cluster::default();
-    one::<NodeObject>(client, None, node, &mut cluster).await?;
-    one::<WindowsStorage>(client, None, SETTINGS_NAME, &mut cluster).await?;
-    one::<ConfigMap>(client, Some(namespace), INSTANCES_CONFIG_MAP, &mut cluster).await?;
-    if !one::<ConfigMap>(client, Some(namespace), HOST_KEYS_CONFIG_MAP, &mut cluster).await? {
+    let maps = own_kind("ConfigMap");
+    one(client, kind("v1", "Node"), None, node, &mut cluster).await?;
+    one(
+        client,
+        kind(API_VERSION, "WindowsStorage"),
+        None,
+        SETTINGS_NAME,
+        &mut cluster,
+    )
+    .await?;
+    one(
+        client,
+        maps,
+        Some(namespace),
+        INSTANCES_CONFIG_MAP,
+        &mut cluster,
+    )
+    .await?;
+    if !one(
+        client,
+        maps,
+        Some(namespace),
+        HOST_KEYS_CONFIG_MAP,
+        &mut cluster,
+    )
+    .await?
+    {
         // The operator makes it at its first contact with a node, also where it trusts no key.
         bail!(
             "there is no ConfigMap {HOST_KEYS_CONFIG_MAP} in the namespace {}; is the operator in another one? Say which with \
@@ -129,33 +152,34 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
 }
 
 /// Takes one object in, and says whether it is there.
-async fn one<K: Object>(
+async fn one(
     client: &Client,
+    kind: Option<&Kind>,
     namespace: Option<&str>,
     name: &str,
     cluster: &mut Cluster,
 ) -> anyhow::Result<bool> {
-    let resource = Received::resource_of::<K>();
+    let kind = kind.context("the kind is not known")?;
     let api: Api<Received> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
+        None => Api::all_with(client.clone(), &kind.resource),
     };
     let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
     let is_there = match deadline::call("read object", api.list(&parameters)).await {
         Ok(list) => {
             for object in &list.items {
-                absorb::<K>(cluster, object);
+                kind.absorb(cluster, object);
             }
             !list.items.is_empty()
         }
         // Where the definition of the settings is not there, the defaults hold.
         Err(error) if error.is_not_found() => false,
         Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {} {name}", K::kind(&())));
+            return Err(error).with_context(|| format!("cannot read {} {name}", kind.name()));
         }
     };
     // The defaults would lead to another port, or past the keys that are known.
-    if let Some(problem) = K::table(cluster).problem() {
+    if let Some(problem) = kind.table(cluster).problem() {
         bail!("{}", visible(problem));
     }
     Ok(is_there)

@@ -13,7 +13,7 @@ use crate::api::GROUP;
 use crate::check::Keeper;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::redact;
-use crate::objects::{Gathered, GatheredKind, Object, Received};
+use crate::objects::{Gathered, GatheredKind, Kind, Received};
 use crate::report::json_as_yaml;
 
 /// The files of objects: one for each kind, and for each namespace where the kind has some.
@@ -152,19 +152,19 @@ impl Keeper for Objects<'_> {
         false
     }
 
-    fn begin<K: Object>(&mut self) {
+    fn begin(&mut self) {
         Objects::begin(self);
     }
 
-    fn keep<K: Object>(&mut self, object: &Received) {
-        self.put(&Received::resource_of::<K>(), [object]);
+    fn keep(&mut self, kind: &Kind, object: &Received) {
+        self.put(&kind.resource, [object]);
     }
 
-    fn end<K: Object>(&mut self, is_complete: bool, problem: Option<&str>) {
+    fn end(&mut self, kind: &Kind, is_complete: bool, problem: Option<&str>) {
         let objects = Objects::end(self);
         self.kinds.push(GatheredKind {
-            api_version: K::api_version(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
+            api_version: kind.resource.api_version.clone(),
+            kind: kind.name().to_owned(),
             complete: is_complete,
             objects,
             problem: problem.map(str::to_owned),
@@ -202,7 +202,11 @@ mod tests {
 
     use super::*;
     use crate::files;
-    use crate::objects::PodObject;
+    use crate::objects::kind;
+
+    fn kind_of_pods() -> &'static Kind {
+        kind("v1", "Pod").unwrap()
+    }
 
     fn received(value: &Value) -> Received {
         serde_json::from_value(value.clone()).unwrap()
@@ -259,11 +263,11 @@ mod tests {
         ];
         let pod = |namespace: &str, name: &str| json!({"metadata": {"name": name, "namespace": namespace, "labels": {"012": "yes"}}, "spec": {"a": strange, "n": 1.5, "m": -7, "t": true, "z": null}});
         let pods = [pod("a", "one"), pod("b", "two"), pod("a", "three")];
-        Keeper::begin::<PodObject>(&mut objects);
+        Keeper::begin(&mut objects);
         for pod in &pods {
-            Keeper::keep::<PodObject>(&mut objects, &received(pod));
+            Keeper::keep(&mut objects, kind_of_pods(), &received(pod));
         }
-        Keeper::end::<PodObject>(&mut objects, true, None);
+        Keeper::end(&mut objects, kind_of_pods(), true, None);
         objects.check().unwrap();
         assert_eq!(objects.count(), 3);
         let found = read(root.path());
@@ -288,11 +292,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut objects = Objects::new(root.path());
         let pod = |name: &str| received(&json!({"metadata": {"name": name, "namespace": "a"}}));
-        Keeper::begin::<PodObject>(&mut objects);
-        Keeper::keep::<PodObject>(&mut objects, &pod("gone"));
-        Keeper::begin::<PodObject>(&mut objects);
-        Keeper::keep::<PodObject>(&mut objects, &pod("here"));
-        Keeper::end::<PodObject>(&mut objects, true, None);
+        Keeper::begin(&mut objects);
+        Keeper::keep(&mut objects, kind_of_pods(), &pod("gone"));
+        Keeper::begin(&mut objects);
+        Keeper::keep(&mut objects, kind_of_pods(), &pod("here"));
+        Keeper::end(&mut objects, kind_of_pods(), true, None);
         objects.check().unwrap();
         let found = read(root.path());
         assert_eq!(found.len(), 1);
@@ -306,9 +310,9 @@ mod tests {
         let gone = root.path().join("gone");
         let mut objects = Objects::new(&gone);
         let pod = received(&json!({"metadata": {"name": "p", "namespace": "a"}}));
-        Keeper::begin::<PodObject>(&mut objects);
-        Keeper::keep::<PodObject>(&mut objects, &pod);
-        Keeper::end::<PodObject>(&mut objects, true, None);
+        Keeper::begin(&mut objects);
+        Keeper::keep(&mut objects, kind_of_pods(), &pod);
+        Keeper::end(&mut objects, kind_of_pods(), true, None);
         assert!(objects.check().is_err());
         assert!(!gone.exists());
     }

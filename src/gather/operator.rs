@@ -1,6 +1,6 @@
 //! What is the operator's own: its ConfigMaps, the key to connect with, events.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::deadline::{self, CallError, Patience};
 use crate::gather::objects::Objects;
-use crate::index::Cluster;
+use crate::index::{AnyTable, Cluster};
 use crate::installed::{self, OPERATOR, SELECTOR};
 use crate::lease::LEASE;
 use crate::listing::{self, Step};
 use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
-use crate::objects::{Object, Received, absorb};
+use crate::objects::{Received, own_kind};
 use crate::services;
 
 /// ConfigMaps that say how nodes are worked on. Others are nobody's business.
@@ -41,8 +41,10 @@ impl Reader<'_, '_> {
     /// Reads what is needed to connect to nodes, keeps the ConfigMaps, and never the key.
     pub async fn settings(&mut self, cluster: &mut Cluster) {
         let namespace = self.namespace;
-        let resource = ApiResource::erase::<ConfigMap>(&());
-        let api: Api<Received> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let Some(kind) = own_kind("ConfigMap") else {
+            return;
+        };
+        let api = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
         cluster.config_maps.begin();
         self.objects.begin();
         let mut is_complete = true;
@@ -51,8 +53,8 @@ impl Reader<'_, '_> {
             let reading = deadline::call("read ConfigMap", api.get_opt(name));
             match self.patience.ask(reading).await {
                 Ok(Some(map)) => {
-                    absorb::<ConfigMap>(cluster, &map);
-                    self.objects.put(&resource, [&map]);
+                    kind.absorb(cluster, &map);
+                    self.objects.put(&kind.resource, [&map]);
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -70,9 +72,7 @@ impl Reader<'_, '_> {
         let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
         match self.patience.ask(reading).await {
             Ok(Some(secret)) => {
-                if let Some(row) = secret.row() {
-                    cluster.secrets.apply(SSH_SECRET.to_owned(), row);
-                }
+                cluster.secrets.apply(SSH_SECRET.to_owned(), secret.into());
             }
             // That the nodes could not be logged in to is said of them.
             Ok(None) => {}

@@ -5,7 +5,6 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
-use crate::objects::Object;
 use crate::services::{CONFIG_MAP, Step};
 use crate::watch::SharedCluster;
 
@@ -43,8 +42,7 @@ pub async fn write(
         }
     };
     tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
-    if let Some(row) = written.row() {
-        shared.update(|cluster| cluster.config_maps.apply(CONFIG_MAP.to_owned(), row));
-    }
+    let row = written.into();
+    shared.update(|cluster| cluster.config_maps.apply(CONFIG_MAP.to_owned(), row));
     Ok(())
 }

@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use kube::Api;
 use kube::runtime::watcher;
+use kube::{Api, Resource};
 
-use crate::objects::Received;
+use crate::index::{self, AnyTable, Cluster};
+use crate::objects::{Kind, Received};
 use crate::serve::Metrics;
 use crate::watch::SharedCluster;
 use crate::watch::interruption::Interruption;
-use crate::watch::kind::Kind;
-use crate::{backoff, index, process};
+use crate::{backoff, process};
 
 /// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
 pub(super) const PAGE_SIZE: u32 = 100;
@@ -32,40 +32,57 @@ pub(super) const LISTS: usize = 3;
 const QUEUE: Duration = Duration::from_secs(10);
 
 pub(super) async fn feed(
-    kind: Kind,
+    kind: &'static Kind,
     (api, config): (Api<Received>, watcher::Config),
     shared: SharedCluster,
     metrics: Metrics,
 ) {
     let mut failures = 0;
-    if kind.follows_nodes {
+    if kind.follows_nodes() {
         // Without them it only takes more memory.
         let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&shared)).await;
     }
     loop {
-        let interruption = until_interrupted(&kind, &api, &config, &mut failures, &shared).await;
+        let interruption = until_interrupted(kind, &api, &config, &mut failures, &shared).await;
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
-        metrics.count_watch_restart(&kind.name, interruption.cause());
-        let problem = if kind.is_secret {
+        metrics.count_watch_restart(kind.name(), interruption.cause());
+        let problem = if kind.is_secret() {
             interruption.explain_without_words()
         } else {
             interruption.explain()
         };
         tracing::warn!(
-            kind = %kind.name,
+            kind = %kind.name(),
             retry_seconds = pause.as_secs_f32(),
             "watch interrupted: {problem}"
         );
         shared.update(|cluster| {
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.
-            if kind.is_own && interruption.is_not_found() && (kind.is_empty)(cluster) {
-                return (kind.finish)(cluster);
+            let table = kind.table_mut(cluster);
+            if kind.is_own() && interruption.is_not_found() && table.is_empty() {
+                return table.finish();
             }
-            (kind.fail)(cluster, problem)
+            table.fail(problem)
         });
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Takes in what the watch says. Whether that changes anything.
+fn apply(kind: &Kind, cluster: &mut Cluster, event: &watcher::Event<Received>) -> bool {
+    let table = kind.table_mut(cluster);
+    match event {
+        watcher::Event::Init => {
+            table.begin();
+            false
+        }
+        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+            kind.absorb(cluster, object)
+        }
+        watcher::Event::Delete(object) => table.delete_object(object.meta()),
+        watcher::Event::InitDone => table.finish(),
     }
 }
 
@@ -77,7 +94,7 @@ async fn nodes_are_known(shared: &SharedCluster) {
     }
 }
 
-/// Feeds the table until something goes wrong, or until a new list is wanted. After that the kind is listed anew: only a
+/// Feeds the table until something goes wrong, or until a new list is wanted. After that the kind is listed again: only a
 /// complete list shows that nothing was missed. The pauses are the caller's, because kube's own start over with each list
 /// that is refused.
 async fn until_interrupted(
@@ -92,7 +109,7 @@ async fn until_interrupted(
     let mut permit = queued.ok().and_then(Result::ok);
     let mut listings = shared.listings.subscribe();
     // What was wanted before is what comes now.
-    (kind.take_wanted_anew)(&mut shared.read());
+    kind.table_mut(&mut shared.read()).take_relist();
     let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
     let mut listed = None;
     loop {
@@ -100,7 +117,7 @@ async fn until_interrupted(
         let next = tokio::select! {
             next = tokio::time::timeout(limit, events.next()) => next,
             _ = listings.changed() => {
-                if (kind.take_wanted_anew)(&mut shared.read()) {
+                if kind.table_mut(&mut shared.read()).take_relist() {
                     return Interruption::Wanted;
                 }
                 continue;
@@ -117,7 +134,7 @@ async fn until_interrupted(
                     watcher::Event::Apply(_) | watcher::Event::Delete(_) => *failures = 0,
                 }
                 let is_listed = matches!(event, watcher::Event::InitDone);
-                shared.update(|cluster| kind.take_in(cluster, &event));
+                shared.update(|cluster| apply(kind, cluster, &event));
                 if is_listed {
                     // What was read and left out.
                     index::drop_unused_names();

@@ -1,4 +1,4 @@
-//! Why a kind is to be listed anew.
+//! Why a kind is to be listed again.
 
 use kube::runtime::watcher;
 

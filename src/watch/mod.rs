@@ -2,28 +2,25 @@
 
 mod feed;
 mod interruption;
-mod kind;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1 as core;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::index::Cluster;
-use crate::objects::{Object, Received, for_each_kind};
+use crate::objects::{KINDS, Scope};
 use crate::serve::Metrics;
 use feed::{LISTS, PAGE_SIZE, WATCH, feed};
-use kind::Kind;
 
 /// The index, shared between the watches that fill it and those who read it.
 #[derive(Clone)]
 pub struct SharedCluster {
     cluster: Arc<Mutex<Cluster>>,
     revision: watch::Sender<u64>,
-    /// Some kind is to be listed anew.
+    /// Some kind is to be listed again.
     listings: watch::Sender<u64>,
     /// The lists that are under way.
     lists: Arc<Semaphore>,
@@ -64,14 +61,14 @@ impl SharedCluster {
     /// Changes the index and wakes those who wait for changes if `change` says that there was one.
     pub fn update(&self, change: impl FnOnce(&mut Cluster) -> bool) {
         let mut cluster = self.read();
-        let was_wanted = cluster.pods.is_wanted_anew();
+        let was_needed = cluster.pods.needs_relist();
         let changed = change(&mut cluster);
-        let pods_wanted = !was_wanted && cluster.pods.is_wanted_anew();
+        let is_needed = !was_needed && cluster.pods.needs_relist();
         drop(cluster);
         if changed {
             self.revision.send_modify(|revision| *revision += 1);
         }
-        if pods_wanted {
+        if is_needed {
             self.listings.send_modify(|listing| *listing += 1);
         }
     }
@@ -95,41 +92,23 @@ pub fn start(
     metrics: &Metrics,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let all = watcher::Config::default()
-        .page_size(PAGE_SIZE)
-        .timeout(WATCH);
-    let secret = all.clone().fields(&format!("metadata.name={}", own.secret));
-
-    macro_rules! watch {
-        ($kind:ty) => {
-            let selected = match <$kind>::field_selector() {
-                Some(selector) => all.clone().fields(&selector),
-                None => all.clone(),
-            };
-            let resource = Received::resource_of::<$kind>();
-            let api = Api::all_with(client.clone(), &resource);
-            tasks.spawn(feed(
-                Kind::of::<$kind>(),
-                (api, selected),
-                shared.clone(),
-                metrics.clone(),
-            ));
+    for kind in KINDS.iter() {
+        let all = watcher::Config::default()
+            .page_size(PAGE_SIZE)
+            .timeout(WATCH);
+        let named = |name: &str| all.clone().fields(&format!("metadata.name={name}"));
+        let selected = match kind.scope {
+            Scope::Named(name) => named(name),
+            _ if kind.is_secret() => named(&own.secret),
+            Scope::Cluster | Scope::OwnNamespace => all,
         };
-    }
-    for_each_kind!(watch);
-    macro_rules! watch_own {
-        ($kind:ty, $selected:expr) => {
-            let resource = Received::resource_of::<$kind>();
-            let api = Api::namespaced_with(client.clone(), &own.namespace, &resource);
-            tasks.spawn(feed(
-                Kind::of::<$kind>(),
-                (api, $selected),
-                shared.clone(),
-                metrics.clone(),
-            ));
+        let api = match kind.scope {
+            Scope::OwnNamespace => {
+                Api::namespaced_with(client.clone(), &own.namespace, &kind.resource)
+            }
+            Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
         };
+        tasks.spawn(feed(kind, (api, selected), shared.clone(), metrics.clone()));
     }
-    watch_own!(core::ConfigMap, all);
-    watch_own!(core::Secret, secret);
     tasks
 }

@@ -4,10 +4,7 @@ use serde_json::Value;
 use testbed::realistic::{self, Os, Owner};
 use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::index::{Cluster, drop_unused_names};
-use windows_storage_operator::objects::{
-    ClaimObject, CsiNodeObject, DeploymentObject, NodeObject, Object, PodObject, Received,
-    ReplicaSetObject, StatefulSetObject, VolumeObject, absorb,
-};
+use windows_storage_operator::objects::{Received, cluster_kinds};
 
 /// Objects of each kind, enough for what they share to weigh nothing.
 const COUNT: usize = 500;
@@ -35,60 +32,66 @@ struct Growing {
 
 impl Growing {
     /// Takes in objects as a watch does, has them judged, and notes what stays.
-    fn add<K: Object>(
+    fn add(
         &mut self,
-        (kind, bound): (&'static str, usize),
+        name: &str,
+        (what, bound): (&'static str, usize),
         count: usize,
         object: impl Fn(usize) -> Value,
     ) {
+        let kind = cluster_kinds().find(|kind| kind.name() == name).unwrap();
         let allocated = allocation_counter::measure(|| {
             for number in 0..count {
                 let text = object(number).to_string();
                 let object: Received = serde_json::from_str(&text).unwrap();
-                let decoded = object.decode::<K>();
-                assert!(decoded.is_ok(), "{kind} {number} cannot be read");
-                absorb::<K>(&mut self.cluster, &object);
+                kind.absorb(&mut self.cluster, &object);
             }
-            K::table(&mut self.cluster).finish();
+            let table = kind.table_mut(&mut self.cluster);
+            table.finish();
+            assert_eq!(table.problem(), None, "{what} cannot be read");
             drop_unused_names();
             self.assessment.update(&mut self.cluster);
         });
         // What was kept before may need less now.
         let bytes = usize::try_from(allocated.bytes_current).unwrap_or_default() / count;
-        self.kept.push(Kept { kind, bytes, bound });
+        self.kept.push(Kept {
+            kind: what,
+            bytes,
+            bound,
+        });
     }
 
     fn of(&mut self, os: Os, bounds: &Bounds) {
         let uid = |kind: &str, number: usize| format!("{kind}-{os:?}-{number:024}");
         let placed = |number: usize, of: usize| (number / of, number % of);
-        self.add::<NodeObject>(bounds.node, NODES, |number| {
+        self.add("Node", bounds.node, NODES, |number| {
             let node = realistic::node(os, number);
             with(
                 identified(node, &uid("node", number)),
                 realistic::node_status(os, number),
             )
         });
-        self.add::<CsiNodeObject>(bounds.csi_node, NODES, |number| {
+        self.add("CSINode", bounds.csi_node, NODES, |number| {
             realistic::csi_node(os, number, "uid", number > 0)
         });
-        self.add::<PodObject>(bounds.driver_pod, NODES, |number| {
+        self.add("Pod", bounds.driver_pod, NODES, |number| {
             let pod = realistic::driver_pod(os, number, &uid("driver", 0));
             with(pod, realistic::pod_status(number))
         });
-        self.add::<DeploymentObject>(bounds.deployment, COUNT, |number| {
+        self.add("Deployment", bounds.deployment, COUNT, |number| {
             let deployment = realistic::deployment(os, number, PODS_OF_DEPLOYMENT);
             identified(deployment, &uid("deployment", number))
         });
-        self.add::<ReplicaSetObject>(bounds.replica_set, COUNT, |number| {
+        self.add("ReplicaSet", bounds.replica_set, COUNT, |number| {
             let above = uid("deployment", number);
             let set = realistic::replica_set(os, number, PODS_OF_DEPLOYMENT, 0, &above);
             identified(set, &uid("replicaset", number))
         });
-        self.add::<StatefulSetObject>(bounds.stateful_set, COUNT, |number| {
+        self.add("StatefulSet", bounds.stateful_set, COUNT, |number| {
             let set = realistic::stateful_set(os, number, PODS_OF_SET);
             identified(set, &uid("statefulset", number))
         });
-        self.add::<PodObject>(bounds.pod, COUNT, |number| {
+        self.add("Pod", bounds.pod, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_DEPLOYMENT);
             let name = realistic::workload_name(os, false, set);
             let owner = Owner {
@@ -100,15 +103,15 @@ impl Growing {
             let pod = realistic::stateless_pod(os, set, ordinal, &node, &owner);
             with(pod, realistic::pod_status(number))
         });
-        self.add::<VolumeObject>(bounds.volume, COUNT, |number| {
+        self.add("PersistentVolume", bounds.volume, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             realistic::volume(os, set, ordinal)
         });
-        self.add::<ClaimObject>(bounds.claim, COUNT, |number| {
+        self.add("PersistentVolumeClaim", bounds.claim, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             realistic::claim(os, set, ordinal)
         });
-        self.add::<PodObject>(bounds.pod_with_claim, COUNT, |number| {
+        self.add("Pod", bounds.pod_with_claim, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             let name = realistic::workload_name(os, true, set);
             let owner = Owner {

@@ -4,11 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windows_storage_operator::assess::assess;
 use windows_storage_operator::files::{self, Object, ReadErrors, Tally};
-use windows_storage_operator::index::Cluster;
-use windows_storage_operator::objects::{
-    ClaimObject, DaemonSetObject, Loader, NodeObject, PodObject, Received, VolumeObject, decode,
-    is_used,
-};
+use windows_storage_operator::index::{Cluster, ReadFrom, WorkloadKind};
+use windows_storage_operator::objects::{Loader, Received, cluster_kinds, is_used};
 use windows_storage_operator::report::{Format, Question, explain, render};
 
 use crate::compare::{is_same, is_visible};
@@ -61,23 +58,41 @@ fn same_as_received(json: &str, value: &Value) {
     let Ok(received) = serde_json::from_str::<Received>(json) else {
         return;
     };
-    macro_rules! same {
-        ($($kind:ty),*) => {$(
-            let (live, file) = (received.decode::<$kind>(), decode::<$kind>(value));
-            match (&live, &file) {
-                (Ok(live), Ok(file)) => assert_eq!(format!("{live:?}"), format!("{file:?}"), "{json}"),
-                (Err(_), Err(_)) => {}
-                _ => panic!("{}: {live:?}, but {file:?}: {json}", stringify!($kind)),
-            }
-        )*};
+    for kind in cluster_kinds() {
+        let mut loader = Loader::default();
+        let put = loader.put(&kind.resource.api_version, kind.name(), value);
+        if loader.counts().is_empty() {
+            // It has no name, or not the one that matters.
+            continue;
+        }
+        let mut live = Cluster {
+            read_from: ReadFrom::Files,
+            ..Cluster::default()
+        };
+        kind.absorb(&mut live, &received);
+        assert_eq!(
+            put.is_ok(),
+            kind.table(&live).problem().is_none(),
+            "{put:?}: {json}"
+        );
+        if put.is_ok() {
+            assert_eq!(rows(&live), rows(&loader.finish()), "{json}");
+        }
     }
-    same!(
-        PodObject,
-        NodeObject,
-        ClaimObject,
-        VolumeObject,
-        DaemonSetObject
+}
+
+fn rows(cluster: &Cluster) -> String {
+    let sets = &cluster.owners[WorkloadKind::DaemonSet];
+    let of_cluster: (Vec<_>, Vec<_>) = (
+        cluster.nodes.iter().collect(),
+        cluster.volumes.iter().collect(),
     );
+    let of_namespaces: (Vec<_>, Vec<_>, Vec<_>) = (
+        cluster.pods.iter().collect(),
+        cluster.claims.iter().collect(),
+        sets.iter().collect(),
+    );
+    format!("{of_cluster:?} {of_namespaces:?}")
 }
 
 /// The judgement on any objects, in every format and asked about every name.
@@ -85,7 +100,7 @@ pub fn report(bytes: &[u8]) {
     let mut loader = Loader::default();
     for object in read(bytes).1 {
         if is_used(&object.api_version, &object.kind)
-            && let Err(error) = loader.put(&object.api_version, &object.kind, object.value)
+            && let Err(error) = loader.put(&object.api_version, &object.kind, &object.value)
         {
             is_visible(&error.to_string(), "an error");
         }

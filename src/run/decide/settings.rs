@@ -1,7 +1,7 @@
 //! What the status of `WindowsStorage` shall say, and whether it may differ from what it says.
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageStatus};
-use crate::index::Cluster;
+use crate::index::{AnyTable, Cluster};
 use crate::node::NodePlan;
 use crate::run::decide::{Decisions, News};
 use crate::status::{ClusterInputs, cluster_status, with_verdict};

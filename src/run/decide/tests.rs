@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::api::{SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageStatus};
+use crate::api::{
+    SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
+    WindowsStorageStatus,
+};
 use crate::assess::report::Reason;
 use crate::gate::GateReport;
-use crate::index::{ConfigMap, CsiNode, NodeAddress, Secret};
+use crate::index::{AnyTable, ConfigMap, CsiNode, NodeAddress, Secret};
 use crate::node::{HostKey, NodeError, Observation, SSH_SECRET, Standing, Turns};
-use crate::objects::{DaemonSetObject, Object, PodObject, decode};
+use crate::objects::{KINDS, kind};
 use crate::services::csi_proxy_service;
 
 struct Rig {
@@ -70,19 +73,16 @@ impl Rig {
             .apply(name.into(), CsiNode::default());
     }
 
+    fn reject_settings(&mut self) {
+        let settings = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+        self.cluster
+            .settings
+            .reject(&settings.metadata, "words".to_owned());
+    }
+
     fn read_verdict_kinds(&mut self) {
-        let cluster = &mut self.cluster;
-        cluster.nodes.finish();
-        cluster.csi_nodes.finish();
-        cluster.csi_drivers.finish();
-        cluster.pods.finish();
-        cluster.claims.finish();
-        cluster.volumes.finish();
-        cluster.classes.finish();
-        cluster.runtime_classes.finish();
-        cluster.settings.finish();
-        for (_, table) in cluster.owners.tables_mut() {
-            table.finish();
+        for kind in KINDS.iter().filter(|kind| kind.decides) {
+            kind.table_mut(&mut self.cluster).finish();
         }
     }
 
@@ -148,9 +148,8 @@ impl Rig {
     }
 
     fn put_pod(&mut self, pod: &Value) {
-        let pod: PodObject = decode(pod).unwrap();
-        let key = PodObject::key(kube::Resource::meta(&pod));
-        self.cluster.pods.apply(key, pod.row().unwrap());
+        let pod = serde_json::from_value(pod.clone()).unwrap();
+        kind("v1", "Pod").unwrap().absorb(&mut self.cluster, &pod);
     }
 }
 
@@ -388,9 +387,10 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_told() {
             "containers": [{"name": "csi-proxy", "image": "example.org/csi-proxy:v1.0.2"}],
         }}},
     });
-    let set: DaemonSetObject = decode(&set).unwrap();
-    let key = DaemonSetObject::key(kube::Resource::meta(&set));
-    DaemonSetObject::table(&mut rig.cluster).apply(key, set.row().unwrap());
+    let set = serde_json::from_value(set).unwrap();
+    kind("apps/v1", "DaemonSet")
+        .unwrap()
+        .absorb(&mut rig.cluster, &set);
     let message = told(&mut rig);
     assert!(message.contains("CVE-2023-3893"), "{message}");
 }
@@ -399,9 +399,7 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_told() {
 fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
-    rig.cluster
-        .settings
-        .reject("cluster".to_owned(), "words".to_owned());
+    rig.reject_settings();
     rig.read_verdict_kinds();
     rig.read_configuration();
     let todo = rig.pass(&[]);
@@ -410,9 +408,7 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     let todo = rig.pass(&[]);
     assert!(todo.knows_configuration);
     assert_eq!(rig.decisions.plans["win-1"], NodePlan::External);
-    rig.cluster
-        .settings
-        .reject("cluster".to_owned(), "words".to_owned());
+    rig.reject_settings();
     rig.pass(&[]);
     assert_eq!(
         rig.decisions.plans["win-1"],

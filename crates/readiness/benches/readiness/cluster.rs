@@ -123,7 +123,7 @@ pub fn loader(size: Size) -> Loader {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         loader
-            .put(&api_version, &kind, object)
+            .put(&api_version, &kind, &object)
             .expect("the object is well-formed");
     };
     for number in 0..size.nodes {

@@ -14,9 +14,7 @@ use criterion::{
 };
 use readiness::assess::Assessment;
 use readiness::index::Cluster;
-use readiness::objects::{
-    ClaimObject, ClassObject, CsiNodeObject, NodeObject, Object, PodObject, VolumeObject, decode,
-};
+use readiness::objects::{self, Received};
 use serde_json::{Value, json};
 
 const FULL: Size = Size {
@@ -90,16 +88,14 @@ struct Live {
 }
 
 impl Live {
-    /// An object as it comes decoded from a watch, to the verdict.
-    fn put<K: Object>(&mut self, object: &Value) -> Duration {
-        let object: K = decode(object).expect("the object is well-formed");
-        let key = K::key(object.meta());
-        let row = object.row();
+    /// An object as it comes from a watch, to the verdict.
+    fn put(&mut self, object: &Value) -> Duration {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let kind = objects::kind(text("apiVersion"), text("kind")).expect("the kind is used");
+        let object: Received =
+            serde_json::from_str(&object.to_string()).expect("the object is well-formed");
         let start = Instant::now();
-        match row {
-            Some(row) => K::table(&mut self.cluster).apply(key, row),
-            None => K::table(&mut self.cluster).delete(&key),
-        };
+        kind.absorb(&mut self.cluster, &object);
         self.assessment.update(&mut self.cluster);
         let verdict = self.assessment.verdict(&self.cluster);
         let time = start.elapsed();
@@ -116,20 +112,20 @@ impl Live {
         let live = RefCell::new(self);
         events(group, "event: pod ends", size.claims, |number| {
             let mut live = live.borrow_mut();
-            let time = live.put::<PodObject>(&ended(number));
-            live.put::<PodObject>(&cluster::pod(number, size));
+            let time = live.put(&ended(number));
+            live.put(&cluster::pod(number, size));
             time
         });
         events(group, "event: pod starts", size.claims, |number| {
             let mut live = live.borrow_mut();
-            live.put::<PodObject>(&ended(number));
-            live.put::<PodObject>(&cluster::pod(number, size))
+            live.put(&ended(number));
+            live.put(&cluster::pod(number, size))
         });
         let without = size.pods - size.claims;
         events(group, "event: pod without storage", without, |number| {
             let mut pod = cluster::pod(size.claims + number, size);
             pod["spec"]["nodeName"] = json!("node-00001");
-            live.borrow_mut().put::<PodObject>(&pod)
+            live.borrow_mut().put(&pod)
         });
     }
 
@@ -140,22 +136,22 @@ impl Live {
             changes += 1;
             let mut claim = cluster::claim(number);
             claim["spec"]["storageClassName"] = json!(["other", "another"][changes % 2]);
-            live.borrow_mut().put::<ClaimObject>(&claim)
+            live.borrow_mut().put(&claim)
         });
         events(group, "event: volume changes", size.claims, |number| {
             let mut live = live.borrow_mut();
             let volume = cluster::volume(number);
             let mut other = cluster::volume(number + 16);
             other["metadata"]["name"] = volume["metadata"]["name"].clone();
-            let time = live.put::<VolumeObject>(&other);
-            live.put::<VolumeObject>(&volume);
+            let time = live.put(&other);
+            live.put(&volume);
             time
         });
         group.sample_size(PASSES);
         events(group, "event: class of 1/20 of the claims", 2, |number| {
             let mut class = cluster::class(1);
             class["provisioner"] = json!(format!("provisioner-{number}"));
-            live.borrow_mut().put::<ClassObject>(&class)
+            live.borrow_mut().put(&class)
         });
         group.sample_size(EVENTS);
     }
@@ -166,13 +162,13 @@ impl Live {
         events(group, "event: CSINode changes", size.nodes, |number| {
             changes += 1;
             let csi_node = cluster::csi_node(number, changes % DRIVERS.len());
-            live.borrow_mut().put::<CsiNodeObject>(&csi_node)
+            live.borrow_mut().put(&csi_node)
         });
         events(group, "event: node changes", size.nodes, |number| {
             changes += 1;
             let mut node = cluster::node(number);
             node["status"]["nodeInfo"]["kubeletVersion"] = json!(format!("v1.33.{changes}"));
-            live.borrow_mut().put::<NodeObject>(&node)
+            live.borrow_mut().put(&node)
         });
     }
 }

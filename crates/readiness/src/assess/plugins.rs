@@ -21,83 +21,35 @@ pub struct Plugin {
     pub removed_in: u64,
 }
 
-const fn redirected(
-    name: &'static str,
-    field: &'static str,
-    driver: &'static str,
-    (csi_from, removed_in): (u64, u64),
-) -> Plugin {
-    Plugin {
-        name,
-        field,
-        driver: Some(driver),
-        csi_from,
-        removed_in,
-    }
-}
-
-const fn abandoned(name: &'static str, field: &'static str, removed_in: u64) -> Plugin {
-    Plugin {
-        name,
-        field,
-        driver: None,
-        csi_from: removed_in,
-        removed_in,
-    }
+macro_rules! plugins {
+    ($($name:literal, $field:literal, $driver:expr, $csi_from:literal, $removed_in:literal;)+) => {
+        [$(Plugin {
+            name: concat!("kubernetes.io/", $name),
+            field: $field,
+            driver: $driver,
+            csi_from: $csi_from,
+            removed_in: $removed_in,
+        }),+]
+    };
 }
 
 /// All in-tree plugins that can hold an upgrade. Types such as nfs, iscsi, fc and hostPath stay in Kubernetes.
-pub static PLUGINS: [Plugin; 14] = [
-    redirected(
-        "kubernetes.io/aws-ebs",
-        "awsElasticBlockStore",
-        "ebs.csi.aws.com",
-        (25, 27),
-    ),
-    redirected(
-        "kubernetes.io/azure-disk",
-        "azureDisk",
-        "disk.csi.azure.com",
-        (25, 27),
-    ),
-    redirected(
-        "kubernetes.io/azure-file",
-        "azureFile",
-        "file.csi.azure.com",
-        (26, 30),
-    ),
-    redirected(
-        "kubernetes.io/gce-pd",
-        "gcePersistentDisk",
-        "pd.csi.storage.gke.io",
-        (25, 28),
-    ),
-    redirected(
-        "kubernetes.io/cinder",
-        "cinder",
-        "cinder.csi.openstack.org",
-        (24, 26),
-    ),
-    redirected(
-        "kubernetes.io/vsphere-volume",
-        "vsphereVolume",
-        "csi.vsphere.vmware.com",
-        (26, 30),
-    ),
-    redirected(
-        "kubernetes.io/portworx-volume",
-        "portworxVolume",
-        "pxd.portworx.com",
-        (33, 36),
-    ),
-    abandoned("kubernetes.io/rbd", "rbd", 31),
-    abandoned("kubernetes.io/cephfs", "cephfs", 31),
-    abandoned("kubernetes.io/glusterfs", "glusterfs", 26),
-    abandoned("kubernetes.io/flocker", "flocker", 25),
-    abandoned("kubernetes.io/quobyte", "quobyte", 25),
-    abandoned("kubernetes.io/storageos", "storageos", 25),
-    abandoned("kubernetes.io/scaleio", "scaleIO", 22),
-];
+pub static PLUGINS: [Plugin; 14] = plugins! {
+    "aws-ebs", "awsElasticBlockStore", Some("ebs.csi.aws.com"), 25, 27;
+    "azure-disk", "azureDisk", Some("disk.csi.azure.com"), 25, 27;
+    "azure-file", "azureFile", Some("file.csi.azure.com"), 26, 30;
+    "gce-pd", "gcePersistentDisk", Some("pd.csi.storage.gke.io"), 25, 28;
+    "cinder", "cinder", Some("cinder.csi.openstack.org"), 24, 26;
+    "vsphere-volume", "vsphereVolume", Some("csi.vsphere.vmware.com"), 26, 30;
+    "portworx-volume", "portworxVolume", Some("pxd.portworx.com"), 33, 36;
+    "rbd", "rbd", None, 31, 31;
+    "cephfs", "cephfs", None, 31, 31;
+    "glusterfs", "glusterfs", None, 26, 26;
+    "flocker", "flocker", None, 25, 25;
+    "quobyte", "quobyte", None, 25, 25;
+    "storageos", "storageos", None, 25, 25;
+    "scaleio", "scaleIO", None, 22, 22;
+};
 
 /// The plugin whose field that is.
 #[must_use]

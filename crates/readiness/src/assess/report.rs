@@ -236,11 +236,11 @@ pub struct Finding {
 impl Finding {
     /// A finding.
     #[must_use]
-    pub fn new(code: &'static str, object: String, message: String) -> Self {
+    pub fn new(code: &str, object: String, message: impl Into<String>) -> Self {
         Self {
             code: code.to_owned(),
             object,
-            message,
+            message: message.into(),
         }
     }
 }

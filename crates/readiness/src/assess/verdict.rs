@@ -1,7 +1,6 @@
 //! The verdict: the first row of the table that fits.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use crate::api::UpgradeGate;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
@@ -36,16 +35,11 @@ pub struct Facts<'a> {
 #[must_use]
 pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
     if facts.windows_nodes == 0 {
-        return go(
-            Reason::NoWindowsNodes,
-            "the cluster has no Windows nodes".to_owned(),
-        );
+        return go(Reason::NoWindowsNodes, "the cluster has no Windows nodes");
     }
     if facts.in_tree == 0 {
-        return go(
-            Reason::NoInTreeVolumes,
-            "no Windows workload uses an in-tree volume".to_owned(),
-        );
+        let message = "no Windows workload uses an in-tree volume";
+        return go(Reason::NoInTreeVolumes, message);
     }
     if facts.abandoned > 0 {
         return hold(Reason::NoCSIMigration, name_volumes(facts), gate);
@@ -95,28 +89,17 @@ pub fn only_fresh_data_opens(
 
 fn readiness_unknown(what: &str, unread: &[Unread<'_>]) -> Verdict {
     let kinds: Vec<String> = unread.iter().map(ToString::to_string).collect();
-    Verdict {
-        upgradeable: Upgradeable::False,
-        reason: Reason::ReadinessUnknown,
-        message: limited(format!("{what}: {}", kinds.join(", "))),
-    }
+    let message = format!("{what}: {}", kinds.join(", "));
+    Verdict::new(Upgradeable::False, Reason::ReadinessUnknown, message)
 }
 
-fn go(reason: Reason, message: String) -> Verdict {
-    Verdict {
-        upgradeable: Upgradeable::True,
-        reason,
-        message: limited(message),
-    }
+fn go(reason: Reason, message: impl Into<String>) -> Verdict {
+    Verdict::new(Upgradeable::True, reason, message.into())
 }
 
 fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
     match gate {
-        UpgradeGate::Enforce => Verdict {
-            upgradeable: Upgradeable::False,
-            reason,
-            message: limited(message),
-        },
+        UpgradeGate::Enforce => Verdict::new(Upgradeable::False, reason, message),
         UpgradeGate::Ignore => go(
             Reason::Override,
             format!(
@@ -128,13 +111,11 @@ fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
 }
 
 fn name_volumes(facts: &Facts<'_>) -> String {
-    let mut message = facts.named.join("; ");
-    let more = facts.blocking.saturating_sub(facts.named.len());
-    if more > 0 {
-        // Writing to a String does not fail.
-        let _ = write!(message, "; and {more} more");
+    let named = facts.named.join("; ");
+    match facts.blocking.saturating_sub(facts.named.len()) {
+        0 => named,
+        more => format!("{named}; and {more} more"),
     }
-    message
 }
 
 /// Names a volume that holds upgrades, with the nodes on which its driver is missing.
@@ -167,27 +148,25 @@ pub fn name_volume(
 /// Names nodes, and counts those that are too many to name.
 #[must_use]
 pub fn list(names: &BTreeSet<Name>) -> String {
-    let mut text = String::new();
-    for (number, name) in names.iter().take(NAMED_NODES).enumerate() {
-        if number > 0 {
-            text.push_str(", ");
-        }
-        text.push_str(name);
+    let named: Vec<&str> = names.iter().take(NAMED_NODES).map(Name::as_str).collect();
+    match names.len().saturating_sub(NAMED_NODES) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
-    if names.len() > NAMED_NODES {
-        // Writing to a String does not fail.
-        let _ = write!(text, " and {} more", names.len() - NAMED_NODES);
-    }
-    text
 }
 
-fn limited(message: String) -> String {
-    if message.chars().count() <= MESSAGE_LIMIT {
-        return message;
+impl Verdict {
+    fn new(upgradeable: Upgradeable, reason: Reason, mut message: String) -> Self {
+        if let Some((end, _)) = message.char_indices().nth(MESSAGE_LIMIT - 1)
+            && message[end..].chars().nth(1).is_some()
+        {
+            message.truncate(end);
+            message.push('…');
+        }
+        Self {
+            upgradeable,
+            reason,
+            message,
+        }
     }
-    message
-        .chars()
-        .take(MESSAGE_LIMIT - 1)
-        .chain(['…'])
-        .collect()
 }

@@ -1,6 +1,6 @@
 //! From a Windows workload's volumes to the drivers that they need.
 
-use crate::assess::assessment::Dependency;
+use crate::assess::assessment::{Counts, Dependency};
 use crate::assess::codes;
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
@@ -64,8 +64,8 @@ pub struct Lookup<'a> {
     pub cluster: &'a Cluster,
     /// The default class.
     pub default_class: Option<&'a Name>,
-    /// Whether the cluster itself shows a CSI driver of that name.
-    pub shows_driver: &'a dyn Fn(&str) -> bool,
+    /// The drivers that some CSINode has.
+    pub registered: &'a Counts<Name>,
 }
 
 /// Resolves the volumes of a pod or a template, and the claim templates of a StatefulSet.
@@ -103,14 +103,14 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn volume(&mut self, volume: &PodVolume) {
         match &volume.source {
-            PodVolumeSource::Inline(served_by) => self.found.rows.push(Resolved {
-                volume: volume.name.clone(),
-                source: Source::Inline,
-                claim: None,
-                persistent_volume: None,
-                storage_class: None,
-                served_by: served_by.clone(),
-            }),
+            PodVolumeSource::Inline(served_by) => {
+                self.row(
+                    &volume.name,
+                    None,
+                    (Source::Inline, None, None),
+                    served_by.clone(),
+                );
+            }
             PodVolumeSource::Claim(name) => self.named_claim(&volume.name, name),
             PodVolumeSource::Ephemeral(template) => self.ephemeral(&volume.name, template),
         }
@@ -118,8 +118,7 @@ impl Resolver<'_> {
 
     fn named_claim(&mut self, volume: &Name, name: &Name) {
         let key = ObjectKey::new(self.workload.object.namespace.clone(), name.clone());
-        let claim = self.lookup.cluster.claims.get(&key);
-        match claim {
+        match self.lookup.cluster.claims.get(&key) {
             Some(claim) => self.claim(volume, Some(&key), claim),
             None => self.find(
                 codes::PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
@@ -131,7 +130,7 @@ impl Resolver<'_> {
                 ),
             ),
         }
-        self.found.dependencies.push(Dependency::Claim(key));
+        self.depend_on(Dependency::Claim(key));
     }
 
     /// The pod that will come from a template has no name yet, and so its claim has none.
@@ -143,7 +142,7 @@ impl Resolver<'_> {
         let key = ObjectKey::new(pod.namespace.clone(), format!("{}-{volume}", pod.name));
         let claim = self.lookup.cluster.claims.get(&key).unwrap_or(template);
         self.claim(volume, Some(&key), claim);
-        self.found.dependencies.push(Dependency::Claim(key));
+        self.depend_on(Dependency::Claim(key));
     }
 
     /// The claims that a StatefulSet has left, or else what the next one will be.
@@ -166,7 +165,7 @@ impl Resolver<'_> {
             self.claim(&template.name, Some(key), claim);
         }
         let key = ObjectKey::new(set.namespace.clone(), stem);
-        self.found.dependencies.push(Dependency::ClaimsOf(key));
+        self.depend_on(Dependency::ClaimsOf(key));
     }
 
     fn claim(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
@@ -178,9 +177,7 @@ impl Resolver<'_> {
     }
 
     fn bound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim, name: &Name) {
-        self.found
-            .dependencies
-            .push(Dependency::Volume(name.clone()));
+        self.depend_on(Dependency::Volume(name.clone()));
         let Some(persistent_volume) = self.lookup.cluster.volumes.get(name) else {
             let subject = self.claim_name(key);
             return self.find(
@@ -195,17 +192,10 @@ impl Resolver<'_> {
         let Some(served_by) = persistent_volume.source.clone() else {
             return;
         };
-        self.found.rows.push(Resolved {
-            volume: volume.clone(),
-            source: Source::PersistentVolume,
-            claim: key.map(|key| key.name.clone()),
-            persistent_volume: Some(name.clone()),
-            storage_class: claim
-                .storage_class
-                .clone()
-                .filter(|class| !class.is_empty()),
-            served_by,
-        });
+        let class = claim.storage_class.clone();
+        let class = class.filter(|class| !class.is_empty());
+        let found = (Source::PersistentVolume, Some(name.clone()), class);
+        self.row(volume, key, found, served_by);
     }
 
     fn unbound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
@@ -215,12 +205,24 @@ impl Resolver<'_> {
         let Some(served_by) = self.provisioned_type(&provisioner) else {
             return;
         };
+        let found = (Source::StorageClass, None, Some(class));
+        self.row(volume, key, found, served_by);
+    }
+
+    /// A volume and how it was found, with its `PersistentVolume` and its class.
+    fn row(
+        &mut self,
+        volume: &Name,
+        claim: Option<&ObjectKey>,
+        (source, persistent_volume, storage_class): (Source, Option<Name>, Option<Name>),
+        served_by: VolumeType,
+    ) {
         self.found.rows.push(Resolved {
             volume: volume.clone(),
-            source: Source::StorageClass,
-            claim: key.map(|key| key.name.clone()),
-            persistent_volume: None,
-            storage_class: Some(class),
+            source,
+            claim: claim.map(|key| key.name.clone()),
+            persistent_volume,
+            storage_class,
             served_by,
         });
     }
@@ -233,7 +235,7 @@ impl Resolver<'_> {
             ..
         } = self.lookup;
         let Some(name) = &claim.storage_class else {
-            self.found.dependencies.push(Dependency::DefaultClass);
+            self.depend_on(Dependency::DefaultClass);
             let name = default_class?;
             let class = cluster.classes.get(name)?;
             return Some((name.clone(), class.provisioner.clone()));
@@ -241,9 +243,7 @@ impl Resolver<'_> {
         if name.is_empty() {
             return None;
         }
-        self.found
-            .dependencies
-            .push(Dependency::Class(name.clone()));
+        self.depend_on(Dependency::Class(name.clone()));
         let class = cluster.classes.get(name).map(|class| &class.provisioner);
         if let Some(provisioner) = class.or(claim.provisioner.as_ref()) {
             return Some((name.clone(), provisioner.clone()));
@@ -267,10 +267,19 @@ impl Resolver<'_> {
         if plugins::is_known_driver(provisioner) {
             return Some(VolumeType::Csi(provisioner.clone()));
         }
-        self.found
-            .dependencies
-            .push(Dependency::Driver(provisioner.clone()));
-        (self.lookup.shows_driver)(provisioner).then(|| VolumeType::Csi(provisioner.clone()))
+        self.depend_on(Dependency::Driver(provisioner.clone()));
+        let Lookup {
+            cluster,
+            registered,
+            ..
+        } = self.lookup;
+        let is_driver =
+            registered.contains(provisioner) || cluster.csi_drivers.get(provisioner).is_some();
+        is_driver.then(|| VolumeType::Csi(provisioner.clone()))
+    }
+
+    fn depend_on(&mut self, dependency: Dependency) {
+        self.found.dependencies.push(dependency);
     }
 
     fn claim_name(&self, key: Option<&ObjectKey>) -> String {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use crate::index::Name;
 
 /// What a pod template shows of a CSI driver's node side.
@@ -58,12 +60,13 @@ pub struct Image {
 }
 
 /// A taint that keeps pods from a Node: its effect is `NoSchedule` or `NoExecute`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct Taint {
     /// The key.
     pub key: String,
-    /// The value, empty where there is none.
-    pub value: String,
+    /// The value.
+    pub value: Option<String>,
     /// The effect.
     pub effect: String,
 }
@@ -71,65 +74,67 @@ pub struct Taint {
 impl std::fmt::Display for Taint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { key, value, effect } = self;
-        if value.is_empty() {
-            write!(f, "{key}:{effect}")
-        } else {
-            write!(f, "{key}={value}:{effect}")
+        match value.as_deref() {
+            None | Some("") => write!(f, "{key}:{effect}"),
+            Some(value) => write!(f, "{key}={value}:{effect}"),
         }
     }
 }
 
-/// A toleration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A toleration. An empty key or effect stands for all, as does the value where the operator is `Exists`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Toleration {
-    /// The key; `None` for every key.
-    pub key: Option<String>,
-    /// The value; `None` for every value (operator `Exists`).
-    pub value: Option<String>,
-    /// The effect; `None` for every effect.
-    pub effect: Option<String>,
+    key: Option<String>,
+    operator: Option<String>,
+    value: Option<String>,
+    effect: Option<String>,
 }
 
 impl Toleration {
     /// As Kubernetes matches it.
     #[must_use]
     pub fn covers(&self, taint: &Taint) -> bool {
-        let all_or =
-            |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let all_or = |wanted: &Option<String>, is: &str| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| wanted.is_empty() || wanted == is)
+        };
+        let exists = self.operator.as_deref() == Some("Exists");
         all_or(&self.key, &taint.key)
-            && all_or(&self.value, &taint.value)
+            && (exists || text(&self.value) == text(&taint.value))
             && all_or(&self.effect, &taint.effect)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn a_toleration_covers_what_kubernetes_says_it_covers() {
-        let taint = Taint {
-            key: "os".to_owned(),
-            value: "Windows".to_owned(),
-            effect: "NoSchedule".to_owned(),
-        };
-        let toleration = |key: Option<&str>, value: Option<&str>, effect: Option<&str>| {
-            let owned = |text: Option<&str>| text.map(str::to_owned);
-            Toleration {
-                key: owned(key),
-                value: owned(value),
-                effect: owned(effect),
-            }
-        };
+        let taint: Taint = serde_json::from_value(
+            json!({"key": "os", "value": "Windows", "effect": "NoSchedule"}),
+        )
+        .unwrap();
         for (covers, toleration) in [
-            (true, toleration(None, None, None)),
-            (true, toleration(None, None, Some("NoSchedule"))),
-            (false, toleration(None, None, Some("NoExecute"))),
-            (true, toleration(Some("os"), Some("Windows"), None)),
-            (false, toleration(Some("os"), Some("windows"), None)),
-            (false, toleration(Some("node.kubernetes.io/os"), None, None)),
+            (true, json!({"operator": "Exists"})),
+            (true, json!({"operator": "Exists", "key": "", "effect": ""})),
+            (true, json!({"operator": "Exists", "effect": "NoSchedule"})),
+            (false, json!({"operator": "Exists", "effect": "NoExecute"})),
+            (true, json!({"key": "os", "operator": "Exists"})),
+            (true, json!({"key": "os", "value": "Windows"})),
+            (false, json!({"key": "os", "value": "windows"})),
+            (false, json!({"key": "os"})),
+            (
+                false,
+                json!({"key": "node.kubernetes.io/os", "operator": "Exists"}),
+            ),
         ] {
-            assert_eq!(toleration.covers(&taint), covers, "{toleration:?}");
+            let decoded: Toleration = serde_json::from_value(toleration.clone()).unwrap();
+            assert_eq!(decoded.covers(&taint), covers, "{toleration}");
         }
     }
 }

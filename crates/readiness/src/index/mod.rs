@@ -8,17 +8,22 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::{Index, IndexMut};
 
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
-pub use names::{drop_unused_names, shared};
+pub use names::{drop_unused_names, intern};
 pub use objects::{
     Claim, ConfigMap, CsiNode, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
     PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType, WindowsRequest,
 };
 pub use owners::{ClaimTemplate, Owner, WorkloadKey, WorkloadKind};
-pub use table::Table;
+pub use table::{AnyTable, Key, Table};
 
-use crate::api::{CsiProxyNeed, UpgradeGate, WindowsNodeStorageStatus, WindowsStorage};
+use crate::api::{
+    CsiProxyNeed, SETTINGS_NAME, UpgradeGate, WindowsNodeStorageStatus, WindowsStorage,
+    WindowsStorageSpec,
+};
+use crate::objects::KINDS;
 
 /// Where the cluster was read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,73 +77,29 @@ pub struct Cluster {
     pub secrets: Table<String, Secret>,
 }
 
-/// The objects that make pods: one table a kind.
+/// The objects that make pods: one table a kind. That of [`WorkloadKind::Pod`] stays empty.
 #[derive(Clone, Debug, Default)]
-pub struct Owners {
-    /// `CronJobs`.
-    pub cron_jobs: Table<ObjectKey, Owner>,
-    /// `DaemonSets`.
-    pub daemon_sets: Table<ObjectKey, Owner>,
-    /// `Deployments`.
-    pub deployments: Table<ObjectKey, Owner>,
-    /// `Jobs`.
-    pub jobs: Table<ObjectKey, Owner>,
-    /// `ReplicaSets`.
-    pub replica_sets: Table<ObjectKey, Owner>,
-    /// `ReplicationControllers`.
-    pub replication_controllers: Table<ObjectKey, Owner>,
-    /// `StatefulSets`.
-    pub stateful_sets: Table<ObjectKey, Owner>,
+pub struct Owners([Table<ObjectKey, Owner>; WorkloadKind::ALL.len()]);
+
+impl Index<WorkloadKind> for Owners {
+    type Output = Table<ObjectKey, Owner>;
+
+    fn index(&self, kind: WorkloadKind) -> &Self::Output {
+        &self.0[kind as usize]
+    }
+}
+
+impl IndexMut<WorkloadKind> for Owners {
+    fn index_mut(&mut self, kind: WorkloadKind) -> &mut Self::Output {
+        &mut self.0[kind as usize]
+    }
 }
 
 impl Owners {
-    /// All kinds and their tables.
-    #[must_use]
-    pub fn tables(&self) -> [(WorkloadKind, &Table<ObjectKey, Owner>); 7] {
-        [
-            (WorkloadKind::CronJob, &self.cron_jobs),
-            (WorkloadKind::DaemonSet, &self.daemon_sets),
-            (WorkloadKind::Deployment, &self.deployments),
-            (WorkloadKind::Job, &self.jobs),
-            (WorkloadKind::ReplicaSet, &self.replica_sets),
-            (
-                WorkloadKind::ReplicationController,
-                &self.replication_controllers,
-            ),
-            (WorkloadKind::StatefulSet, &self.stateful_sets),
-        ]
-    }
-
-    /// The same, to change them.
-    pub fn tables_mut(&mut self) -> [(WorkloadKind, &mut Table<ObjectKey, Owner>); 7] {
-        [
-            (WorkloadKind::CronJob, &mut self.cron_jobs),
-            (WorkloadKind::DaemonSet, &mut self.daemon_sets),
-            (WorkloadKind::Deployment, &mut self.deployments),
-            (WorkloadKind::Job, &mut self.jobs),
-            (WorkloadKind::ReplicaSet, &mut self.replica_sets),
-            (
-                WorkloadKind::ReplicationController,
-                &mut self.replication_controllers,
-            ),
-            (WorkloadKind::StatefulSet, &mut self.stateful_sets),
-        ]
-    }
-
     /// The owner of that key; a Pod is none.
     #[must_use]
     pub fn get(&self, key: &WorkloadKey) -> Option<&Owner> {
-        let table = match key.kind {
-            WorkloadKind::Pod => return None,
-            WorkloadKind::CronJob => &self.cron_jobs,
-            WorkloadKind::DaemonSet => &self.daemon_sets,
-            WorkloadKind::Deployment => &self.deployments,
-            WorkloadKind::Job => &self.jobs,
-            WorkloadKind::ReplicaSet => &self.replica_sets,
-            WorkloadKind::ReplicationController => &self.replication_controllers,
-            WorkloadKind::StatefulSet => &self.stateful_sets,
-        };
-        table.get(&key.object)
+        self[key.kind].get(&key.object)
     }
 }
 
@@ -164,44 +125,25 @@ impl Cluster {
     /// The kinds on which the verdict rests and that have not been read completely.
     #[must_use]
     pub fn unread(&self) -> Vec<Unread<'_>> {
-        let tables = self.verdict_tables().into_iter();
-        tables
-            .filter(|(_, complete, _)| !complete)
-            .map(|(kind, _, problem)| Unread { kind, problem })
-            .collect()
+        self.unread_where(|table| !table.is_complete())
     }
 
     /// The kinds on which the verdict rests and that were read once, but cannot be read at present.
     #[must_use]
     pub fn stale(&self) -> Vec<Unread<'_>> {
-        let tables = self.verdict_tables().into_iter();
-        tables
-            .filter(|(_, complete, problem)| *complete && problem.is_some())
-            .map(|(kind, _, problem)| Unread { kind, problem })
-            .collect()
+        self.unread_where(|table| table.is_complete() && table.problem().is_some())
     }
 
-    fn verdict_tables(&self) -> Vec<(&'static str, bool, Option<&str>)> {
-        fn state<'a, K: Ord + Clone, V: PartialEq>(
-            kind: &'static str,
-            table: &'a Table<K, V>,
-        ) -> (&'static str, bool, Option<&'a str>) {
-            (kind, table.is_complete(), table.problem())
-        }
-        let mut states = vec![
-            state("Node", &self.nodes),
-            state("CSINode", &self.csi_nodes),
-            state("CSIDriver", &self.csi_drivers),
-            state("Pod", &self.pods),
-            state("PersistentVolumeClaim", &self.claims),
-            state("PersistentVolume", &self.volumes),
-            state("StorageClass", &self.classes),
-            state("RuntimeClass", &self.runtime_classes),
-            state("WindowsStorage", &self.settings),
-        ];
-        let owners = self.owners.tables().into_iter();
-        states.extend(owners.map(|(kind, table)| state(kind.as_str(), table)));
-        states
+    fn unread_where(&self, is_unread: impl Fn(&dyn AnyTable) -> bool) -> Vec<Unread<'_>> {
+        let kinds = KINDS.iter().filter(|kind| kind.decides);
+        kinds
+            .map(|kind| (kind.name(), kind.table(self)))
+            .filter(|(_, table)| is_unread(*table))
+            .map(|(kind, table)| Unread {
+                kind,
+                problem: table.problem(),
+            })
+            .collect()
     }
 
     /// Whether everything that work on nodes depends on has been read.
@@ -211,7 +153,7 @@ impl Cluster {
             && self.secrets.is_complete()
             && self.settings.is_complete()
             // What the administrator wants is there and cannot be read: the defaults would be something else.
-            && !self.settings.is_unreadable(&crate::api::SETTINGS_NAME.to_owned())
+            && !self.settings.is_unreadable(&SETTINGS_NAME.to_owned())
             && self.nodes.is_complete()
             && self.node_statuses.is_complete()
     }
@@ -235,24 +177,25 @@ impl Cluster {
     /// Whether the administrator accepts the risk of upgrades.
     #[must_use]
     pub fn upgrade_gate(&self) -> UpgradeGate {
-        let settings = self.settings.get(crate::api::SETTINGS_NAME);
-        settings.map_or_else(UpgradeGate::default, |object| object.spec.upgrade_gate)
+        self.settings()
+            .map_or_else(UpgradeGate::default, |spec| spec.upgrade_gate)
     }
 
     /// On which Windows nodes csi-proxy has to run.
     #[must_use]
     pub fn csi_proxy_need(&self) -> CsiProxyNeed {
-        let settings = self.settings.get(crate::api::SETTINGS_NAME);
-        settings.map_or_else(CsiProxyNeed::default, |object| object.spec.csi_proxy.needed)
+        self.settings()
+            .map_or_else(CsiProxyNeed::default, |spec| spec.csi_proxy.needed)
     }
 
     /// What the administrator wants, by default everything at its default.
     #[must_use]
-    pub fn wanted(&self) -> crate::api::WindowsStorageSpec {
-        self.settings
-            .get(crate::api::SETTINGS_NAME)
-            .map(|object| object.spec.clone())
-            .unwrap_or_default()
+    pub fn wanted(&self) -> WindowsStorageSpec {
+        self.settings().cloned().unwrap_or_default()
+    }
+
+    fn settings(&self) -> Option<&WindowsStorageSpec> {
+        self.settings.get(SETTINGS_NAME).map(|object| &object.spec)
     }
 }
 

@@ -14,10 +14,10 @@ static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 /// The one copy of that text: namespaces, nodes, classes, drivers, and what one object says of another.
 #[must_use]
-pub fn shared(text: &str) -> Name {
+pub fn intern(text: &str) -> Name {
     // Every change is one call, so a panic elsewhere leaves the set usable.
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    names.shared(text)
+    names.intern(text)
 }
 
 /// Forgets names that nobody uses any more.
@@ -34,7 +34,7 @@ struct Names {
 }
 
 impl Names {
-    fn shared(&mut self, text: &str) -> Name {
+    fn intern(&mut self, text: &str) -> Name {
         if let Some(name) = self.known.get(text) {
             return name.clone();
         }
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_same_text_is_there_once() {
         let mut names = Names::default();
-        let (one, other) = (names.shared("shop"), names.shared("shop"));
+        let (one, other) = (names.intern("shop"), names.intern("shop"));
         assert!(ArcStr::ptr_eq(&one, &other));
         assert_eq!(names.known.len(), 1);
     }
@@ -71,42 +71,42 @@ mod tests {
     fn names_are_looked_through_only_when_they_have_doubled() {
         let mut names = Names::default();
         let kept: Vec<Name> = (0..FEW + 100)
-            .map(|number| names.shared(&format!("k{number}")))
+            .map(|number| names.intern(&format!("k{number}")))
             .collect();
         names.drop_unused();
         assert_eq!(names.used, kept.len());
         for number in 0..=kept.len() {
-            names.shared(&format!("pv-{number}"));
+            names.intern(&format!("pv-{number}"));
         }
         assert_eq!(names.known.len(), 2 * kept.len() + 1, "not yet");
-        names.shared("one more");
+        names.intern("one more");
         assert_eq!(names.known.len(), kept.len() + 1, "now");
     }
 
     #[test]
     fn what_is_dropped_is_made_anew() {
         let text = "a name of this test alone";
-        drop(shared(text));
+        drop(intern(text));
         drop_unused_names();
         assert!(!NAMES.lock().unwrap().known.contains(text));
-        let kept = shared(text);
+        let kept = intern(text);
         drop_unused_names();
-        assert!(ArcStr::ptr_eq(&kept, &shared(text)));
+        assert!(ArcStr::ptr_eq(&kept, &intern(text)));
     }
 
     #[test]
     fn names_that_nobody_uses_do_not_pile_up() {
         let mut names = Names::default();
         let kept: Vec<Name> = (0..FEW)
-            .map(|number| names.shared(&format!("k{number}")))
+            .map(|number| names.intern(&format!("k{number}")))
             .collect();
         for number in 0..20 * FEW {
-            names.shared(&format!("pv-{number}"));
+            names.intern(&format!("pv-{number}"));
             assert!(names.known.len() <= 2 * FEW + 1);
         }
         assert!(
             kept.iter()
-                .all(|name| ArcStr::ptr_eq(name, &names.shared(name)))
+                .all(|name| ArcStr::ptr_eq(name, &names.intern(name)))
         );
     }
 }

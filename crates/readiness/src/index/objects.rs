@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arcstr::ArcStr;
+use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
@@ -89,9 +90,11 @@ impl Node {
 }
 
 /// One of a Node's addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct NodeAddress {
     /// `InternalIP`, `ExternalIP`, `Hostname`, …
+    #[serde(rename = "type")]
     pub kind: String,
     /// The address.
     pub address: String,

@@ -26,6 +26,18 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::CronJob,
+        Self::DaemonSet,
+        Self::Deployment,
+        Self::Job,
+        Self::Pod,
+        Self::ReplicaSet,
+        Self::ReplicationController,
+        Self::StatefulSet,
+    ];
+
     /// As objects write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

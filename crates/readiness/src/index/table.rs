@@ -1,6 +1,63 @@
 //! One kind of object as a keyed table that knows whether it has been read completely.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::index::{Name, ObjectKey, intern};
+
+/// A key under which objects are kept.
+pub trait Key: Ord + Clone + Display + 'static {
+    /// The key of the object with that metadata.
+    fn of(meta: &ObjectMeta) -> Self;
+}
+
+impl Key for String {
+    fn of(meta: &ObjectMeta) -> Self {
+        meta.name.clone().unwrap_or_default()
+    }
+}
+
+impl Key for Name {
+    fn of(meta: &ObjectMeta) -> Self {
+        intern(meta.name.as_deref().unwrap_or_default())
+    }
+}
+
+impl Key for ObjectKey {
+    /// A manifest without a namespace is of the one that kubectl would take.
+    fn of(meta: &ObjectMeta) -> Self {
+        let namespace = meta.namespace.as_deref().unwrap_or("default");
+        ObjectKey::new(intern(namespace), Name::of(meta))
+    }
+}
+
+/// What a list or a watch does with a table, whatever its rows are. Each change says whether it changes anything.
+pub trait AnyTable {
+    /// A list starts.
+    fn begin(&mut self);
+    /// A list is complete.
+    fn finish(&mut self) -> bool;
+    /// Reading fails. What was read before stays.
+    fn fail(&mut self, problem: String) -> bool;
+    /// An object is gone.
+    fn delete_object(&mut self, meta: &ObjectMeta) -> bool;
+    /// An object is there but cannot be read. What was read of it before stays.
+    fn reject(&mut self, meta: &ObjectMeta, problem: String) -> bool;
+    /// Whether a new list is needed; whoever takes this asks for it.
+    fn take_relist(&mut self) -> bool;
+    /// The object's key as text.
+    fn key(&self, meta: &ObjectMeta) -> String;
+    /// Whether there is a row of that object.
+    fn has(&self, meta: &ObjectMeta) -> bool;
+    /// Whether there is no row.
+    fn is_empty(&self) -> bool;
+    /// Whether the table has been read completely at least once.
+    fn is_complete(&self) -> bool;
+    /// Why reading fails at present, as a whole or for one of the objects.
+    fn problem(&self) -> Option<&str>;
+}
 
 /// The objects of one kind.
 ///
@@ -15,7 +72,7 @@ pub struct Table<K, V> {
     listing: Option<BTreeSet<K>>,
     complete: bool,
     problem: Option<String>,
-    wanted_anew: bool,
+    relist: bool,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -27,17 +84,12 @@ impl<K, V> Default for Table<K, V> {
             listing: None,
             complete: false,
             problem: None,
-            wanted_anew: false,
+            relist: false,
         }
     }
 }
 
 impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
-    /// A list starts.
-    pub fn begin(&mut self) {
-        self.listing = Some(BTreeSet::new());
-    }
-
     /// An object was listed, added or changed. Says whether that changes anything.
     pub fn apply(&mut self, key: K, value: V) -> bool {
         if let Some(listing) = &mut self.listing {
@@ -64,64 +116,16 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         known || was_rejected
     }
 
-    /// An object is there but cannot be read. What was read of it before stays. Says whether that changes anything.
-    pub fn reject(&mut self, key: K, problem: String) -> bool {
-        if let Some(listing) = &mut self.listing {
-            listing.insert(key.clone());
-        }
-        let changed = self.rejected.get(&key) != Some(&problem);
-        self.rejected.insert(key, problem);
-        changed
-    }
-
-    /// A list is complete. Says whether that changes anything.
-    pub fn finish(&mut self) -> bool {
-        let mut changed = !self.complete || self.problem.is_some();
-        if let Some(listing) = self.listing.take() {
-            let before = self.rows.len();
-            let gone = &mut self.changed;
-            self.rows.retain(|key, _| {
-                let stays = listing.contains(key);
-                if !stays {
-                    gone.insert(key.clone());
-                }
-                stays
-            });
-            let unreadable = self.rejected.len();
-            self.rejected.retain(|key, _| listing.contains(key));
-            changed |= self.rows.len() != before || self.rejected.len() != unreadable;
-        }
-        // Rows that came one by one in their order leave the map's nodes half empty.
-        self.rows = std::mem::take(&mut self.rows).into_iter().collect();
-        self.complete = true;
-        if !self.wanted_anew {
-            self.problem = None;
-        }
-        changed
-    }
-
-    /// Reading fails. What was read before stays. Says whether that changes anything.
-    pub fn fail(&mut self, problem: String) -> bool {
-        let changed = self.problem.as_ref() != Some(&problem);
-        self.problem = Some(problem);
-        changed
-    }
-
     /// Rows that were left out matter now, so a new list is needed. Until it is finished that is a problem.
-    pub fn want_anew(&mut self, problem: String) {
-        self.wanted_anew = true;
+    pub fn want_relist(&mut self, problem: String) {
+        self.relist = true;
         self.problem = Some(problem);
     }
 
     /// Whether a new list is needed.
     #[must_use]
-    pub fn is_wanted_anew(&self) -> bool {
-        self.wanted_anew
-    }
-
-    /// Whether a new list is needed; it is asked for by whoever takes this.
-    pub fn take_wanted_anew(&mut self) -> bool {
-        std::mem::take(&mut self.wanted_anew)
+    pub fn needs_relist(&self) -> bool {
+        self.relist
     }
 
     /// The keys of the rows that were added, changed or removed since this was last asked.
@@ -133,19 +137,6 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     #[must_use]
     pub fn is_unreadable(&self, key: &K) -> bool {
         self.rejected.contains_key(key) && !self.rows.contains_key(key)
-    }
-
-    /// Whether the table has been read completely at least once.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    /// Why reading fails at present, as a whole or for one of the objects.
-    #[must_use]
-    pub fn problem(&self) -> Option<&str> {
-        let unreadable = self.rejected.values().next();
-        self.problem.as_ref().or(unreadable).map(String::as_str)
     }
 
     /// The object of that key.
@@ -168,21 +159,113 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         self.rows.len()
     }
 
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// All objects in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.rows.iter()
     }
 }
 
+impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
+    fn begin(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    fn finish(&mut self) -> bool {
+        let mut changed = !self.complete || self.problem.is_some();
+        if let Some(listing) = self.listing.take() {
+            let before = self.rows.len();
+            let gone = &mut self.changed;
+            self.rows.retain(|key, _| {
+                let stays = listing.contains(key);
+                if !stays {
+                    gone.insert(key.clone());
+                }
+                stays
+            });
+            let unreadable = self.rejected.len();
+            self.rejected.retain(|key, _| listing.contains(key));
+            changed |= self.rows.len() != before || self.rejected.len() != unreadable;
+        }
+        // Rows that came one by one in their order leave the map's nodes half empty.
+        self.rows = std::mem::take(&mut self.rows).into_iter().collect();
+        self.complete = true;
+        if !self.relist {
+            self.problem = None;
+        }
+        changed
+    }
+
+    fn fail(&mut self, problem: String) -> bool {
+        let changed = self.problem.as_ref() != Some(&problem);
+        self.problem = Some(problem);
+        changed
+    }
+
+    fn delete_object(&mut self, meta: &ObjectMeta) -> bool {
+        self.delete(&K::of(meta))
+    }
+
+    fn reject(&mut self, meta: &ObjectMeta, problem: String) -> bool {
+        let key = K::of(meta);
+        if let Some(listing) = &mut self.listing {
+            listing.insert(key.clone());
+        }
+        let changed = self.rejected.get(&key) != Some(&problem);
+        self.rejected.insert(key, problem);
+        changed
+    }
+
+    fn take_relist(&mut self) -> bool {
+        std::mem::take(&mut self.relist)
+    }
+
+    fn key(&self, meta: &ObjectMeta) -> String {
+        K::of(meta).to_string()
+    }
+
+    fn has(&self, meta: &ObjectMeta) -> bool {
+        self.rows.contains_key(&K::of(meta))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn problem(&self) -> Option<&str> {
+        let unreadable = self.rejected.values().next();
+        self.problem.as_ref().or(unreadable).map(String::as_str)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn meta(name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// A table after a list of these objects.
+    fn listed(names: &[&str]) -> Table<String, u8> {
+        let mut table = Table::default();
+        relist(&mut table, names);
+        table
+    }
+
+    fn relist(table: &mut Table<String, u8>, names: &[&str]) -> bool {
+        table.begin();
+        for name in names {
+            table.apply((*name).to_owned(), 1);
+        }
+        table.finish()
+    }
 
     #[test]
     fn an_empty_list_is_complete_and_an_unread_one_is_not() {
@@ -191,46 +274,35 @@ mod tests {
         table.begin();
         assert!(!table.is_complete());
         assert!(table.finish());
-        assert!(table.is_complete());
-        table.begin();
-        assert!(
-            !table.finish(),
-            "a second list without a difference changes nothing"
-        );
+        assert!(table.is_complete() && table.is_empty());
+        assert!(!relist(&mut table, &[]), "a second list without a change");
     }
 
     #[test]
-    fn a_new_list_removes_what_it_does_not_name_only_at_its_end() {
-        let mut table = Table::default();
+    fn a_relist_removes_what_it_does_not_name_when_it_is_finished() {
+        let mut table = listed(&["a", "b"]);
+        assert_eq!((table.len(), table.take_changed().len()), (2, 2));
         table.begin();
-        table.apply("a", 1);
-        table.apply("b", 2);
-        table.finish();
-        assert_eq!(table.take_changed(), BTreeSet::from(["a", "b"]));
-        table.begin();
-        assert!(!table.apply("b", 2));
+        assert!(!table.apply("b".to_owned(), 1));
         assert_eq!(
-            table.get(&"a"),
+            table.get("a"),
             Some(&1),
-            "a list that is cut off removes nothing"
+            "an unfinished list removes nothing"
         );
         assert!(table.finish());
-        assert_eq!(table.get(&"a"), None);
-        assert_eq!(table.get(&"b"), Some(&2));
-        assert_eq!(table.take_changed(), BTreeSet::from(["a"]));
+        assert_eq!((table.get("a"), table.get("b")), (None, Some(&1)));
+        assert_eq!(table.take_changed(), BTreeSet::from(["a".to_owned()]));
     }
 
     #[test]
-    fn a_list_that_is_wanted_anew_is_a_problem_until_it_is_finished() {
-        let mut table = Table::<&str, u8>::default();
-        table.begin();
-        table.finish();
-        table.want_anew("why".into());
+    fn a_needed_relist_is_a_problem_until_it_is_finished() {
+        let mut table = listed(&[]);
+        table.want_relist("why".into());
         assert_eq!(table.problem(), Some("why"));
         // The list that was under way may have left out what matters now.
         table.finish();
         assert_eq!(table.problem(), Some("why"));
-        assert!(table.take_wanted_anew() && !table.take_wanted_anew());
+        assert!(table.take_relist() && !table.take_relist());
         table.begin();
         assert_eq!(table.problem(), Some("why"));
         table.finish();
@@ -239,43 +311,34 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_read_is_there_and_what_was_read_of_it_before_stays() {
-        let mut table = Table::<&str, u8>::default();
-        assert!(table.reject("a", "why".to_owned()));
-        assert!(!table.reject("a", "why".to_owned()), "no news");
-        assert!(table.reject("a", "other".to_owned()));
-        assert!(table.is_unreadable(&"a") && !table.is_unreadable(&"b"));
-        table.apply("b", 1);
-        table.reject("b", "why".to_owned());
-        assert!(!table.is_unreadable(&"b"), "it was read once");
-        assert_eq!(table.get(&"b"), Some(&1));
-        assert!(table.delete(&"a"), "the end of a problem is a change");
-        assert!(!table.is_unreadable(&"a") && !table.delete(&"a"));
-    }
-
-    #[test]
-    fn what_is_there_is_counted_and_its_end_is_news() {
-        let mut table = Table::default();
-        assert!(table.is_empty());
-        table.apply("a", 1);
-        table.apply("b", 2);
-        assert_eq!((table.len(), table.is_empty()), (2, false));
-        assert!(table.delete(&"a") && !table.delete(&"a"));
-        assert_eq!(table.len(), 1);
+        let mut table = Table::<String, u8>::default();
+        assert!(table.reject(&meta("a"), "why".to_owned()));
+        assert!(!table.reject(&meta("a"), "why".to_owned()), "no news");
+        assert!(table.reject(&meta("a"), "other".to_owned()));
+        assert_eq!(table.problem(), Some("other"));
+        assert!(table.is_unreadable(&"a".to_owned()) && !table.is_unreadable(&"b".to_owned()));
+        table.apply("b".to_owned(), 1);
+        table.reject(&meta("b"), "why".to_owned());
+        assert!(!table.is_unreadable(&"b".to_owned()), "it was read once");
+        assert_eq!(table.get("b"), Some(&1));
+        assert!(
+            table.delete_object(&meta("a")),
+            "the end of a problem is a change"
+        );
+        assert!(!table.is_unreadable(&"a".to_owned()) && !table.delete_object(&meta("a")));
     }
 
     #[test]
     fn a_failure_keeps_what_was_read() {
-        let mut table = Table::default();
-        table.begin();
-        table.apply("a", 1);
-        table.finish();
+        let mut table = listed(&["a"]);
         assert!(table.fail("forbidden".into()));
         assert!(!table.fail("forbidden".into()));
         assert!(table.is_complete());
-        assert_eq!(table.get(&"a"), Some(&1));
-        table.begin();
-        table.apply("a", 1);
-        assert!(table.finish(), "the end of a problem is a change");
+        assert_eq!(table.get("a"), Some(&1));
+        assert!(
+            relist(&mut table, &["a"]),
+            "the end of a problem is a change"
+        );
         assert_eq!(table.problem(), None);
     }
 }

@@ -38,9 +38,10 @@ fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
 #[test]
 fn what_the_administrator_wants_is_not_guessed_where_it_cannot_be_read() {
     let mut cluster = configured("");
-    cluster
-        .settings
-        .reject(SETTINGS_NAME.to_owned(), "no number".to_owned());
+    cluster.settings.reject(
+        &WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default()).metadata,
+        "no number".to_owned(),
+    );
     assert!(!cluster.knows_configuration());
 }
 

@@ -1,6 +1,5 @@
 //! What a must-gather says of itself: which kinds it has, and whether it has all of them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kube::Resource;
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{GROUP, WindowsStorage};
 use crate::index::{Cluster, ReadFrom};
-use crate::objects::{Object, for_each_kind};
+use crate::objects::{Kind, cluster_kinds};
 
 /// The record of a must-gather: with it, its files are as good for the judgement as the API server was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,44 +60,33 @@ impl Gathered {
         kind == Self::KIND && group == GROUP
     }
 
-    fn find<K: Object>(&self) -> Option<&GatheredKind> {
+    fn find(&self, wanted: &Kind) -> Option<&GatheredKind> {
         let group = |kind: &GatheredKind| {
             let group = kind.api_version.split_once('/');
             group.map_or(String::new(), |(group, _)| group.to_owned())
         };
         let mut kinds = self.kinds.iter();
-        kinds.find(|kind| kind.kind == K::kind(&()) && group(kind) == K::group(&()))
+        kinds.find(|kind| kind.kind == wanted.name() && group(kind) == wanted.resource.group)
     }
 }
 
 /// Lets the tables of a cluster be as complete as these records say, where the objects that they count are there.
-pub fn settle(
-    records: &[Gathered],
-    counts: &BTreeMap<Cow<'static, str>, u64>,
-    cluster: &mut Cluster,
-) {
+pub fn settle(records: &[Gathered], counts: &BTreeMap<&'static str, u64>, cluster: &mut Cluster) {
     cluster.read_from = ReadFrom::Api;
     let mut latest = records.iter().rev();
     cluster.api_server_version = latest.find_map(|record| record.kubernetes_version.clone());
-    macro_rules! settle {
-        ($kind:ty) => {
-            settle_kind::<$kind>(records, counts, cluster);
-        };
+    for kind in cluster_kinds() {
+        let found = counts.get(kind.name()).copied().unwrap_or_default();
+        settle_kind(kind, records, found, cluster);
     }
-    for_each_kind!(settle);
 }
 
-fn settle_kind<K: Object>(
-    records: &[Gathered],
-    counts: &BTreeMap<Cow<'static, str>, u64>,
-    cluster: &mut Cluster,
-) {
-    let found = counts.get(&K::kind(&())).copied().unwrap_or_default();
-    let table = K::table(cluster);
+fn settle_kind(kind: &Kind, records: &[Gathered], found: u64, cluster: &mut Cluster) {
+    let table = kind.table_mut(cluster);
     let mut problem = None;
     let mut complete = true;
     for record in records {
-        let Some(kind) = record.find::<K>() else {
+        let Some(kind) = record.find(kind) else {
             complete = false;
             problem.get_or_insert_with(|| "the must-gather does not have it".to_owned());
             continue;
@@ -140,28 +128,23 @@ mod tests {
 
     /// All kinds complete and empty, but for one node, and what is changed.
     fn record(change: impl Fn(&mut GatheredKind)) -> Gathered {
-        let mut kinds = Vec::new();
-        macro_rules! push {
-            ($kind:ty) => {
-                let mut kind = GatheredKind {
-                    api_version: <$kind as kube::Resource>::api_version(&()).into_owned(),
-                    kind: <$kind as kube::Resource>::kind(&()).into_owned(),
-                    complete: true,
-                    objects: 0,
-                    problem: None,
-                };
-                kind.objects = u64::from(kind.kind == "Node");
-                change(&mut kind);
-                kinds.push(kind);
+        let kinds = cluster_kinds().map(|kind| {
+            let mut kind = GatheredKind {
+                api_version: kind.resource.api_version.clone(),
+                kind: kind.name().to_owned(),
+                complete: true,
+                objects: u64::from(kind.name() == "Node"),
+                problem: None,
             };
-        }
-        for_each_kind!(push);
-        Gathered::new(Some("v1.30.1".to_owned()), kinds)
+            change(&mut kind);
+            kind
+        });
+        Gathered::new(Some("v1.30.1".to_owned()), kinds.collect())
     }
 
     fn judged(records: &[Gathered]) -> ReadinessReport {
         let mut loader = Loader::default();
-        loader.put("v1", "Node", node()).unwrap();
+        loader.put("v1", "Node", &node()).unwrap();
         for record in records {
             let value = serde_json::to_value(record).unwrap();
             loader.put_record(&value).unwrap();

@@ -1,68 +1,30 @@
 //! A cluster out of objects that come one by one, from files.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::index::{Cluster, ReadFrom};
-use crate::objects::{FieldError, Gathered, Object, decode, for_each_kind, gathered};
-
-/// Where `apps` kinds were before Kubernetes 1.16, as old dumps still have them.
-const OLD_APPS_GROUP: &str = "extensions";
-
-/// A kind that is used, and what becomes of an object of it.
-struct UsedKind {
-    group: String,
-    kind: String,
-    put: fn(&mut Loader, Value) -> Result<(), FieldError>,
-}
-
-impl UsedKind {
-    fn of<K: Object>() -> Self {
-        Self {
-            group: K::group(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
-            put: |loader, value| loader.put_as::<K>(value),
-        }
-    }
-}
-
-static USED_KINDS: LazyLock<Vec<UsedKind>> = LazyLock::new(|| {
-    let mut kinds = Vec::new();
-    macro_rules! used {
-        ($kind:ty) => {
-            kinds.push(UsedKind::of::<$kind>());
-        };
-    }
-    for_each_kind!(used);
-    kinds
-});
+use crate::index::{AnyTable, Cluster, ReadFrom};
+use crate::objects::received::{OnlyMetadata, Source};
+use crate::objects::{FieldError, Gathered, Kind, Scope, cluster_kinds, decode, gathered, kind};
 
 /// Whether objects of that kind are used.
 #[must_use]
-pub fn is_used(api_version: &str, kind: &str) -> bool {
-    used_kind(api_version, kind).is_some()
+pub fn is_used(api_version: &str, name: &str) -> bool {
+    kind(api_version, name).is_some()
 }
 
-fn used_kind(api_version: &str, kind: &str) -> Option<&'static UsedKind> {
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    USED_KINDS.iter().find(|used| {
-        let is_old = used.group == "apps" && group == OLD_APPS_GROUP;
-        (group == used.group || is_old) && kind == used.kind
-    })
-}
+const NO_NODES: &str = "the input has none; add the output of kubectl get nodes -o yaml";
 
 /// Fills a cluster with objects, each of which may come more than once.
 #[derive(Debug, Default)]
 pub struct Loader {
     cluster: Cluster,
     /// The resourceVersion of each object, by kind and key.
-    versions: BTreeMap<(Cow<'static, str>, String), Option<u128>>,
-    counts: BTreeMap<Cow<'static, str>, u64>,
+    versions: BTreeMap<(&'static str, String), Option<u128>>,
+    counts: BTreeMap<&'static str, u64>,
     /// What must-gathers say of themselves.
     records: Vec<Gathered>,
 }
@@ -82,16 +44,33 @@ impl Loader {
 
     /// Takes an object of a kind that [is used](is_used). Of one that comes again the higher resourceVersion counts,
     /// else the later one.
-    pub fn put(&mut self, api_version: &str, kind: &str, value: Value) -> Result<(), FieldError> {
-        match used_kind(api_version, kind) {
-            Some(used) => (used.put)(self, value),
-            None => Ok(()),
+    pub fn put(&mut self, api_version: &str, name: &str, value: &Value) -> Result<(), FieldError> {
+        let Some(kind) = kind(api_version, name) else {
+            return Ok(());
+        };
+        if let Scope::Named(name) = kind.scope
+            && value.pointer("/metadata/name") != Some(&name.into())
+        {
+            return Ok(());
         }
+        let OnlyMetadata { metadata } = decode(value)?;
+        if metadata.name.as_deref().unwrap_or_default().is_empty() {
+            return Err(FieldError {
+                field: "metadata.name".to_owned(),
+                what: "is missing".to_owned(),
+            });
+        }
+        // Files are not read again: no object is left out because of others that come later.
+        self.cluster.read_from = ReadFrom::Files;
+        if self.is_newer(kind, &metadata) {
+            kind.put(&mut self.cluster, &metadata, Source::Value(value))?;
+        }
+        Ok(())
     }
 
     /// How many objects of each kind were taken.
     #[must_use]
-    pub fn counts(&self) -> &BTreeMap<Cow<'static, str>, u64> {
+    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
 
@@ -105,71 +84,29 @@ impl Loader {
             return cluster;
         }
         cluster.read_from = ReadFrom::Files;
-        if cluster.nodes.is_empty() {
-            let problem = "the input has none; add the output of kubectl get nodes -o yaml";
-            cluster.nodes.fail(problem.to_owned());
-        } else {
-            cluster.nodes.finish();
-        }
-        cluster.csi_nodes.finish();
-        cluster.csi_drivers.finish();
-        cluster.pods.finish();
-        match lost_claim(&cluster) {
-            Some(problem) => {
-                cluster.claims.fail(problem);
-            }
-            None => {
-                cluster.claims.finish();
-            }
-        }
-        cluster.volumes.finish();
-        cluster.classes.finish();
-        cluster.runtime_classes.finish();
-        cluster.feature_switches.finish();
-        cluster.settings.finish();
-        cluster.node_statuses.finish();
-        for (_, table) in cluster.owners.tables_mut() {
-            table.finish();
+        for kind in cluster_kinds() {
+            let problem = match kind.name() {
+                "Node" if cluster.nodes.is_empty() => Some(NO_NODES.to_owned()),
+                "PersistentVolumeClaim" => lost_claim(&cluster),
+                _ => None,
+            };
+            let table = kind.table_mut(&mut cluster);
+            match problem {
+                Some(problem) => table.fail(problem),
+                None => table.finish(),
+            };
         }
         cluster
     }
 
-    fn put_as<K: Object>(&mut self, mut value: Value) -> Result<(), FieldError> {
-        // Who wrote which field is of no use, and it is the largest part of many objects.
-        if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
-            metadata.remove("managedFields");
-        }
-        if !K::is_of_interest(&value) {
-            return Ok(());
-        }
-        let object: K = decode(&value)?;
-        let meta = object.meta();
-        if meta.name.as_deref().unwrap_or_default().is_empty() {
-            return Err(FieldError {
-                field: "metadata.name".to_owned(),
-                what: "is missing".to_owned(),
-            });
-        }
-        let key = K::key(meta);
-        if !self.is_newer::<K>(&key, meta) {
-            return Ok(());
-        }
-        let table = K::table(&mut self.cluster);
-        match object.row() {
-            Some(row) => table.apply(key, row),
-            None => table.delete(&key),
-        };
-        Ok(())
-    }
-
-    fn is_newer<K: Object>(&mut self, key: &K::Key, meta: &ObjectMeta) -> bool {
+    fn is_newer(&mut self, kind: &'static Kind, meta: &ObjectMeta) -> bool {
         let version = meta.resource_version.as_deref();
         let version = version.and_then(|version| version.parse::<u128>().ok());
-        let kind = K::kind(&());
-        match self.versions.entry((kind.clone(), key.to_string())) {
+        let key = kind.table(&self.cluster).key(meta);
+        match self.versions.entry((kind.name(), key)) {
             Entry::Vacant(entry) => {
                 entry.insert(version);
-                *self.counts.entry(kind).or_default() += 1;
+                *self.counts.entry(kind.name()).or_default() += 1;
                 true
             }
             Entry::Occupied(mut entry) => {

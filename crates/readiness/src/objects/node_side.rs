@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::assess::drivers;
-use crate::index::{Image, NodeSide, Toleration as NodeToleration};
+use crate::index::{Image, NodeSide};
 use crate::objects::decode;
 use crate::objects::pod::PodSpec;
 
@@ -19,7 +19,7 @@ const LONGEST_VALUE: usize = 4096;
 const MOST_VARIABLES: usize = 64;
 
 /// A container, as far as it shows a driver.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 pub struct Container {
     image: Option<String>,
     command: Option<Vec<String>>,
@@ -27,33 +27,11 @@ pub struct Container {
     env: Option<Vec<Variable>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct Variable {
     name: String,
     value: Option<String>,
-}
-
-/// A toleration.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct Toleration {
-    key: Option<String>,
-    operator: Option<String>,
-    value: Option<String>,
-    effect: Option<String>,
-}
-
-impl Toleration {
-    /// An empty key or effect stands for all, and so does the value where the operator is `Exists`.
-    fn plain(&self) -> NodeToleration {
-        let unless_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let exists = self.operator.as_deref() == Some("Exists");
-        NodeToleration {
-            key: unless_empty(&self.key),
-            value: (!exists).then(|| self.value.clone().unwrap_or_default()),
-            effect: unless_empty(&self.effect),
-        }
-    }
 }
 
 /// What the spec shows; `None` where nothing in it looks like a driver or like csi-proxy's pipes.
@@ -104,8 +82,7 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     if side.names.is_empty() && side.csi_proxy_pipes.is_empty() && side.csi_proxy.is_none() {
         return None;
     }
-    let tolerations = spec.tolerations.iter().flatten();
-    side.tolerations = tolerations.map(Toleration::plain).collect();
+    side.tolerations = spec.tolerations.clone().unwrap_or_default();
     side.csi_proxy_pipes.sort();
     side.csi_proxy_pipes.dedup();
     Some(side)
@@ -234,32 +211,6 @@ mod tests {
 
     fn side(spec: serde_json::Value) -> Option<NodeSide> {
         node_side(&serde_json::from_value(spec).unwrap())
-    }
-
-    #[test]
-    fn a_driver_is_named_by_path_flag_variable_or_image() {
-        let flag = |args: &[&str]| json!({"containers": [{"args": args, "env": [{"name": "SOCK", "value": r"C:\\var\\lib\\kubelet\\plugins\\a.b\\csi.sock"}]}]});
-        for spec in [
-            flag(&[r"--kubelet-registration-path=C:\\var\\lib\\kubelet\\plugins\\a.b\\csi.sock"]),
-            flag(&[
-                "--v=5",
-                "-kubelet-registration-path=/var/lib/kubelet/plugins/a.b/csi.sock",
-            ]),
-            flag(&["--kubelet-registration-path", r"C:\kubelet\a.b\csi.sock"]),
-            flag(&["--kubelet-registration-path=$(SOCK)"]),
-            json!({"initContainers": [{"command": ["registrar.exe", "--kubelet-registration-path=/x/a.b/csi.sock"]}]}),
-            json!({"volumes": [{"name": "plugin-dir", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b\"}}]}),
-            flag(&[
-                "-Command",
-                r"& registrar.exe --v=2 --kubelet-registration-path='C:\kubelet\a.b\csi.sock' --x=1",
-            ]),
-        ] {
-            assert!(side(spec.clone()).unwrap().names_driver("a.b"), "{spec}");
-        }
-        let image = json!({"containers": [{"image": "mirror.example:5000/k8s/csi/azuredisk-csi:v1.30.2-windows-hp"}]});
-        let found = side(image).unwrap();
-        assert!(found.names_driver("disk.csi.azure.com"));
-        assert_eq!(found.images[0].version, (1, 30));
     }
 
     #[test]

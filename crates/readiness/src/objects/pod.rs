@@ -3,47 +3,39 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
-    Claim, Cluster, DriverPod, Name, Node, ObjectKey, Pod, PodVolume, PodVolumeSource, Table,
-    VolumeType,
+    Claim, Cluster, DriverPod, Name, Node, ObjectKey, Pod, PodVolume, PodVolumeSource, ReadFrom,
+    Toleration, VolumeType,
 };
-use crate::objects::node_side::{Container, Toleration, node_side};
+use crate::objects::node_side::{Container, node_side};
 use crate::objects::placement::{Affinity, PodOs, windows_request};
 use crate::objects::storage::ClaimTemplateObject;
-use crate::objects::{
-    Object, controller, metadata::metadata, object_key, optional_name, shared_name,
-};
+use crate::objects::{controller, interned, interned_option};
 
 /// How many nodes that left may be among those whose pods were left out, beside as many as there are.
 const MOST_GONE: usize = 1_000;
 
-/// A Pod.
-#[derive(Resource, Clone, Debug, Default, Deserialize)]
-#[resource(inherit = core::Pod)]
-pub struct PodObject {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
+#[derive(Deserialize)]
+pub(super) struct PodObject {
     spec: Option<PodSpec>,
     status: Option<PodStatus>,
 }
 
 /// The spec of a pod or of a template.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpec {
-    #[serde(default, deserialize_with = "optional_name")]
+    #[serde(default, deserialize_with = "interned_option")]
     node_name: Option<Name>,
     pub(super) os: Option<PodOs>,
     pub(super) node_selector: Option<BTreeMap<String, String>>,
     pub(super) affinity: Option<Affinity>,
-    #[serde(default, deserialize_with = "optional_name")]
+    #[serde(default, deserialize_with = "interned_option")]
     pub(super) runtime_class_name: Option<Name>,
     pub(super) volumes: Option<Vec<Volume>>,
     pub(super) containers: Option<Vec<Container>>,
@@ -51,7 +43,7 @@ pub struct PodSpec {
     pub(super) tolerations: Option<Vec<Toleration>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PodStatus {
     phase: Option<String>,
@@ -60,34 +52,34 @@ struct PodStatus {
     init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Condition {
     pub(super) r#type: String,
     pub(super) status: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct ContainerStatus {
     state: Option<ContainerState>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct ContainerState {
     waiting: Option<Stopped>,
     terminated: Option<Stopped>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct Stopped {
     reason: Option<String>,
 }
 
 /// A volume of a pod.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
-    #[serde(deserialize_with = "shared_name")]
+    #[serde(deserialize_with = "interned")]
     pub(super) name: Name,
     persistent_volume_claim: Option<ClaimSource>,
     ephemeral: Option<EphemeralSource>,
@@ -97,40 +89,34 @@ pub struct Volume {
     in_tree: InTreeSource,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ClaimSource {
-    #[serde(deserialize_with = "shared_name")]
+    #[serde(deserialize_with = "interned")]
     claim_name: Name,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EphemeralSource {
     volume_claim_template: Option<ClaimTemplateObject>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct HostPath {
     pub(super) path: String,
 }
 
 /// A CSI volume's source, of which only the driver matters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct CsiSource {
-    #[serde(deserialize_with = "shared_name")]
-    driver: Name,
-}
-
-impl CsiSource {
-    pub(super) fn volume_type(self) -> VolumeType {
-        VolumeType::Csi(self.driver)
-    }
+    #[serde(deserialize_with = "interned")]
+    pub(super) driver: Name,
 }
 
 /// The in-tree plugin whose field is set among those of a volume.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct InTreeSource(pub(super) Option<&'static Plugin>);
 
 impl<'de> Deserialize<'de> for InTreeSource {
@@ -165,6 +151,14 @@ impl<'de> Deserialize<'de> for InTreeSource {
     }
 }
 
+/// What serves a volume. One with a driver's name in it is not in-tree, whatever else it says.
+pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Option<VolumeType> {
+    match csi {
+        Some(csi) => Some(VolumeType::Csi(csi.driver.clone())),
+        None => in_tree.0.map(VolumeType::InTree),
+    }
+}
+
 impl PodSpec {
     /// The volumes that matter for storage.
     pub(super) fn volumes(&self) -> impl Iterator<Item = PodVolume> {
@@ -188,83 +182,70 @@ impl Volume {
             let claim = template.map_or_else(Claim::default, ClaimTemplateObject::claim);
             return Some(PodVolumeSource::Ephemeral(claim));
         }
-        if let Some(csi) = &self.csi {
-            return Some(PodVolumeSource::Inline(csi.clone().volume_type()));
-        }
-        let plugin = self.in_tree.0?;
-        Some(PodVolumeSource::Inline(VolumeType::InTree(plugin)))
+        volume_type(self.csi.as_ref(), self.in_tree).map(PodVolumeSource::Inline)
     }
 }
 
-impl Object for PodObject {
-    type Key = ObjectKey;
-    type Row = Pod;
-
-    fn key(meta: &ObjectMeta) -> ObjectKey {
-        object_key(meta)
+pub(super) fn row(meta: &ObjectMeta, object: PodObject) -> Option<Pod> {
+    let status = object.status.unwrap_or_default();
+    if let Some("Succeeded" | "Failed") = status.phase.as_deref() {
+        return None;
     }
+    let spec = object.spec.unwrap_or_default();
+    let node_side = node_side(&spec).unwrap_or_default();
+    let driver = (!node_side.names.is_empty()).then(|| {
+        Box::new(DriverPod {
+            names: node_side.names,
+            ready: status.is_ready() && meta.deletion_timestamp.is_none(),
+            trouble: status.trouble(),
+        })
+    });
+    let pod = Pod {
+        request: windows_request(&spec),
+        volumes: spec.volumes().collect(),
+        node_name: spec.node_name.filter(|name| !name.is_empty()),
+        controller: controller(meta),
+        csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
+        driver,
+    };
+    // What neither uses storage nor stands for somebody who does need not be kept.
+    let matters = !pod.volumes.is_empty()
+        || !pod.csi_proxy_pipes.is_empty()
+        || pod.driver.is_some()
+        || (pod.controller.is_some() && (pod.node_name.is_some() || !pod.request.never_asks()));
+    matters.then_some(pod)
+}
 
-    fn row(self) -> Option<Pod> {
-        let status = self.status.unwrap_or_default();
-        if let Some("Succeeded" | "Failed") = status.phase.as_deref() {
-            return None;
-        }
-        let spec = self.spec.unwrap_or_default();
-        let node_side = node_side(&spec).unwrap_or_default();
-        let driver = (!node_side.names.is_empty()).then(|| {
-            Box::new(DriverPod {
-                names: node_side.names,
-                ready: status.is_ready() && self.metadata.deletion_timestamp.is_none(),
-                trouble: status.trouble(),
-            })
-        });
-        let pod = Pod {
-            request: windows_request(&spec),
-            volumes: spec.volumes().collect(),
-            node_name: spec.node_name.filter(|name| !name.is_empty()),
-            controller: controller(&self.metadata),
-            csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
-            driver,
-        };
-        // What neither uses storage nor stands for somebody who does need not be kept.
-        let matters = !pod.volumes.is_empty()
-            || !pod.csi_proxy_pipes.is_empty()
-            || pod.driver.is_some()
-            || (pod.controller.is_some() && (pod.node_name.is_some() || !pod.request.never_asks()));
-        matters.then_some(pod)
+pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
+    if is_left_out(cluster, &pod) {
+        cluster.pods.delete(&key)
+    } else {
+        cluster.pods.apply(key, pod)
     }
+}
 
-    fn follows_nodes() -> bool {
-        true
+/// Most pods of a large cluster are on Linux nodes. One that does not ask for Windows is no Windows workload there and
+/// stands for none; should its node ever run Windows, the pods are listed again.
+fn is_left_out(cluster: &mut Cluster, pod: &Pod) -> bool {
+    let Some(node) = &pod.node_name else {
+        return false;
+    };
+    let known = cluster.nodes.get(node);
+    if cluster.read_from == ReadFrom::Files
+        || !pod.request.never_asks()
+        || !known.is_some_and(Node::runs_another_system)
+    {
+        return false;
     }
-
-    /// Most pods of a large cluster are on Linux nodes. One that does not ask for Windows is no Windows workload there and
-    /// stands for none; should its node ever run Windows, the pods are listed anew.
-    fn matters(cluster: &mut Cluster, pod: &Pod) -> bool {
-        let Some(node) = &pod.node_name else {
-            return true;
-        };
-        let known = cluster.nodes.get(node);
-        if !pod.request.never_asks() || !known.is_some_and(Node::runs_another_system) {
-            return true;
-        }
-        if !cluster.without_pods.contains(node) {
-            cluster.without_pods.insert(node.clone());
-            if cluster.without_pods.len() > 2 * cluster.nodes.len() + MOST_GONE {
-                // Most of these nodes have left. The new list names those that matter.
-                cluster.without_pods.clear();
-                cluster.pods.want_anew(
-                    "many nodes have left since the pods were listed; they are listed again"
-                        .to_owned(),
-                );
-            }
-        }
-        false
+    cluster.without_pods.insert(node.clone());
+    if cluster.without_pods.len() > 2 * cluster.nodes.len() + MOST_GONE {
+        // Most of these nodes have left. The new list names those that matter.
+        cluster.without_pods.clear();
+        cluster.pods.want_relist(
+            "many nodes have left since the pods were listed; they are listed again".to_owned(),
+        );
     }
-
-    fn table(cluster: &mut Cluster) -> &mut Table<ObjectKey, Pod> {
-        &mut cluster.pods
-    }
+    true
 }
 
 impl PodStatus {

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use serde::de::Error;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::objects::{Object, decode, metadata};
+use crate::objects::{FieldError, decode, metadata};
 
 /// An object of any kind as its text, of which at least the metadata could be read.
 ///
@@ -22,35 +23,39 @@ pub struct Received {
     text: Box<RawValue>,
 }
 
+/// Of an object only its metadata.
 #[derive(Deserialize)]
-struct OnlyMetadata {
+pub(super) struct OnlyMetadata {
     #[serde(deserialize_with = "metadata::metadata")]
-    metadata: ObjectMeta,
+    pub metadata: ObjectMeta,
 }
 
 impl Received {
-    /// The resource of a kind, to ask for.
-    #[must_use]
-    pub fn resource_of<K: Object>() -> ApiResource {
-        ApiResource::erase::<K>(&())
-    }
-
     /// All of it, as JSON; the items of a list have neither kind nor apiVersion.
     #[must_use]
     pub fn text(&self) -> &str {
         self.text.get()
     }
+}
 
+/// What an object is decoded from.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    Text(&'a str),
+    Value(&'a Value),
+}
+
+impl Source<'_> {
     /// The object, or the field that is not as it should be and what is wrong with it.
-    pub fn decode<K: Object>(&self) -> Result<K, String> {
-        let text = self.text.get();
-        serde_json::from_str(text).map_err(|failure| {
-            // Once more, for words that name the field.
-            match serde_json::from_str(text).map(|value| decode::<K>(&value)) {
-                Ok(Err(field)) => field.to_string(),
-                Ok(Ok(_)) | Err(_) => failure.to_string(),
-            }
-        })
+    pub fn decode<T: DeserializeOwned>(self) -> Result<T, FieldError> {
+        match self {
+            Self::Text(text) => serde_json::from_str(text).or_else(|_| {
+                // Once more, to name the field.
+                let mut deserializer = serde_json::Deserializer::from_str(text);
+                serde_path_to_error::deserialize(&mut deserializer).map_err(FieldError::from)
+            }),
+            Self::Value(value) => decode(value),
+        }
     }
 }
 
@@ -99,28 +104,32 @@ impl Resource for Received {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::PodObject;
+    use crate::index::{AnyTable, Cluster};
+    use crate::objects::kind;
 
     #[test]
-    fn what_nobody_looks_at_is_not_decoded() {
+    fn managed_fields_are_not_decoded() {
         let text = r#"{"metadata":{"name":"web-0","namespace":"shop","resourceVersion":"7",
             "managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}}}],"selfLink":"s"},"spec":{"containers":[]}}"#;
         let received: Received = serde_json::from_str(text).unwrap();
         assert_eq!(received.meta().resource_version.as_deref(), Some("7"));
         assert!(received.meta().managed_fields.is_none());
-        let pod: PodObject = received.decode().unwrap();
-        assert!(pod.meta().managed_fields.is_none());
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_has_its_name_and_names_the_field() {
+    fn an_object_that_cannot_be_read_is_rejected_by_its_name_and_field() {
         let text = r#"[{"metadata":{"name":"web-0","namespace":"shop"},"spec":{"volumes":[{"name":7}]}},
             {"metadata":{"name":"web-1"}}]"#;
         let received: Vec<Received> = serde_json::from_str(text).unwrap();
-        assert_eq!(received[0].meta().name.as_deref(), Some("web-0"));
-        let problem = received[0].decode::<PodObject>().unwrap_err();
-        assert!(problem.contains("spec.volumes[0]"), "{problem}");
-        assert!(received[1].decode::<PodObject>().is_ok());
+        let (mut cluster, pods) = (Cluster::default(), kind("v1", "Pod").unwrap());
+        for object in &received {
+            pods.absorb(&mut cluster, object);
+        }
+        let problem = cluster.pods.problem().unwrap();
+        assert!(
+            problem.starts_with("Pod shop/web-0 cannot be read: field spec.volumes[0]"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -2,18 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::storage::v1 as storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use serde::Deserialize;
 
-use crate::index::{
-    Claim, ClaimTemplate, Cluster, Name, ObjectKey, PersistentVolume, StorageClass, Table,
-    VolumeType, shared,
-};
-use crate::objects::pod::{CsiSource, InTreeSource};
-use crate::objects::{Object, annotation, metadata::metadata, name, object_key, optional_name};
+use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern};
+use crate::objects::pod::{CsiSource, InTreeSource, volume_type};
+use crate::objects::{annotation, interned_option};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
@@ -25,21 +19,17 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// A `PersistentVolumeClaim`.
-#[derive(Resource, Clone, Debug, Default, Deserialize)]
-#[resource(inherit = core::PersistentVolumeClaim)]
-pub struct ClaimObject {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
+#[derive(Deserialize)]
+pub(super) struct ClaimObject {
     spec: Option<ClaimSpec>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ClaimSpec {
-    #[serde(default, deserialize_with = "optional_name")]
+    #[serde(default, deserialize_with = "interned_option")]
     volume_name: Option<Name>,
-    #[serde(default, deserialize_with = "optional_name")]
+    #[serde(default, deserialize_with = "interned_option")]
     storage_class_name: Option<Name>,
 }
 
@@ -50,42 +40,28 @@ impl ClaimSpec {
             volume_name: self.volume_name.clone().filter(|name| !name.is_empty()),
             // The annotation wins over the field, as in Kubernetes.
             storage_class: annotation(CLASS_ANNOTATION)
-                .map(shared)
+                .map(intern)
                 .or_else(|| self.storage_class_name.clone()),
-            provisioner: noted.filter(|name| !name.is_empty()).map(shared).next(),
+            provisioner: noted.filter(|name| !name.is_empty()).map(intern).next(),
         }
     }
 }
 
-impl Object for ClaimObject {
-    type Key = ObjectKey;
-    type Row = Claim;
-
-    fn key(meta: &ObjectMeta) -> ObjectKey {
-        object_key(meta)
-    }
-
-    fn row(self) -> Option<Claim> {
-        let meta = &self.metadata;
-        let claim = self.spec.unwrap_or_default();
-        Some(claim.claim(|key| annotation(meta, key)))
-    }
-
-    fn table(cluster: &mut Cluster) -> &mut Table<ObjectKey, Claim> {
-        &mut cluster.claims
-    }
+pub(super) fn claim(meta: &ObjectMeta, object: ClaimObject) -> Option<Claim> {
+    let claim = object.spec.unwrap_or_default();
+    Some(claim.claim(|key| annotation(meta, key)))
 }
 
 /// The template of a claim, in a StatefulSet or in an ephemeral volume.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 pub struct ClaimTemplateObject {
     metadata: Option<TemplateMeta>,
     spec: Option<ClaimSpec>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct TemplateMeta {
-    #[serde(default, deserialize_with = "optional_name")]
+    #[serde(default, deserialize_with = "interned_option")]
     name: Option<Name>,
     annotations: Option<BTreeMap<String, String>>,
 }
@@ -113,28 +89,24 @@ impl ClaimTemplateObject {
     }
 }
 
-/// A `PersistentVolume`.
-#[derive(Resource, Clone, Debug, Default, Deserialize)]
-#[resource(inherit = core::PersistentVolume)]
-pub struct VolumeObject {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
+#[derive(Deserialize)]
+pub(super) struct VolumeObject {
     spec: Option<VolumeSpec>,
     status: Option<VolumeStatus>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct VolumeStatus {
     phase: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct ClaimReference {
     namespace: Option<String>,
     name: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct VolumeSpec {
     persistent_volume_reclaim_policy: Option<String>,
@@ -144,70 +116,34 @@ struct VolumeSpec {
     in_tree: InTreeSource,
 }
 
-impl Object for VolumeObject {
-    type Key = Name;
-    type Row = PersistentVolume;
-
-    fn key(meta: &ObjectMeta) -> Name {
-        name(meta)
-    }
-
-    fn row(self) -> Option<PersistentVolume> {
-        let spec = self.spec.unwrap_or_default();
-        let phase = self.status.and_then(|status| status.phase);
-        let is_bound_in_tree =
-            phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
-        let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
-        Some(PersistentVolume {
-            bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
-            // A volume with a driver's name in it is not in-tree, whatever else it says.
-            source: match (spec.csi, spec.in_tree.0) {
-                (Some(csi), _) => Some(csi.volume_type()),
-                (None, Some(plugin)) => Some(VolumeType::InTree(plugin)),
-                (None, None) => None,
-            },
-            goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
-        })
-    }
-
-    fn table(cluster: &mut Cluster) -> &mut Table<Name, PersistentVolume> {
-        &mut cluster.volumes
-    }
+pub(super) fn volume(_: &ObjectMeta, object: VolumeObject) -> Option<PersistentVolume> {
+    let spec = object.spec.unwrap_or_default();
+    let phase = object.status.and_then(|status| status.phase);
+    let is_bound_in_tree =
+        phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
+    let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
+    Some(PersistentVolume {
+        bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
+        source: volume_type(spec.csi.as_ref(), spec.in_tree),
+        goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
+    })
 }
 
-/// A StorageClass.
-#[derive(Resource, Clone, Debug, Default, Deserialize)]
-#[resource(inherit = storage::StorageClass)]
-pub struct ClassObject {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "optional_name")]
+#[derive(Deserialize)]
+pub(super) struct ClassObject {
+    #[serde(default, deserialize_with = "interned_option")]
     provisioner: Option<Name>,
 }
 
-impl Object for ClassObject {
-    type Key = Name;
-    type Row = StorageClass;
-
-    fn key(meta: &ObjectMeta) -> Name {
-        name(meta)
-    }
-
-    fn row(self) -> Option<StorageClass> {
-        let meta = &self.metadata;
-        Some(StorageClass {
-            is_default: DEFAULT_CLASS_ANNOTATIONS
-                .into_iter()
-                .any(|key| annotation(meta, key) == Some("true")),
-            created: meta
-                .creation_timestamp
-                .as_ref()
-                .map_or(i64::MIN, |time| time.0.as_second()),
-            provisioner: self.provisioner.unwrap_or_default(),
-        })
-    }
-
-    fn table(cluster: &mut Cluster) -> &mut Table<Name, StorageClass> {
-        &mut cluster.classes
-    }
+pub(super) fn class(meta: &ObjectMeta, object: ClassObject) -> Option<StorageClass> {
+    Some(StorageClass {
+        is_default: DEFAULT_CLASS_ANNOTATIONS
+            .into_iter()
+            .any(|key| annotation(meta, key) == Some("true")),
+        created: meta
+            .creation_timestamp
+            .as_ref()
+            .map_or(i64::MIN, |time| time.0.as_second()),
+        provisioner: object.provisioner.unwrap_or_default(),
+    })
 }

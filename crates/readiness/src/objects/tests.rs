@@ -5,14 +5,14 @@ mod left_out;
 
 use serde_json::{Value, json};
 
-use crate::index::{Cluster, ObjectKey, Pod, PodVolumeSource, VolumeType};
+use crate::index::{AnyTable, Cluster, ObjectKey, Pod, PodVolumeSource, VolumeType, WorkloadKind};
 use crate::objects::{FieldError, Loader, is_used};
 
 fn load(objects: &[Value]) -> Result<Cluster, FieldError> {
     let mut loader = Loader::default();
     for object in objects {
         let text = |field: &str| object[field].as_str().unwrap();
-        loader.put(text("apiVersion"), text("kind"), object.clone())?;
+        loader.put(text("apiVersion"), text("kind"), object)?;
     }
     Ok(loader.finish())
 }
@@ -119,9 +119,7 @@ fn init_containers_show_a_driver_too() {
             .contains("a.b")
     );
     let cluster = load(&[daemon_set(&init)]).unwrap();
-    let owner = cluster
-        .owners
-        .daemon_sets
+    let owner = cluster.owners[WorkloadKind::DaemonSet]
         .get(&ObjectKey::new("shop", "x"))
         .unwrap();
     assert!(owner.node_side.as_ref().unwrap().names_driver("a.b"));
@@ -133,9 +131,7 @@ fn init_containers_show_a_driver_too() {
     );
     let cluster = load(&[deployment]).unwrap();
     assert_eq!(
-        cluster
-            .owners
-            .deployments
+        cluster.owners[WorkloadKind::Deployment]
             .get(&ObjectKey::new("shop", "x"))
             .unwrap()
             .node_side,

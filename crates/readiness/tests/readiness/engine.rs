@@ -1,96 +1,61 @@
 //! The judgement that the operator runs, fed like a watch feeds it.
 
-use readiness::api::WindowsStorage;
 use readiness::assess::Assessment;
-use readiness::index::{Cluster, ReadFrom, Table};
-use readiness::objects::{
-    ClaimObject, ClassObject, CronJobObject, CsiDriverObject, CsiNodeObject, DaemonSetObject,
-    DeploymentObject, JobObject, NodeObject, Object, PodObject, ReplicaSetObject,
-    ReplicationControllerObject, RuntimeClassObject, StatefulSetObject, VolumeObject, decode,
-};
+use readiness::index::{AnyTable, Cluster, ReadFrom, Table};
+use readiness::objects::{self, Kind, Received, cluster_kinds};
 use serde_json::Value;
 
 use crate::cases;
 use crate::run::{Subject, run};
 
 /// A judgement that lasts from event to event.
-#[derive(Default)]
 struct Engine {
     cluster: Cluster,
     assessment: Assessment,
 }
 
-/// Does the same for the type of an object, whatever kind it is of.
-macro_rules! with_kind {
-    ($object:expr, $do:ident, $($argument:expr),*) => {
-        match $object["kind"].as_str().unwrap() {
-            "Node" => $do::<NodeObject>($($argument),*),
-            "CSINode" => $do::<CsiNodeObject>($($argument),*),
-            "CSIDriver" => $do::<CsiDriverObject>($($argument),*),
-            "Pod" => $do::<PodObject>($($argument),*),
-            "PersistentVolumeClaim" => $do::<ClaimObject>($($argument),*),
-            "PersistentVolume" => $do::<VolumeObject>($($argument),*),
-            "StorageClass" => $do::<ClassObject>($($argument),*),
-            "RuntimeClass" => $do::<RuntimeClassObject>($($argument),*),
-            "CronJob" => $do::<CronJobObject>($($argument),*),
-            "DaemonSet" => $do::<DaemonSetObject>($($argument),*),
-            "Deployment" => $do::<DeploymentObject>($($argument),*),
-            "Job" => $do::<JobObject>($($argument),*),
-            "ReplicaSet" => $do::<ReplicaSetObject>($($argument),*),
-            "ReplicationController" => $do::<ReplicationControllerObject>($($argument),*),
-            "StatefulSet" => $do::<StatefulSetObject>($($argument),*),
-            "WindowsStorage" => $do::<WindowsStorage>($($argument),*),
-            other => panic!("{other} is not fed to the engine"),
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            cluster: Cluster {
+                read_from: ReadFrom::Files,
+                ..Cluster::default()
+            },
+            assessment: Assessment::default(),
         }
-    };
+    }
 }
 
-fn put<K: Object>(cluster: &mut Cluster, object: &Value) {
-    let object: K = decode(object).unwrap();
-    let key = K::key(object.meta());
-    match object.row() {
-        Some(row) => K::table(cluster).apply(key, row),
-        None => K::table(cluster).delete(&key),
-    };
-}
-
-fn remove<K: Object>(cluster: &mut Cluster, object: &Value) {
-    let object: K = decode(object).unwrap();
-    K::table(cluster).delete(&K::key(object.meta()));
+fn received(object: &Value) -> (&'static Kind, Received) {
+    let text = |field: &str| object[field].as_str().unwrap();
+    let kind = objects::kind(text("apiVersion"), text("kind")).unwrap();
+    (kind, serde_json::from_str(&object.to_string()).unwrap())
 }
 
 impl Engine {
     /// All kinds have been read, but a cluster without a Node cannot have been read whole.
     fn is_read(&mut self) {
-        let cluster = &mut self.cluster;
-        cluster.read_from = ReadFrom::Files;
-        cluster.csi_nodes.finish();
-        cluster.csi_drivers.finish();
-        cluster.pods.finish();
-        cluster.claims.finish();
-        cluster.volumes.finish();
-        cluster.classes.finish();
-        cluster.runtime_classes.finish();
-        cluster.settings.finish();
-        for (_, table) in cluster.owners.tables_mut() {
-            table.finish();
+        for kind in cluster_kinds() {
+            kind.table_mut(&mut self.cluster).finish();
         }
-        if cluster.nodes.is_empty() {
-            cluster.nodes = Table::default();
-        } else {
-            cluster.nodes.finish();
+        if self.cluster.nodes.is_empty() {
+            self.cluster.nodes = Table::default();
         }
     }
 }
 
 impl Subject for Engine {
     fn upsert(&mut self, object: &Value) {
-        with_kind!(object, put, &mut self.cluster, object);
+        let (kind, object) = received(object);
+        kind.absorb(&mut self.cluster, &object);
+        assert_eq!(kind.table(&self.cluster).problem(), None);
         self.assessment.update(&mut self.cluster);
     }
 
     fn delete(&mut self, object: &Value) {
-        with_kind!(object, remove, &mut self.cluster, object);
+        let (kind, object) = received(object);
+        let meta = kube::Resource::meta(&object);
+        kind.table_mut(&mut self.cluster).delete_object(meta);
         self.assessment.update(&mut self.cluster);
     }
 

@@ -46,19 +46,15 @@ impl Assessment {
     pub fn blocked_objects(&self, cluster: &Cluster, most: usize) -> BTreeMap<BlockedKey, Blocked> {
         let mut blocked = BTreeMap::new();
         let holding = self.needs.drivers.iter().filter(|(_, need)| need.holds());
-        for (driver, need) in holding {
-            let missing = Some((driver, &need.missing));
-            for workload in need.in_tree.keys().take(LOOKED_AT) {
+        let groups = holding
+            .map(|(driver, need)| (Some((driver, &need.missing)), &need.in_tree))
+            .chain([(None, &self.needs.abandoned)]);
+        for (missing, workloads) in groups {
+            for workload in workloads.keys().take(LOOKED_AT) {
                 self.add_blocked(cluster, workload, missing, &mut blocked);
                 if blocked.len() >= most {
                     return blocked;
                 }
-            }
-        }
-        for workload in self.needs.abandoned.keys().take(LOOKED_AT) {
-            self.add_blocked(cluster, workload, None, &mut blocked);
-            if blocked.len() >= most {
-                break;
             }
         }
         blocked

@@ -18,22 +18,14 @@ impl Assessment {
             }
             None => unbound_kind(cluster, &pod.request, &mut entry.dependencies),
         };
-        if !pod.csi_proxy_pipes.is_empty() {
-            entry.mounts_pipes_on.clone_from(&pod.node_name);
-        }
-        if pod.driver.is_some() {
-            entry.driver_on.clone_from(&pod.node_name);
+        if pod.driver.is_some() || !pod.csi_proxy_pipes.is_empty() {
+            entry.concerns.clone_from(&pod.node_name);
         }
         if kind != NodeKind::Other {
             entry.stands_for.clone_from(&pod.controller);
         }
         if kind == NodeKind::Windows {
-            let found = volumes::resolve(
-                self.lookup(cluster, &|driver| self.shows_driver(cluster, driver)),
-                key,
-                &pod.volumes,
-                &[],
-            );
+            let found = volumes::resolve(self.lookup(cluster), key, &pod.volumes, &[]);
             entry.take(found, pod.node_name.clone());
         }
         entry
@@ -61,7 +53,7 @@ impl Assessment {
             return entry;
         }
         let found = volumes::resolve(
-            self.lookup(cluster, &|driver| self.shows_driver(cluster, driver)),
+            self.lookup(cluster),
             key,
             &owner.volumes,
             &owner.claim_templates,
@@ -70,20 +62,12 @@ impl Assessment {
         entry
     }
 
-    fn lookup<'a>(
-        &'a self,
-        cluster: &'a Cluster,
-        shows_driver: &'a dyn Fn(&str) -> bool,
-    ) -> Lookup<'a> {
+    fn lookup<'a>(&'a self, cluster: &'a Cluster) -> Lookup<'a> {
         Lookup {
             cluster,
             default_class: self.default_class.as_ref(),
-            shows_driver,
+            registered: &self.registered,
         }
-    }
-
-    fn shows_driver(&self, cluster: &Cluster, driver: &str) -> bool {
-        self.registered.contains_key(driver) || cluster.csi_drivers.get(driver).is_some()
     }
 }
 

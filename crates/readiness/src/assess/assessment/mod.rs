@@ -1,7 +1,7 @@
 //! The judgement on the cluster, kept up to date in proportion to what changes.
 
 mod blocked;
-mod changed;
+mod counts;
 mod dependents;
 mod judge;
 mod needs;
@@ -18,7 +18,7 @@ use crate::assess::verdict::{self, Facts};
 use crate::assess::volumes::{Resolved, ordinal_stem};
 use crate::index::{Cluster, Name, Node, ObjectKey, WorkloadKey, WorkloadKind};
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
-use changed::Changed;
+pub use counts::Counts;
 pub use dependents::Dependency;
 use dependents::Dependents;
 use needs::{Needs, Uses};
@@ -38,45 +38,26 @@ pub struct Assessment {
     without_csi_node: BTreeSet<Name>,
     /// The drivers of each CSINode, and how many CSINodes have each of them.
     csi_nodes: HashMap<Name, Arc<BTreeSet<Name>>>,
-    registered: HashMap<Name, usize>,
+    registered: Counts<Name>,
     default_class: Option<Name>,
-    pipe_users: HashMap<Name, usize>,
     departures: u64,
+    /// What is to be judged again, while an update is under way.
+    stale: Vec<WorkloadKey>,
 }
 
 /// What was derived from one workload.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     dependencies: Vec<Dependency>,
     /// The controller for which a live pod stands.
     stands_for: Option<Name>,
-    /// The node on which a live pod mounts pipes of csi-proxy.
-    mounts_pipes_on: Option<Name>,
-    /// The node on which a pod looks like a part of a CSI driver.
-    driver_on: Option<Name>,
+    /// The node whose readiness a pod has a part in: as a part of a CSI driver, or because it mounts csi-proxy's pipes.
+    concerns: Option<Name>,
     uses: Uses,
     findings: Vec<Finding>,
 }
 
 impl Entry {
-    /// Whether nothing was derived, so that nothing can change it but the workload itself.
-    fn is_empty(&self) -> bool {
-        let Self {
-            dependencies,
-            stands_for,
-            mounts_pipes_on,
-            driver_on,
-            uses: Uses { node, rows },
-            findings,
-        } = self;
-        dependencies.is_empty()
-            && [stands_for, mounts_pipes_on, driver_on, node]
-                .iter()
-                .all(|name| name.is_none())
-            && rows.is_empty()
-            && findings.is_empty()
-    }
-
     /// Without room for more: there are many, and few change.
     fn fitted(mut self) -> Self {
         self.dependencies.shrink_to_fit();
@@ -112,49 +93,54 @@ impl NodeKind {
 impl Assessment {
     /// Takes in what has changed in the cluster since the last time. Returns the nodes whose readiness that may touch.
     pub fn update(&mut self, cluster: &mut Cluster) -> BTreeSet<Name> {
-        let mut touched = BTreeSet::new();
-        let mut stale = Vec::new();
-        let changed = Changed::take(cluster);
-        let cluster = &*cluster;
-        for node in &changed.nodes {
-            self.node_changed(cluster, node, &mut stale, &mut touched);
+        for node in cluster.nodes.take_changed() {
+            self.node_changed(cluster, &node);
         }
-        for node in &changed.csi_nodes {
-            self.csi_node_changed(cluster, node, &mut stale, &mut touched);
+        for node in cluster.csi_nodes.take_changed() {
+            self.csi_node_changed(cluster, &node);
         }
-        for driver in changed.csi_drivers {
-            self.stale(&Dependency::Driver(driver), &mut stale);
+        for driver in cluster.csi_drivers.take_changed() {
+            self.invalidate(&Dependency::Driver(driver));
         }
-        for class in &changed.classes {
-            self.stale(&Dependency::Class(class.clone()), &mut stale);
-        }
-        if !changed.classes.is_empty() {
+        let classes = cluster.classes.take_changed();
+        if !classes.is_empty() {
             // A class that stays the default may have another provisioner.
             self.default_class = default_class(cluster);
-            self.stale(&Dependency::DefaultClass, &mut stale);
+            self.invalidate(&Dependency::DefaultClass);
         }
-        for class in changed.runtime_classes {
-            self.stale(&Dependency::RuntimeClass(class), &mut stale);
+        for class in classes {
+            self.invalidate(&Dependency::Class(class));
         }
-        for volume in changed.volumes {
-            self.stale(&Dependency::Volume(volume), &mut stale);
+        for class in cluster.runtime_classes.take_changed() {
+            self.invalidate(&Dependency::RuntimeClass(class));
         }
-        for claim in changed.claims {
+        for volume in cluster.volumes.take_changed() {
+            self.invalidate(&Dependency::Volume(volume));
+        }
+        for claim in cluster.claims.take_changed() {
             if let Some(stem) = ordinal_stem(&claim.name) {
                 let key = ObjectKey::new(claim.namespace.clone(), stem);
-                self.stale(&Dependency::ClaimsOf(key), &mut stale);
+                self.invalidate(&Dependency::ClaimsOf(key));
             }
-            self.stale(&Dependency::Claim(claim), &mut stale);
+            self.invalidate(&Dependency::Claim(claim));
         }
-        stale.extend(changed.pods.into_iter().map(WorkloadKey::pod));
-        for key in &changed.owners {
-            let owner = cluster.owners.get(key);
-            stale.extend(self.ownership.relink(key, owner));
+        let pods = cluster.pods.take_changed().into_iter();
+        self.stale.extend(pods.map(WorkloadKey::pod));
+        // Why a driver is missing follows from DaemonSets and switches of drivers.
+        let mut causes_changed = !cluster.feature_switches.take_changed().is_empty();
+        for kind in WorkloadKind::ALL {
+            for object in cluster.owners[kind].take_changed() {
+                causes_changed |= kind == WorkloadKind::DaemonSet;
+                let key = WorkloadKey { object, kind };
+                let owner = cluster.owners.get(&key);
+                self.stale.extend(self.ownership.relink(&key, owner));
+            }
         }
-        self.judge_anew(cluster, stale, &mut touched);
-        if changed.drivers_are_brought_otherwise {
-            let missing = self.needs.drivers.values();
-            touched.extend(missing.flat_map(|need| need.missing.iter().cloned()));
+        self.judge_stale(cluster);
+        let mut touched = std::mem::take(&mut self.needs.touched);
+        if causes_changed {
+            let needs = self.needs.drivers.values();
+            touched.extend(needs.flat_map(|need| need.missing.iter().cloned()));
         }
         touched
     }
@@ -166,12 +152,12 @@ impl Assessment {
         if !unread.is_empty() {
             return verdict::unknown(&unread);
         }
-        let in_tree = self.needs.drivers.values();
+        let abandoned = self.needs.abandoned.total();
+        let needs = self.needs.drivers.values();
         let facts = Facts {
             windows_nodes: self.needs.windows.len(),
-            in_tree: in_tree.map(|need| need.in_tree_volumes).sum::<usize>()
-                + self.needs.abandoned_volumes,
-            abandoned: self.needs.abandoned_volumes,
+            in_tree: needs.map(|need| need.in_tree.total()).sum::<usize>() + abandoned,
+            abandoned,
             without_csi_node: &self.without_csi_node,
             blocking: self.blocking(),
             named: self.first_blocking(),
@@ -182,8 +168,7 @@ impl Assessment {
     /// How many volumes hold upgrades.
     #[must_use]
     pub fn blocking(&self) -> usize {
-        let drivers = self.needs.drivers.values().filter(|need| need.holds());
-        drivers.map(|need| need.in_tree_volumes).sum::<usize>() + self.needs.abandoned_volumes
+        self.blocking_by_driver().map(|(_, volumes)| volumes).sum()
     }
 
     /// The same by the driver that they need; `None` for those that no driver takes over.
@@ -191,8 +176,8 @@ impl Assessment {
         let drivers = self.needs.drivers.iter();
         drivers
             .filter(|(_, need)| need.holds())
-            .map(|(driver, need)| (Some(driver.as_str()), need.in_tree_volumes))
-            .chain([(None, self.needs.abandoned_volumes)])
+            .map(|(driver, need)| (Some(driver.as_str()), need.in_tree.total()))
+            .chain([(None, self.needs.abandoned.total())])
     }
 
     /// How often something that held upgrades has gone from sight, rather than got what it lacked: a volume, or a node.
@@ -219,7 +204,7 @@ impl Assessment {
 
     fn name_first<'a>(
         &self,
-        groups: impl Iterator<Item = &'a BTreeMap<WorkloadKey, usize>>,
+        groups: impl Iterator<Item = &'a Counts<WorkloadKey>>,
         is_meant: impl Fn(&Resolved) -> bool,
     ) -> Vec<String> {
         // The first ones of all are among the first ones of each.
@@ -250,13 +235,7 @@ impl Assessment {
         named
     }
 
-    fn node_changed(
-        &mut self,
-        cluster: &Cluster,
-        name: &Name,
-        stale: &mut Vec<WorkloadKey>,
-        touched: &mut BTreeSet<Name>,
-    ) {
+    fn node_changed(&mut self, cluster: &Cluster, name: &Name) {
         let node = cluster.nodes.get(name);
         let kind = NodeKind::of(node);
         let old = match node {
@@ -264,23 +243,14 @@ impl Assessment {
             None => self.nodes.remove(name),
         };
         if old.unwrap_or(NodeKind::of(None)) != kind {
-            self.stale(&Dependency::Node(name.clone()), stale);
+            self.invalidate(&Dependency::Node(name.clone()));
         }
-        let is_windows = kind == NodeKind::Windows;
         let held = self.without_csi_node.contains(name) || self.needs.is_held_by(name);
-        self.departures += u64::from(held && !is_windows);
-        self.needs.node_changed(cluster, name, is_windows, touched);
-        self.note_csi_node(cluster, name, is_windows);
-        touched.insert(name.clone());
+        self.departures += u64::from(held && kind != NodeKind::Windows);
+        self.drivers_changed(cluster, name);
     }
 
-    fn csi_node_changed(
-        &mut self,
-        cluster: &Cluster,
-        name: &Name,
-        stale: &mut Vec<WorkloadKey>,
-        touched: &mut BTreeSet<Name>,
-    ) {
+    fn csi_node_changed(&mut self, cluster: &Cluster, name: &Name) {
         let csi_node = cluster.csi_nodes.get(name);
         let new = csi_node.map(|csi_node| csi_node.drivers.clone());
         let old = match new.clone() {
@@ -289,46 +259,35 @@ impl Assessment {
         };
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         for driver in old.difference(&new) {
-            if let Some(count) = self.registered.get_mut(driver) {
-                *count -= 1;
-                if *count == 0 {
-                    self.registered.remove(driver);
-                    self.stale(&Dependency::Driver(driver.clone()), stale);
-                }
+            if self.registered.remove(driver) {
+                self.invalidate(&Dependency::Driver(driver.clone()));
             }
         }
         for driver in new.difference(&old) {
-            let count = self.registered.entry(driver.clone()).or_default();
-            *count += 1;
-            if *count == 1 {
-                self.stale(&Dependency::Driver(driver.clone()), stale);
+            if self.registered.add(driver) {
+                self.invalidate(&Dependency::Driver(driver.clone()));
             }
         }
+        self.drivers_changed(cluster, name);
+    }
+
+    /// Whether a node is a Windows node may have changed, or which drivers it has.
+    fn drivers_changed(&mut self, cluster: &Cluster, name: &Name) {
+        self.needs.node_changed(cluster, name);
         let is_windows = self.needs.windows.contains(name);
-        self.needs.node_changed(cluster, name, is_windows, touched);
-        self.note_csi_node(cluster, name, is_windows);
-        touched.insert(name.clone());
+        let lacks = is_windows && cluster.csi_nodes.get(name).is_none();
+        needs::set(&mut self.without_csi_node, name, lacks);
+        self.needs.touched.insert(name.clone());
     }
 
-    fn note_csi_node(&mut self, cluster: &Cluster, name: &Name, is_windows: bool) {
-        if is_windows && cluster.csi_nodes.get(name).is_none() {
-            self.without_csi_node.insert(name.clone());
-        } else {
-            self.without_csi_node.remove(name);
-        }
-    }
-
-    fn stale(&self, dependency: &Dependency, stale: &mut Vec<WorkloadKey>) {
-        stale.extend(self.dependents.of(dependency).cloned());
+    /// Whoever depends on that is to be judged again.
+    fn invalidate(&mut self, dependency: &Dependency) {
+        self.stale.extend(self.dependents.of(dependency).cloned());
     }
 
     /// Pods first: whether they stand for their owners decides on those.
-    fn judge_anew(
-        &mut self,
-        cluster: &Cluster,
-        mut stale: Vec<WorkloadKey>,
-        touched: &mut BTreeSet<Name>,
-    ) {
+    fn judge_stale(&mut self, cluster: &Cluster) {
+        let mut stale = std::mem::take(&mut self.stale);
         stale.sort_unstable();
         stale.dedup();
         let mut owners = BTreeSet::new();
@@ -339,29 +298,22 @@ impl Assessment {
             }
             let pod = cluster.pods.get(&key.object);
             let new = pod.map(|pod| self.judge_pod(cluster, &key, pod));
-            let new_stands_for = new.as_ref().and_then(|new| new.stands_for.clone());
-            let old = self.replace(cluster, &key, new, touched);
-            let (old, new) = (old.stands_for.as_ref(), new_stands_for.as_ref());
+            let stands_for = new.as_ref().and_then(|new| new.stands_for.clone());
+            let old = self.replace(cluster, &key, new);
+            let (old, new) = (old.stands_for.as_ref(), stands_for.as_ref());
             owners.extend(self.ownership.restand(old, new));
         }
         for key in owners {
             let owner = cluster.owners.get(&key);
             let entry = owner.map(|owner| self.judge_owner(cluster, &key, owner));
             // Most owners of a large cluster make pods for other systems.
-            let entry = entry.filter(|entry| !entry.is_empty());
-            self.replace(cluster, &key, entry, touched);
+            let entry = entry.filter(|entry| *entry != Entry::default());
+            self.replace(cluster, &key, entry);
         }
     }
 
     /// Puts a new entry in the place of what is known, and returns that.
-    fn replace(
-        &mut self,
-        cluster: &Cluster,
-        key: &WorkloadKey,
-        new: Option<Entry>,
-        touched: &mut BTreeSet<Name>,
-    ) -> Entry {
-        let pipes_on = new.as_ref().and_then(|new| new.mounts_pipes_on.clone());
+    fn replace(&mut self, cluster: &Cluster, key: &WorkloadKey, new: Option<Entry>) -> Entry {
         let new = new.map(|new| Box::new(new.fitted()));
         let (old, new) = match (self.entries.entry(key.clone()), new) {
             (Slot::Vacant(slot), Some(new)) => (Box::default(), Some(&*slot.insert(new))),
@@ -375,35 +327,14 @@ impl Assessment {
         let dependencies = new.map_or(&[][..], |new| &new.dependencies);
         self.dependents
             .replace(key, &old.dependencies, dependencies);
-        // Added before what was there is taken away, so that a need that stays is not built up anew.
+        // Added before what was there is taken away, so that a need that stays is not built up again.
         if let Some(new) = new {
-            self.needs.add(cluster, key, &new.uses, touched);
-            // Whether a driver's pod is ready is among the causes that are told of its node.
-            touched.extend(new.driver_on.clone());
+            self.needs.add(cluster, key, &new.uses);
+            self.needs.touched.extend(new.concerns.clone());
         }
-        self.departures += u64::from(self.needs.remove(cluster, key, &old.uses, touched));
-        touched.extend(old.driver_on.clone());
-        self.count_pipe_user(pipes_on.as_ref(), true, touched);
-        self.count_pipe_user(old.mounts_pipes_on.as_ref(), false, touched);
+        self.departures += u64::from(self.needs.remove(cluster, key, &old.uses));
+        self.needs.touched.extend(old.concerns.clone());
         *old
-    }
-
-    fn count_pipe_user(&mut self, node: Option<&Name>, added: bool, touched: &mut BTreeSet<Name>) {
-        let Some(node) = node else { return };
-        let count = self.pipe_users.entry(node.clone()).or_default();
-        let before = *count;
-        *count = if added {
-            before + 1
-        } else {
-            before.saturating_sub(1)
-        };
-        let after = *count;
-        if after == 0 {
-            self.pipe_users.remove(node);
-        }
-        if (before == 0) != (after == 0) {
-            touched.insert(node.clone());
-        }
     }
 }
 

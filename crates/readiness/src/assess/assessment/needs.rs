@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::assess::assessment::counts::Counts;
 use crate::assess::volumes::Resolved;
-use crate::index::{Cluster, Name, WorkloadKey};
+use crate::index::{Cluster, Name, Node, WorkloadKey, intern};
 
 /// What one workload needs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// The Windows node that it is bound to.
     pub node: Option<Name>,
@@ -17,14 +18,10 @@ pub struct Uses {
 /// The need for one driver.
 #[derive(Clone, Debug, Default)]
 pub struct Need {
-    /// The workloads with in-tree volumes that the driver takes over, and how many each has.
-    pub in_tree: BTreeMap<WorkloadKey, usize>,
-    /// How many such volumes there are.
-    pub in_tree_volumes: usize,
-    /// How many other volumes need the driver.
-    pub csi_volumes: usize,
-    /// How many of those are used on each Windows node.
-    csi_on: BTreeMap<Name, usize>,
+    /// The in-tree volumes that the driver takes over, by workload.
+    pub in_tree: Counts<WorkloadKey>,
+    /// The other volumes that need it, by the Windows node that they are used on.
+    csi: Counts<Option<Name>>,
     /// The Windows nodes on which it is needed and not registered.
     pub missing: BTreeSet<Name>,
 }
@@ -33,7 +30,7 @@ impl Need {
     /// Whether a volume holds upgrades for want of it.
     #[must_use]
     pub fn holds(&self) -> bool {
-        !self.in_tree.is_empty() && !self.missing.is_empty()
+        self.in_tree.total() > 0 && !self.missing.is_empty()
     }
 }
 
@@ -42,47 +39,30 @@ impl Need {
 pub struct Needs {
     /// By driver. One that nobody needs is not there.
     pub drivers: BTreeMap<Name, Need>,
-    /// The workloads with volumes that no driver takes over, and how many each has.
-    pub abandoned: BTreeMap<WorkloadKey, usize>,
-    /// How many such volumes there are.
-    pub abandoned_volumes: usize,
+    /// The volumes that no driver takes over, by workload.
+    pub abandoned: Counts<WorkloadKey>,
     /// The Windows nodes.
     pub windows: BTreeSet<Name>,
+    /// The nodes on which other drivers are missing than before.
+    pub touched: BTreeSet<Name>,
 }
 
 impl Needs {
-    /// A workload needs that as well. Adds the nodes on which other drivers are missing than before to `touched`.
-    pub fn add(
-        &mut self,
-        cluster: &Cluster,
-        workload: &WorkloadKey,
-        uses: &Uses,
-        touched: &mut BTreeSet<Name>,
-    ) {
+    /// A workload needs that as well.
+    pub fn add(&mut self, cluster: &Cluster, workload: &WorkloadKey, uses: &Uses) {
         for row in &uses.rows {
             let Some(driver) = row.driver() else {
-                *self.abandoned.entry(workload.clone()).or_default() += 1;
-                self.abandoned_volumes += 1;
+                self.abandoned.add(workload);
                 continue;
             };
-            if !self.drivers.contains_key(driver) {
-                self.drivers.insert(driver.into(), Need::default());
-            }
-            let Some(need) = self.drivers.get_mut(driver) else {
-                continue;
-            };
-            if row.plugin().is_some() {
-                let first = need.in_tree.is_empty();
-                *need.in_tree.entry(workload.clone()).or_default() += 1;
-                need.in_tree_volumes += 1;
-                if first {
-                    refresh_all(cluster, driver, need, &self.windows, touched);
-                }
+            let need = self.drivers.entry(intern(driver)).or_default();
+            if row.plugin().is_none() {
+                need.csi.add(&uses.node);
+                refresh(cluster, driver, need, &uses.node, &mut self.touched);
             } else {
-                need.csi_volumes += 1;
-                if let Some(node) = &uses.node {
-                    *need.csi_on.entry(node.clone()).or_default() += 1;
-                    refresh(cluster, driver, need, &self.windows, node, touched);
+                need.in_tree.add(workload);
+                if need.in_tree.total() == 1 {
+                    refresh(cluster, driver, need, &self.windows, &mut self.touched);
                 }
             }
         }
@@ -90,40 +70,27 @@ impl Needs {
 
     /// A workload does not need that any more: what it needs now was added before. Says whether a volume that held
     /// upgrades is no longer among what it needs.
-    pub fn remove(
-        &mut self,
-        cluster: &Cluster,
-        workload: &WorkloadKey,
-        uses: &Uses,
-        touched: &mut BTreeSet<Name>,
-    ) -> bool {
+    pub fn remove(&mut self, cluster: &Cluster, workload: &WorkloadKey, uses: &Uses) -> bool {
         let mut departed = false;
         for row in &uses.rows {
             let Some(driver) = row.driver() else {
-                count_down(&mut self.abandoned, workload);
-                self.abandoned_volumes -= 1;
-                departed |= !self.abandoned.contains_key(workload);
+                departed |= self.abandoned.remove(workload);
                 continue;
             };
             let Some(need) = self.drivers.get_mut(driver) else {
                 continue;
             };
-            if row.plugin().is_some() {
-                let held = need.holds();
-                count_down(&mut need.in_tree, workload);
-                need.in_tree_volumes -= 1;
-                departed |= held && !need.in_tree.contains_key(workload);
-                if need.in_tree.is_empty() {
-                    refresh_all(cluster, driver, need, &self.windows, touched);
-                }
+            if row.plugin().is_none() {
+                need.csi.remove(&uses.node);
+                refresh(cluster, driver, need, &uses.node, &mut self.touched);
             } else {
-                need.csi_volumes -= 1;
-                if let Some(node) = &uses.node {
-                    count_down(&mut need.csi_on, node);
-                    refresh(cluster, driver, need, &self.windows, node, touched);
+                let held = need.holds();
+                departed |= need.in_tree.remove(workload) && held;
+                if need.in_tree.total() == 0 {
+                    refresh(cluster, driver, need, &self.windows, &mut self.touched);
                 }
             }
-            if need.in_tree_volumes == 0 && need.csi_volumes == 0 {
+            if need.in_tree.total() == 0 && need.csi.total() == 0 {
                 self.drivers.remove(driver);
             }
         }
@@ -137,20 +104,10 @@ impl Needs {
     }
 
     /// A node became a Windows node or is one no longer, or its drivers are others.
-    pub fn node_changed(
-        &mut self,
-        cluster: &Cluster,
-        node: &Name,
-        is_windows: bool,
-        touched: &mut BTreeSet<Name>,
-    ) {
-        if is_windows {
-            self.windows.insert(node.clone());
-        } else {
-            self.windows.remove(node);
-        }
+    pub fn node_changed(&mut self, cluster: &Cluster, node: &Name) {
+        set(&mut self.windows, node, is_windows(cluster, node));
         for (driver, need) in &mut self.drivers {
-            refresh(cluster, driver, need, &self.windows, node, touched);
+            refresh(cluster, driver, need, [node], &mut self.touched);
         }
     }
 
@@ -163,49 +120,37 @@ impl Needs {
     }
 }
 
-fn count_down<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
-        }
+fn is_windows(cluster: &Cluster, node: &Name) -> bool {
+    cluster.nodes.get(node).is_some_and(Node::is_windows)
+}
+
+/// Puts a name into a set, or takes it out. Says whether that changes anything.
+pub fn set(names: &mut BTreeSet<Name>, name: &Name, is_in: bool) -> bool {
+    if is_in {
+        names.insert(name.clone())
+    } else {
+        names.remove(name)
     }
 }
 
 /// A driver that in-tree volumes need is needed on every Windows node, any other where pods use it.
-fn refresh(
+fn refresh<'a>(
     cluster: &Cluster,
     driver: &str,
     need: &mut Need,
-    windows: &BTreeSet<Name>,
-    node: &Name,
+    nodes: impl IntoIterator<Item = &'a Name>,
     touched: &mut BTreeSet<Name>,
 ) {
-    let is_needed = !need.in_tree.is_empty() || need.csi_on.contains_key(node);
-    let is_missing = is_needed
-        && windows.contains(node)
-        && !cluster
-            .csi_nodes
-            .get(node)
-            .is_some_and(|csi_node| csi_node.drivers.contains(driver));
-    let changed = if is_missing {
-        need.missing.insert(node.clone())
-    } else {
-        need.missing.remove(node)
-    };
-    if changed {
-        touched.insert(node.clone());
-    }
-}
-
-fn refresh_all(
-    cluster: &Cluster,
-    driver: &str,
-    need: &mut Need,
-    windows: &BTreeSet<Name>,
-    touched: &mut BTreeSet<Name>,
-) {
-    for node in windows {
-        refresh(cluster, driver, need, windows, node, touched);
+    for node in nodes {
+        let is_needed = need.in_tree.total() > 0 || need.csi.contains(&Some(node.clone()));
+        let is_missing = is_needed
+            && is_windows(cluster, node)
+            && !cluster
+                .csi_nodes
+                .get(node)
+                .is_some_and(|csi_node| csi_node.drivers.contains(driver));
+        if set(&mut need.missing, node, is_missing) {
+            touched.insert(node.clone());
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::assess::assessment::counts::Counts;
 use crate::assess::assessment::workloads::{Workloads, link, unlink};
 use crate::index::{Name, Owner, WorkloadKey};
 
@@ -15,7 +16,7 @@ pub struct Ownership {
     links: HashMap<WorkloadKey, Link>,
     by_uid: HashMap<Name, Workloads>,
     controlled_by: HashMap<Name, Workloads>,
-    standing: HashMap<Name, usize>,
+    standing: Counts<Name>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,20 +74,15 @@ impl Ownership {
         if old == new {
             return touched;
         }
-        if let Some(old) = old {
-            let count = self.standing.entry(old.clone()).or_default();
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.standing.remove(old);
-                self.above(old, &mut touched);
-            }
+        if let Some(old) = old
+            && self.standing.remove(old)
+        {
+            self.above(old, &mut touched);
         }
-        if let Some(new) = new {
-            let count = self.standing.entry(new.clone()).or_default();
-            *count += 1;
-            if *count == 1 {
-                self.above(new, &mut touched);
-            }
+        if let Some(new) = new
+            && self.standing.add(new)
+        {
+            self.above(new, &mut touched);
         }
         touched
     }
@@ -96,7 +92,7 @@ impl Ownership {
     pub fn has_standing(&self, key: &WorkloadKey) -> bool {
         let mut level: BTreeSet<&Name> = self.uid_of(key).into_iter().collect();
         for _ in 0..=LONGEST_CHAIN {
-            if level.iter().any(|uid| self.standing.contains_key(*uid)) {
+            if level.iter().any(|uid| self.standing.contains(*uid)) {
                 return true;
             }
             level = level

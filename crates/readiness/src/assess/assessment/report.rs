@@ -12,7 +12,10 @@ use crate::assess::report::{
 use crate::assess::verdict::list;
 use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, versions};
-use crate::index::{Cluster, Name, Node, ObjectKey, Pod, ReadFrom, WorkloadKey};
+use crate::index::{Cluster, Name, ObjectKey, Pod, ReadFrom, WorkloadKey};
+
+/// Why drivers are missing, and on which nodes.
+type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
 
 impl Assessment {
     /// Everything that is known, for people and machines. Work in proportion to the cluster.
@@ -20,11 +23,20 @@ impl Assessment {
     pub fn report(&self, cluster: &Cluster) -> ReadinessReport {
         let version = kubernetes_version(cluster);
         let sets = self.daemon_sets(cluster);
-        let nodes = self.needs.windows.iter();
-        let nodes: Vec<NodeReadiness> = nodes
-            .filter_map(|name| self.node_with(cluster, name, &sets))
+        let mut causes = Causes::new();
+        let nodes: Vec<NodeReadiness> = self
+            .needs
+            .windows
+            .iter()
+            .filter_map(|name| self.node_with(cluster, name, &sets, &mut causes))
             .collect();
-        let drivers = self.drivers(cluster, &sets, version.as_deref());
+        let drivers = sets
+            .iter()
+            .map(|(driver, sets)| {
+                let causes = causes.remove(driver).unwrap_or_default();
+                self.driver(cluster, driver, sets, version.as_deref(), causes)
+            })
+            .collect();
         let entries = self.entries.iter();
         let volumes = entries
             .flat_map(|(key, entry)| entry.uses.rows.iter().map(move |row| (key, row)))
@@ -59,7 +71,7 @@ impl Assessment {
         let sets = missing
             .map(|driver| (driver.clone(), DaemonSets::of_driver(cluster, driver)))
             .collect();
-        self.node_with(cluster, name, &sets)
+        self.node_with(cluster, name, &sets, &mut Causes::new())
     }
 
     fn daemon_sets<'a>(&self, cluster: &'a Cluster) -> BTreeMap<Name, DaemonSets<'a>> {
@@ -82,12 +94,14 @@ impl Assessment {
         cluster: &Cluster,
         name: &Name,
         sets: &BTreeMap<Name, DaemonSets<'_>>,
+        causes_of: &mut Causes,
     ) -> Option<NodeReadiness> {
         let node = cluster.nodes.get(name)?;
         let csi_node = cluster.csi_nodes.get(name);
         let missing: Vec<&Name> = self.needs.missing_on(name).collect();
-        let needs_csi_proxy =
-            self.pipe_users.contains_key(name) || cluster.csi_proxy_need() == CsiProxyNeed::Always;
+        let pods = self.pods_on(cluster, name);
+        let needs_csi_proxy = cluster.csi_proxy_need() == CsiProxyNeed::Always
+            || pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty());
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
         let is_down = csi_proxy
             .as_ref()
@@ -102,11 +116,24 @@ impl Assessment {
                     .to_owned(),
             ));
         }
-        let pods = self.pods_on(cluster, name);
         for (driver, sets) in sets {
-            let place = place(cluster, driver, sets, (name, node), &pods);
+            let place = Place {
+                cluster,
+                driver,
+                sets,
+                name,
+                node,
+                csi_node,
+                pods: &pods,
+            };
             if missing.contains(&driver) {
-                findings.extend(causes::why_missing(&place));
+                let causes = causes::why_missing(&place);
+                let of_driver = causes_of.entry(driver.clone()).or_default();
+                for cause in &causes {
+                    let nodes = of_driver.entry(cause.clone()).or_default();
+                    nodes.insert(name.clone());
+                }
+                findings.extend(causes);
             } else if self.needs.drivers.contains_key(driver) {
                 findings.extend(causes::stale_entry(&place));
             }
@@ -132,80 +159,47 @@ impl Assessment {
             .collect()
     }
 
-    fn drivers(
+    /// A driver, and why it is missing on which nodes.
+    fn driver(
         &self,
         cluster: &Cluster,
-        sets: &BTreeMap<Name, DaemonSets<'_>>,
+        driver: &Name,
+        sets: &DaemonSets<'_>,
         version: Option<&str>,
-    ) -> Vec<DriverReadiness> {
-        let mut rows: Vec<DriverReadiness> = sets
-            .iter()
-            .map(|(driver, sets)| {
-                let need = self.needs.drivers.get(driver);
-                let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
-                let mut findings = Vec::new();
-                if need.is_some() {
-                    findings = causes::of_driver(cluster, driver, sets, !missing.is_empty());
-                }
-                if need.is_some_and(|need| !need.in_tree.is_empty()) {
-                    let plugins = plugins::PLUGINS.iter();
-                    findings.extend(
-                        plugins
-                            .filter(|plugin| plugin.driver == Some(driver))
-                            .filter_map(|plugin| advice::recommend(plugin, version?)),
-                    );
-                }
-                let windows = sets.windows.first();
-                DriverReadiness {
-                    name: driver.to_string(),
-                    registered_on: Vec::new(),
-                    missing_on: missing,
-                    daemon_set: windows.map(|set| set.key.to_string()),
-                    csi_proxy_pipes: windows
-                        .map(|set| set.node_side.csi_proxy_pipes.clone())
-                        .unwrap_or_default(),
-                    findings,
-                }
-            })
-            .collect();
-        let place_of: BTreeMap<&str, usize> =
-            sets.keys().map(|name| &**name).zip(0..rows.len()).collect();
-        let mut on_nodes: BTreeMap<(usize, Finding), BTreeSet<Name>> = BTreeMap::new();
-        for name in &self.needs.windows {
-            for driver in self
-                .csi_nodes
-                .get(name)
-                .into_iter()
-                .flat_map(|drivers| drivers.iter())
-            {
-                if let Some(&row) = place_of.get(&**driver) {
-                    rows[row].registered_on.push(name.to_string());
-                }
-            }
-            let Some(node) = cluster.nodes.get(name) else {
-                continue;
-            };
-            let pods = self.pods_on(cluster, name);
-            for driver in self.needs.missing_on(name) {
-                if let (Some(sets), Some(&row)) = (sets.get(driver), place_of.get(&**driver)) {
-                    let place = place(cluster, driver, sets, (name, node), &pods);
-                    for cause in causes::why_missing(&place) {
-                        on_nodes
-                            .entry((row, cause))
-                            .or_default()
-                            .insert(name.clone());
-                    }
-                }
-            }
+        causes: BTreeMap<Finding, BTreeSet<Name>>,
+    ) -> DriverReadiness {
+        let need = self.needs.drivers.get(driver);
+        let missing = need.map(|need| texts(&need.missing)).unwrap_or_default();
+        let mut findings = Vec::new();
+        if need.is_some() {
+            findings = causes::of_driver(cluster, driver, sets, !missing.is_empty());
         }
-        for ((row, mut finding), nodes) in on_nodes {
-            finding.message = format!("{} (on {})", finding.message, list(&nodes));
-            rows[row].findings.push(finding);
+        if need.is_some_and(|need| need.in_tree.total() > 0) {
+            let plugins = plugins::PLUGINS.iter();
+            let plugins = plugins.filter(|plugin| plugin.driver == Some(driver));
+            findings.extend(plugins.filter_map(|plugin| advice::recommend(plugin, version?)));
         }
-        for row in &mut rows {
-            sort(&mut row.findings);
+        for (mut cause, nodes) in causes {
+            cause.message = format!("{} (on {})", cause.message, list(&nodes));
+            findings.push(cause);
         }
-        rows
+        sort(&mut findings);
+        let has = |name: &&Name| {
+            let drivers = self.csi_nodes.get(*name);
+            drivers.is_some_and(|drivers| drivers.contains(driver))
+        };
+        let registered = self.needs.windows.iter().filter(has);
+        let windows = sets.windows.first();
+        DriverReadiness {
+            name: driver.to_string(),
+            registered_on: registered.map(ToString::to_string).collect(),
+            missing_on: missing,
+            daemon_set: windows.map(|set| set.key.to_string()),
+            csi_proxy_pipes: windows
+                .map(|set| set.node_side.csi_proxy_pipes.clone())
+                .unwrap_or_default(),
+            findings,
+        }
     }
 
     fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
@@ -274,24 +268,6 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
              windowsnodestorages shows it where this operator runs"
                 .to_owned(),
         )),
-    }
-}
-
-fn place<'a>(
-    cluster: &'a Cluster,
-    driver: &'a Name,
-    sets: &'a DaemonSets<'a>,
-    (name, node): (&'a Name, &'a Node),
-    pods: &'a [(&'a ObjectKey, &'a Pod)],
-) -> Place<'a> {
-    Place {
-        cluster,
-        driver,
-        sets,
-        name,
-        node,
-        csi_node: cluster.csi_nodes.get(name),
-        pods,
     }
 }
 

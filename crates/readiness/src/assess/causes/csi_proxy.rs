@@ -2,7 +2,7 @@
 
 use crate::assess::codes;
 use crate::assess::report::Finding;
-use crate::index::Cluster;
+use crate::index::{Cluster, WorkloadKind};
 
 /// The oldest csi-proxy with which a pod cannot run commands on its node. Source: CVE-2023-3893.
 pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
@@ -11,7 +11,7 @@ pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
 #[must_use]
 pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (key, owner) in cluster.owners.daemon_sets.iter() {
+    for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
         let Some(tag) = owner
             .node_side
             .as_ref()

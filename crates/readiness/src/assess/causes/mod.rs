@@ -11,7 +11,9 @@ pub use of_driver::of_driver;
 pub use on_node::{stale_entry, why_missing};
 
 use crate::assess::drivers;
-use crate::index::{Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom};
+use crate::index::{
+    AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, WorkloadKind,
+};
 
 /// The DaemonSets that name a driver.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +40,7 @@ impl<'a> DaemonSets<'a> {
     #[must_use]
     pub fn of_driver(cluster: &'a Cluster, driver: &str) -> Self {
         let mut sets = Self::default();
-        for (key, owner) in cluster.owners.daemon_sets.iter() {
+        for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
             let Some(node_side) = owner.node_side.as_deref() else {
                 continue;
             };
@@ -103,7 +105,8 @@ pub struct Place<'a> {
 impl Place<'_> {
     /// Whether files were read that have no DaemonSet at all, so that nothing follows from the lack of one.
     fn has_no_daemon_sets(&self) -> bool {
-        self.cluster.read_from == ReadFrom::Files && self.cluster.owners.daemon_sets.is_empty()
+        self.cluster.read_from == ReadFrom::Files
+            && self.cluster.owners[WorkloadKind::DaemonSet].is_empty()
     }
 }
 

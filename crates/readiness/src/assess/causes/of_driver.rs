@@ -3,7 +3,7 @@
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::report::Finding;
 use crate::assess::{codes, drivers};
-use crate::index::{Cluster, ConfigMap, ObjectKey, ReadFrom};
+use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
 
 /// The switch of the vSphere driver, and the first version of the driver in which it is on by default.
 const WINDOWS_SWITCH: &str = "csi-windows-support";

@@ -21,7 +21,7 @@ fn cluster(objects: &[Value]) -> Cluster {
     for object in objects {
         let text = |field: &str| object[field].as_str().unwrap();
         loader
-            .put(text("apiVersion"), text("kind"), object.clone())
+            .put(text("apiVersion"), text("kind"), object)
             .unwrap();
     }
     loader.finish()

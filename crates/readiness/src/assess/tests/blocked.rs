@@ -3,7 +3,7 @@
 use super::{Builder, claim, inline};
 use crate::assess::report::Reason;
 use crate::assess::{Assessment, Blocked, BlockedKey, BlockedKind};
-use crate::index::{Cluster, Name, ObjectKey, Owner, PodVolume, WindowsRequest};
+use crate::index::{Cluster, Name, ObjectKey, Owner, PodVolume, WindowsRequest, WorkloadKind};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
 
@@ -107,7 +107,7 @@ fn a_template_without_a_pod_is_no_object_that_is_told() {
             }]),
             ..Owner::default()
         };
-        let deployments = &mut cluster.owners.deployments;
+        let deployments = &mut cluster.owners[WorkloadKind::Deployment];
         deployments.apply(ObjectKey::new("shop", "web"), owner);
         blocked(cluster, 100)
     };

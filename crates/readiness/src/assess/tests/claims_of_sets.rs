@@ -3,7 +3,7 @@
 use super::{AZURE_FILE, Builder};
 use crate::assess::Assessment;
 use crate::assess::report::Upgradeable;
-use crate::index::{Claim, ClaimTemplate, Cluster, ObjectKey, Owner, WindowsRequest};
+use crate::index::{Claim, ClaimTemplate, Cluster, ObjectKey, Owner, WindowsRequest, WorkloadKind};
 
 /// A StatefulSet `shop/web` for Windows without pods, whose claims are made by a class of a driver that is there; and a claim
 /// of that name whose volume's driver is missing.
@@ -29,7 +29,7 @@ fn left(namespace: &str, name: &str) -> Cluster {
         }]),
         ..Owner::default()
     };
-    let sets = &mut cluster.owners.stateful_sets;
+    let sets = &mut cluster.owners[WorkloadKind::StatefulSet];
     sets.apply(ObjectKey::new("shop", "web"), set);
     let key = ObjectKey::new(namespace, name);
     cluster.claims.apply(key, claim(Some("pv-1"), None));

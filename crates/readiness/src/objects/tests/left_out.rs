@@ -2,26 +2,28 @@
 
 use serde_json::{Value, json};
 
-use crate::index::Cluster;
-use crate::objects::{NodeObject, Object, PodObject, Received, absorb};
+use crate::index::{AnyTable, Cluster};
+use crate::objects::{Received, kind};
 
-fn take<K: Object>(cluster: &mut Cluster, object: &Value) {
+fn take(cluster: &mut Cluster, name: &str, object: &Value) {
     let received: Received = serde_json::from_str(&object.to_string()).unwrap();
-    absorb::<K>(cluster, &received);
+    kind("v1", name).unwrap().absorb(cluster, &received);
 }
 
 fn node(cluster: &mut Cluster, name: &str, system: Option<&str>) {
     let labels = system.map(|system| json!({"kubernetes.io/os": system}));
-    take::<NodeObject>(
+    take(
         cluster,
+        "Node",
         &json!({"metadata": {"name": name, "labels": labels}}),
     );
 }
 
 fn pod(cluster: &mut Cluster, name: &str, mut spec: Value) {
     spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
-    take::<PodObject>(
+    take(
         cluster,
+        "Pod",
         &json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec}),
     );
 }
@@ -75,14 +77,14 @@ fn a_pod_that_comes_to_a_node_of_another_system_is_no_longer_kept() {
 }
 
 #[test]
-fn the_pods_are_wanted_anew_when_a_node_without_its_pods_may_run_windows() {
+fn the_pods_are_listed_again_when_a_node_without_its_pods_may_run_windows() {
     for system in [Some("windows"), None] {
         let mut cluster = cluster();
         pod(&mut cluster, "web", json!({"nodeName": "lin"}));
         node(&mut cluster, "lin", Some("linux"));
-        assert!(!cluster.pods.is_wanted_anew());
+        assert!(!cluster.pods.needs_relist());
         node(&mut cluster, "lin", system);
-        assert!(cluster.pods.is_wanted_anew());
+        assert!(cluster.pods.needs_relist());
         let stale: Vec<String> = cluster.stale().iter().map(ToString::to_string).collect();
         assert!(
             stale.iter().any(|kind| kind.starts_with("Pod (Node lin")),
@@ -97,7 +99,7 @@ fn a_node_that_goes_and_comes_back_with_windows_has_its_pods_listed_as_well() {
     pod(&mut cluster, "web", json!({"nodeName": "lin"}));
     cluster.nodes.delete(&"lin".into());
     node(&mut cluster, "lin", Some("windows"));
-    assert!(cluster.pods.is_wanted_anew());
+    assert!(cluster.pods.needs_relist());
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn names_of_nodes_that_have_left_do_not_pile_up() {
         node(&mut cluster, &name, Some("linux"));
         pod(&mut cluster, "web", json!({"nodeName": name}));
         cluster.nodes.delete(&name.as_str().into());
-        if cluster.pods.take_wanted_anew() {
+        if cluster.pods.take_relist() {
             cluster.pods.begin();
             cluster.pods.finish();
         }
@@ -121,14 +123,15 @@ fn another_node_that_turns_to_windows_wants_no_list() {
     let mut cluster = cluster();
     pod(&mut cluster, "web", json!({"nodeName": "lin"}));
     node(&mut cluster, "new", Some("windows"));
-    assert!(!cluster.pods.is_wanted_anew());
+    assert!(!cluster.pods.needs_relist());
 }
 
 #[test]
 fn of_a_node_of_another_system_nothing_is_kept_that_nobody_looks_at() {
     let mut cluster = Cluster::default();
-    take::<NodeObject>(
+    take(
         &mut cluster,
+        "Node",
         &json!({"metadata": {"name": "lin", "uid": "u", "labels": {"kubernetes.io/os": "linux"}},
             "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
             "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],

@@ -1,0 +1,61 @@
+//! How often something is there.
+
+use std::collections::BTreeMap;
+
+/// Counts by key. What is not counted is not there.
+#[derive(Clone, Debug)]
+pub struct Counts<K> {
+    by_key: BTreeMap<K, usize>,
+    total: usize,
+}
+
+impl<K> Default for Counts<K> {
+    fn default() -> Self {
+        Self {
+            by_key: BTreeMap::new(),
+            total: 0,
+        }
+    }
+}
+
+impl<K: Ord + Clone> Counts<K> {
+    /// One more. Says whether it is the key's first.
+    pub fn add(&mut self, key: &K) -> bool {
+        self.total += 1;
+        let count = self.by_key.entry(key.clone()).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// One less of a key that was counted. Says whether it was the key's last.
+    pub fn remove(&mut self, key: &K) -> bool {
+        let Some(count) = self.by_key.get_mut(key) else {
+            return false;
+        };
+        self.total -= 1;
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.by_key.remove(key);
+        }
+        is_last
+    }
+
+    /// All together.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The keys in their order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.by_key.keys()
+    }
+
+    /// Whether the key is counted.
+    pub fn contains<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.by_key.contains_key(key)
+    }
+}

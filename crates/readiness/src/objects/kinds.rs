@@ -1,0 +1,223 @@
+//! The kinds of objects that are used: how to ask for each, and the table that its objects go to.
+
+use std::sync::LazyLock;
+
+use k8s_openapi::api::{apps::v1 as apps, batch::v1 as batch, core::v1 as core};
+use k8s_openapi::api::{node::v1 as runtime, storage::v1 as storage};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::ApiResource;
+use serde::de::DeserializeOwned;
+
+use crate::api::{GROUP, WindowsNodeStorage, WindowsStorage};
+use crate::index::{AnyTable, Cluster, Key, Table, WorkloadKind};
+use crate::objects::received::{Received, Source};
+use crate::objects::{FieldError, node, own, pod, storage as stored, workloads};
+
+/// Where `apps` kinds were before Kubernetes 1.16, as old dumps still have them.
+const OLD_APPS_GROUP: &str = "extensions";
+
+/// Which objects of a kind are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All of the cluster.
+    Cluster,
+    /// Those of that name, in any namespace.
+    Named(&'static str),
+    /// Those of the operator's own namespace.
+    OwnNamespace,
+}
+
+type Put = dyn Fn(&mut Cluster, &ObjectMeta, Source<'_>) -> Result<bool, FieldError> + Send + Sync;
+
+/// A kind of object. A value and no type parameter, so that code that is the same for all kinds is there once.
+pub struct Kind {
+    /// How to ask for it.
+    pub resource: ApiResource,
+    /// Which of its objects are used.
+    pub scope: Scope,
+    /// Whether the verdict rests on it.
+    pub decides: bool,
+    put: Box<Put>,
+    table: Box<dyn (Fn(&Cluster) -> &dyn AnyTable) + Send + Sync>,
+    table_mut: Box<dyn (Fn(&mut Cluster) -> &mut dyn AnyTable) + Send + Sync>,
+}
+
+impl Kind {
+    /// The kind's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.resource.kind
+    }
+
+    /// Whether it is a custom resource of this operator.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.resource.group == GROUP
+    }
+
+    /// Whether what such an object holds is a secret: nothing may quote it.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.name() == "Secret"
+    }
+
+    /// Whether the nodes are to be listed first, because they say which of its objects matter.
+    #[must_use]
+    pub fn follows_nodes(&self) -> bool {
+        self.name() == "Pod"
+    }
+
+    /// Its table.
+    #[must_use]
+    pub fn table<'a>(&self, cluster: &'a Cluster) -> &'a dyn AnyTable {
+        (self.table)(cluster)
+    }
+
+    /// Its table, to change it.
+    pub fn table_mut<'a>(&self, cluster: &'a mut Cluster) -> &'a mut dyn AnyTable {
+        (self.table_mut)(cluster)
+    }
+
+    /// Takes an object as the API server sent it into its table. Says whether that changes anything.
+    pub fn absorb(&self, cluster: &mut Cluster, object: &Received) -> bool {
+        let meta = object.meta();
+        self.put(cluster, meta, Source::Text(object.text()))
+            .unwrap_or_else(|error| {
+                // What it says is not known, so nothing good may follow from it.
+                let problem = if self.is_secret() {
+                    "it is not as Kubernetes defines it".to_owned()
+                } else {
+                    error.to_string()
+                };
+                let table = self.table_mut(cluster);
+                let problem = format!(
+                    "{} {} cannot be read: {problem}",
+                    self.name(),
+                    table.key(meta)
+                );
+                tracing::warn!("{problem}");
+                table.reject(meta, problem)
+            })
+    }
+
+    /// Takes an object into its table. Says whether that changes anything.
+    pub(super) fn put(
+        &self,
+        cluster: &mut Cluster,
+        meta: &ObjectMeta,
+        source: Source<'_>,
+    ) -> Result<bool, FieldError> {
+        (self.put)(cluster, meta, source)
+    }
+}
+
+/// The kind of which objects are used, wherever they are in the cluster.
+#[must_use]
+pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    cluster_kinds().find(|kind| {
+        let is_old = kind.resource.group == "apps" && group == OLD_APPS_GROUP;
+        (group == kind.resource.group || is_old) && name == kind.name()
+    })
+}
+
+/// The kind of which the operator's own objects are used: `ConfigMap` or `Secret`.
+#[must_use]
+pub fn own_kind(name: &str) -> Option<&'static Kind> {
+    let mut kinds = KINDS.iter();
+    kinds.find(|kind| kind.scope == Scope::OwnNamespace && kind.name() == name)
+}
+
+/// The kinds that the judgement rests on, and those that help to explain it.
+pub fn cluster_kinds() -> impl Iterator<Item = &'static Kind> {
+    KINDS
+        .iter()
+        .filter(|kind| kind.scope != Scope::OwnNamespace)
+}
+
+/// A kind's resource, its table, how an object becomes a row, and perhaps what else is done when a row is stored.
+macro_rules! kind {
+    ($resource:ty, $table:ident $([$owner:ident])?, $row:path) => {
+        kind_of(
+            ApiResource::erase::<$resource>(&()),
+            |cluster| &cluster.$table$([WorkloadKind::$owner])?,
+            |cluster| &mut cluster.$table$([WorkloadKind::$owner])?,
+            $row,
+            |cluster, key, row| cluster.$table$([WorkloadKind::$owner])?.apply(key, row),
+        )
+    };
+    ($resource:ty, $table:ident, $row:path, $store:path) => {
+        kind_of(
+            ApiResource::erase::<$resource>(&()),
+            |cluster| &cluster.$table,
+            |cluster| &mut cluster.$table,
+            $row,
+            $store,
+        )
+    };
+}
+
+/// All kinds.
+pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let beside = |kind: Kind, scope: Scope| Kind {
+        scope,
+        decides: false,
+        ..kind
+    };
+    let switches = kind!(core::ConfigMap, feature_switches, own::feature_switches);
+    let node_statuses = kind!(WindowsNodeStorage, node_statuses, own::node_status);
+    let config_maps = kind!(core::ConfigMap, config_maps, own::config_map);
+    let secrets = kind!(core::Secret, secrets, own::secret);
+    vec![
+        kind!(storage::CSINode, csi_nodes, node::csi_node),
+        kind!(storage::CSIDriver, csi_drivers, node::csi_driver),
+        kind!(core::Pod, pods, pod::row, pod::store),
+        // After the pods: a node that joins meanwhile must not be unknown to a pod on it.
+        kind!(core::Node, nodes, node::row, node::store),
+        kind!(batch::CronJob, owners[CronJob], workloads::owner),
+        kind!(apps::DaemonSet, owners[DaemonSet], workloads::daemon_set),
+        kind!(apps::Deployment, owners[Deployment], workloads::owner),
+        kind!(batch::Job, owners[Job], workloads::job),
+        kind!(apps::ReplicaSet, owners[ReplicaSet], workloads::owner),
+        kind!(
+            core::ReplicationController,
+            owners[ReplicationController],
+            workloads::owner
+        ),
+        kind!(apps::StatefulSet, owners[StatefulSet], workloads::owner),
+        kind!(core::PersistentVolumeClaim, claims, stored::claim),
+        kind!(core::PersistentVolume, volumes, stored::volume),
+        kind!(storage::StorageClass, classes, stored::class),
+        kind!(runtime::RuntimeClass, runtime_classes, node::runtime_class),
+        beside(switches, Scope::Named(own::FEATURE_SWITCHES)),
+        kind!(WindowsStorage, settings, own::settings),
+        beside(node_statuses, Scope::Cluster),
+        beside(config_maps, Scope::OwnNamespace),
+        beside(secrets, Scope::OwnNamespace),
+    ]
+});
+
+/// A kind whose objects are decoded as `O`, of which rows are made and kept in that table.
+fn kind_of<O: DeserializeOwned + 'static, K: Key, V: PartialEq + 'static>(
+    resource: ApiResource,
+    table: fn(&Cluster) -> &Table<K, V>,
+    table_mut: fn(&mut Cluster) -> &mut Table<K, V>,
+    row: fn(&ObjectMeta, O) -> Option<V>,
+    store: fn(&mut Cluster, K, V) -> bool,
+) -> Kind {
+    Kind {
+        resource,
+        scope: Scope::Cluster,
+        decides: true,
+        put: Box::new(move |cluster, meta, source| {
+            let key = K::of(meta);
+            Ok(match row(meta, source.decode()?) {
+                Some(row) => store(cluster, key, row),
+                None => table_mut(cluster).delete(&key),
+            })
+        }),
+        table: Box::new(move |cluster| table(cluster)),
+        table_mut: Box::new(move |cluster| table_mut(cluster)),
+    }
+}
