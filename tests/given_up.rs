@@ -2,12 +2,13 @@
 //! and what it keeps nobody sees but the kernel. A program of its own, so that nothing else allocates meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
 use windows_storage_operator::index::Secret;
-use windows_storage_operator::node::{Line, PrivateKey, Session, check_private_key};
+use windows_storage_operator::node::{PrivateKey, Session, check_private_key};
 use zeroize::Zeroizing;
 
 /// The first request in which a file's content is: connection, login offered, login, channel, subsystem, init, open, write.
@@ -31,10 +32,11 @@ fn break_in_the_middle(
     runtime: &tokio::runtime::Runtime,
 ) {
     host.hold_at(FIRST_WRITE);
-    let (line, cutter) = Line::open(&host.address().to_string(), host.port()).unwrap();
+    let stream = TcpStream::connect((host.address(), host.port())).unwrap();
     // As on a slow line, the kernel takes little.
-    sockopt::set_socket_send_buffer_size(&line.stream, 8 << 10).unwrap();
-    let (mut session, _) = Session::shake_hands(line, &[]).unwrap();
+    sockopt::set_socket_send_buffer_size(&stream, 8 << 10).unwrap();
+    let cutter = stream.try_clone().unwrap();
+    let (mut session, _) = Session::shake_hands(stream, "the host", &[]).unwrap();
     session.login(fleet.user(), key).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -43,7 +45,7 @@ fn break_in_the_middle(
                 .unwrap();
             // Until the kernel takes no more. No event tells of that.
             std::thread::sleep(Duration::from_millis(50));
-            drop(cutter);
+            cutter.shutdown(Shutdown::Both).unwrap();
             host.release();
         });
         let content = vec![7; 8 << 20];

@@ -2,9 +2,8 @@
 
 use crate::api::WindowsStorageSpec;
 use crate::index::Cluster;
+use crate::node::connect::{HANDSHAKE, connect, place};
 use crate::node::desired::{host_keys, instances, is_external, known_hosts, reach};
-use crate::node::session::place;
-use crate::node::visit::{HANDSHAKE, connect_to};
 use crate::node::{HostKey, HostKeyPolicy, Judgement, NodeError};
 
 /// Where a node's SSH server is, and what is known of its host keys.
@@ -72,9 +71,8 @@ impl Way {
 /// The key that the host shows to the operator, which is then left again: nobody logs in.
 pub async fn shown_key(way: &Way) -> Result<HostKey, NodeError> {
     let kinds = way.host_keys.kinds();
-    let connection = connect_to((&way.address, way.port), &kinds, HANDSHAKE).await?;
-    let (_session, key, _cutter, _phases) = connection;
-    Ok(key)
+    let connected = connect((&way.address, way.port), &kinds, HANDSHAKE).await?;
+    Ok(connected.key)
 }
 
 /// What to make of a key that a host shows.

@@ -61,50 +61,6 @@ pub struct Target {
     pub desired: Result<Desired, NodeError>,
 }
 
-#[cfg(test)]
-impl Target {
-    /// A target on this machine, with a key that nobody knows.
-    pub(crate) fn of_test_host(port: u16) -> Self {
-        let pem = openssl::rsa::Rsa::generate(2048)
-            .unwrap()
-            .private_key_to_pem()
-            .unwrap();
-        let data = [("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))].into();
-        Self {
-            node: "win-1".to_owned(),
-            uid: String::new(),
-            boot_id: String::new(),
-            address: "127.0.0.1".to_owned(),
-            port,
-            user: "Administrator".to_owned(),
-            key: check_private_key(Some(&crate::index::Secret { data }), "ns").unwrap(),
-            host_keys: HostKeyPolicy {
-                trust_on_first_use: true,
-                ..HostKeyPolicy::default()
-            },
-            agent_seen: false,
-            desired: Err(NodeError::new(
-                Reason::InvalidServices,
-                "not of interest here",
-            )),
-        }
-    }
-}
-
-#[cfg(test)]
-impl Desired {
-    /// Some request, at that attempt.
-    pub(crate) fn of_test(revision: &str, attempt: &str) -> Self {
-        let payload = Payload::of_test();
-        let spec = WindowsStorageSpec::default();
-        Self {
-            revision: revision.to_owned(),
-            attempt: attempt.to_owned(),
-            ..desired(&payload, &spec, &Document::default())
-        }
-    }
-}
-
 /// Plans nodes, from what is the same for all of them.
 pub struct Planner<'a> {
     cluster: &'a Cluster,
@@ -353,7 +309,11 @@ fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), Nod
     ))
 }
 
-fn desired(payload: &Payload, spec: &WindowsStorageSpec, document: &Document) -> Desired {
+pub(super) fn desired(
+    payload: &Payload,
+    spec: &WindowsStorageSpec,
+    document: &Document,
+) -> Desired {
     let mut request = Request {
         id: String::new(),
         files: vec![DesiredFile {

@@ -6,9 +6,10 @@ use protocol::paths::{AGENT_EXE, CSI_PROXY_EXE, to_sftp};
 use protocol::{Answer, NodeState};
 
 use crate::node::answer::{answer, brief};
+use crate::node::connect::{Connected, HANDSHAKE, connect};
 use crate::node::host_key::Judgement;
+use crate::node::reconcile::within;
 use crate::node::session::Session;
-use crate::node::visit::{HANDSHAKE, blocking, connect};
 use crate::node::{HOST_KEYS_CONFIG_MAP, NodeError, Reason, Target};
 use crate::services::CSI_PROXY_PIPES;
 
@@ -23,7 +24,14 @@ pub async fn look<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&mut Session) -> T + Send + 'static,
 ) -> Result<T, NodeError> {
-    let (mut session, key, cutter, _) = connect(target, HANDSHAKE).await?;
+    let kinds = target.host_keys.kinds();
+    let connected = connect((&target.address, target.port), &kinds, HANDSHAKE).await?;
+    let Connected {
+        mut session,
+        key,
+        cutter,
+        ..
+    } = connected;
     match target.host_keys.judge(namespace, &target.node, &key) {
         Judgement::Known => {}
         Judgement::New => {
@@ -39,19 +47,11 @@ pub async fn look<T: Send + 'static>(
         Judgement::Refused(error) => return Err(error),
     }
     let (user, private_key) = (target.user.clone(), target.key.clone());
-    let done = blocking(limit, move || {
+    within(limit, "looking at the node", cutter, move || {
         session.login(&user, &private_key)?;
         Ok(work(&mut session))
-    });
-    let done = done.await;
-    // From here on nothing uses the connection, or time is up.
-    drop(cutter);
-    done.unwrap_or_else(|| {
-        Err(NodeError::new(
-            Reason::TimedOut,
-            format!("looking at the node took longer than {} s", limit.as_secs()),
-        ))
     })
+    .await
 }
 
 /// What the agent on the node sees; `None` where there is no agent.

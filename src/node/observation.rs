@@ -9,7 +9,7 @@ use protocol::paths::CSI_PROXY_SERVICE;
 use tokio::sync::watch;
 
 use crate::node::plan::is_working;
-use crate::node::visit::Visited;
+use crate::node::reconcile::Reconciled;
 use crate::node::{NodeError, Standing, Target};
 
 /// What is known of a node since this process started.
@@ -107,7 +107,7 @@ impl Observations {
     }
 
     /// Takes in how a visit ended.
-    pub fn record(&self, target: &Target, result: &Result<Visited, NodeError>) {
+    pub fn record(&self, target: &Target, result: &Result<Reconciled, NodeError>) {
         {
             let mut all = self.read();
             let observation = all.entry(target.node.clone()).or_default();
@@ -133,7 +133,7 @@ impl Observations {
                 }
                 Err(error) => {
                     observation.problem = Some(error.clone());
-                    observation.standing = Standing::OutOfReach;
+                    observation.standing = Standing::Unreachable;
                 }
             }
             if !waits {
@@ -171,10 +171,10 @@ mod tests {
         let mut target = Target::of_test_host(22);
         target.desired = Ok(Desired::of_test("1", ""));
         let see = |target: &Target, standing, reason: Option<Reason>| {
-            let visited = Visited {
+            let visited = Reconciled {
                 standing,
                 problem: reason.map(|reason| NodeError::new(reason, "no")),
-                ..Visited::default()
+                ..Reconciled::default()
             };
             observations.record(target, &Ok(visited));
             let seen = observations.read()["win-1"].clone();
@@ -235,9 +235,9 @@ mod tests {
         let target = Target::of_test_host(22);
         observations.record(
             &target,
-            &Ok(Visited {
+            &Ok(Reconciled {
                 state: Some(state.clone()),
-                ..Visited::default()
+                ..Reconciled::default()
             }),
         );
         observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "gone")));

@@ -1,9 +1,13 @@
-//! How long the parts of a visit take.
+//! How long the parts of the work on a node take.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How long the parts of a visit took, in the order in which they came first.
+use tracing::Instrument;
+
+use crate::node::{NodeError, spans};
+
+/// How long the parts took, in the order in which they came first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases(Vec<(&'static str, Duration)>);
 
@@ -16,27 +20,29 @@ impl Phases {
         }
     }
 
-    /// What was done since then belongs to a part.
-    pub fn ended(&mut self, name: &'static str, begin: Instant) {
+    /// Does a part, and names it in what is logged meanwhile and in its error.
+    pub async fn time<T>(
+        &mut self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
+        let begin = Instant::now();
+        let done = work.instrument(spans::phase(name)).await;
         self.add(name, begin.elapsed());
+        done.map_err(|error| error.in_phase(name))
     }
 
     /// Each part with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Duration)> {
         self.0.iter().copied()
     }
-
-    /// All parts together.
-    #[must_use]
-    pub fn total(&self) -> Duration {
-        self.0.iter().map(|(_, took)| *took).sum()
-    }
 }
 
 impl fmt::Display for Phases {
     /// `1203 ms: connect 12 ms, login 40 ms, …`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ms", self.total().as_millis())?;
+        let total: Duration = self.0.iter().map(|(_, took)| *took).sum();
+        write!(f, "{} ms", total.as_millis())?;
         for (index, (name, took)) in self.iter().enumerate() {
             let sign = if index == 0 { ":" } else { "," };
             write!(f, "{sign} {name} {} ms", took.as_millis())?;
@@ -52,10 +58,14 @@ mod tests {
     #[test]
     fn parts_keep_their_order_and_add_up() {
         let mut phases = Phases::default();
-        phases.add("connect", Duration::from_millis(12));
-        phases.add("status", Duration::from_millis(100));
-        phases.add("login", Duration::from_millis(40));
-        phases.add("status", Duration::from_millis(7));
+        for (name, took) in [
+            ("connect", 12),
+            ("status", 100),
+            ("login", 40),
+            ("status", 7),
+        ] {
+            phases.add(name, Duration::from_millis(took));
+        }
         assert_eq!(
             phases.to_string(),
             "159 ms: connect 12 ms, status 107 ms, login 40 ms"

@@ -1,4 +1,4 @@
-//! The next step on a node, from what it shall look like and what was seen there.
+//! What there is to do on a node, from what it shall look like and what was seen there.
 
 use protocol::document::Service;
 use protocol::paths::CSI_PROXY_SERVICE;
@@ -24,156 +24,95 @@ pub struct Desired {
     pub retry: bool,
 }
 
-/// What was seen on the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observed {
-    /// The agent's program is not there.
-    NoAgent,
-    /// It is there but gives no answer that makes sense.
-    SilentAgent,
-    /// It answered.
-    State(Box<NodeState>),
-}
-
-/// What to do next.
+/// What the agent on a node needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Bring the agent and install it.
-    BringAgent,
-    /// Install the agent that is there: its service does not run, or runs another program than the one on disk.
-    InstallAgent,
-    /// Hand over the request, with the files that differ.
-    Apply {
-        /// Whether csi-proxy's binary must be sent.
-        with_files: bool,
+pub enum AgentStep {
+    /// Nothing: it is the one that belongs there, and runs.
+    Keep,
+    /// The right program is there, but its service does not run, or runs another program than the one on disk.
+    Restart,
+    /// It is not there, is another one, or gives no answer that makes sense.
+    Install {
+        /// A csi-proxy that works there would lose its keeper if the new agent did not work.
+        interrupts: bool,
     },
-    /// Something works there that this would interrupt: wait for the node's turn.
-    AwaitTurn,
-    /// The same request did not work there before and was undone: leave the node alone.
-    LeaveUndone,
-    /// A csi-proxy that somebody else made runs there: leave it alone.
-    LeaveForeign,
-    /// The node is kept to the request, and something does not work: the agent goes on starting it, less and less often.
-    LeaveToAgent,
-    /// The node is as it should be.
-    Done,
 }
 
-/// How the agent on the node compares to the one that belongs there.
+/// How a node compares to what is desired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Agent {
-    Absent,
-    Silent,
-    Another,
-    /// The right program, but its service does not run, or still runs another one.
-    NotStarted,
-    Right,
-}
-
-/// How the node compares to the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keeps {
-    /// The request, and all of it works.
-    Request,
-    /// The request, but something does not work.
-    RequestBroken,
-    /// Another request or none; the one before works.
-    AnotherWorking,
-    /// Another request or none, and nothing works.
-    NothingWorking,
-    /// A change was cut off in the middle.
-    CutOff,
-    /// The request did not work there and was undone.
+pub enum Comparison {
+    /// It is as desired.
+    Same,
+    /// It is kept to the request, and something does not work: the agent goes on starting it, less and less often.
+    Broken,
+    /// It is kept to another request or none, or a change was cut off in the middle.
+    Differs {
+        /// Something works there that a change would interrupt.
+        interrupts: bool,
+    },
+    /// The same request did not work there before and was undone, and what ran before works.
     Undone,
-    /// A csi-proxy of somebody else runs there.
+    /// A csi-proxy that somebody else made runs there.
     Foreign,
 }
 
-/// The next step. `turn` says whether the node may be interrupted now.
+/// What the agent needs on a node in that state; none where nothing there says what it sees.
 #[must_use]
-pub fn next_step(desired: &Desired, observed: &Observed, turn: bool) -> Step {
-    let state = match observed {
-        Observed::NoAgent => return for_agent(Agent::Absent, false, turn),
-        Observed::SilentAgent => return for_agent(Agent::Silent, false, turn),
-        Observed::State(state) => state,
+pub fn agent_step(desired: &Desired, state: Option<&NodeState>) -> AgentStep {
+    let Some(state) = state else {
+        return AgentStep::Install { interrupts: false };
     };
-    match agent(desired, state) {
-        Agent::Right => {}
-        other => return for_agent(other, is_working(state), turn),
-    }
-    let with_files = !has_files(&desired.request, state);
-    match (keeps(desired, state), turn) {
-        (Keeps::Request, _) => Step::Done,
-        (Keeps::AnotherWorking, false) => Step::AwaitTurn,
-        (Keeps::AnotherWorking, true) | (Keeps::NothingWorking | Keeps::CutOff, _) => {
-            Step::Apply { with_files }
-        }
-        (Keeps::RequestBroken, _) => Step::LeaveToAgent,
-        (Keeps::Undone, _) => Step::LeaveUndone,
-        (Keeps::Foreign, _) => Step::LeaveForeign,
-    }
-}
-
-/// Another agent interrupts nothing, but one that does not work would leave csi-proxy without a keeper on every node
-/// at once: it goes by turns as well.
-fn for_agent(agent: Agent, works: bool, turn: bool) -> Step {
-    match (agent, works && !turn) {
-        (Agent::Absent | Agent::Silent, _) | (Agent::Another, false) => Step::BringAgent,
-        (Agent::NotStarted, _) => Step::InstallAgent,
-        (Agent::Another, true) => Step::AwaitTurn,
-        (Agent::Right, _) => Step::Done,
-    }
-}
-
-fn agent(desired: &Desired, state: &NodeState) -> Agent {
     let wanted = Some(desired.agent_sha256.as_str());
     if state.agent_sha256.as_deref() != wanted {
-        return Agent::Another;
-    }
-    let runs_another = state
-        .running_agent_sha256
-        .as_deref()
-        .is_some_and(|running| Some(running) != wanted);
-    if state.agent_service != ServiceState::Running || runs_another {
-        return Agent::NotStarted;
-    }
-    Agent::Right
-}
-
-fn keeps(desired: &Desired, state: &NodeState) -> Keeps {
-    let request = &desired.request;
-    if state.unfinished_request_id.is_some() {
-        return Keeps::CutOff;
-    }
-    let undone = state
-        .last_result
-        .as_ref()
-        .is_some_and(|last| last.id == request.id && speaks_against(last));
-    let kept = state.request_id.as_deref() == Some(request.id.as_str());
-    let works = interrupts(request, state);
-    let foreign = !is_working(state) && in_the_way(request, state).is_some();
-    if kept && has_files(request, state) {
-        return match (has_all(request, state), foreign) {
-            (true, _) => Keeps::Request,
-            (false, true) => Keeps::Foreign,
-            (false, false) => Keeps::RequestBroken,
+        return AgentStep::Install {
+            interrupts: is_working(state),
         };
     }
+    let running = state.running_agent_sha256.as_deref();
+    if state.agent_service != ServiceState::Running || (running.is_some() && running != wanted) {
+        return AgentStep::Restart;
+    }
+    AgentStep::Keep
+}
+
+/// How a node with the right agent compares to what is desired.
+#[must_use]
+pub fn compare(desired: &Desired, state: &NodeState) -> Comparison {
+    let request = &desired.request;
+    if state.unfinished_request_id.is_some() {
+        return Comparison::Differs { interrupts: false };
+    }
+    let is_kept = is_kept(request, state);
+    let is_foreign = !is_working(state) && in_the_way(request, state).is_some();
+    if is_kept && has_files(request, state) {
+        return match (has_all(request, state), is_foreign) {
+            (true, _) => Comparison::Same,
+            (false, true) => Comparison::Foreign,
+            (false, false) => Comparison::Broken,
+        };
+    }
+    let interrupts = is_interruptible(request, state);
+    let last = state.last_result.as_ref();
+    let was_undone = last.is_some_and(|last| last.id == request.id && speaks_against(last));
     // Where nothing works, an update that was undone may as well be tried again: there is nothing to interrupt.
-    if !kept && works && (desired.refused.is_some() || (undone && !desired.retry)) {
-        Keeps::Undone
-    } else if works {
-        Keeps::AnotherWorking
-    } else if foreign {
-        Keeps::Foreign
+    if !is_kept && interrupts && (desired.refused.is_some() || (was_undone && !desired.retry)) {
+        Comparison::Undone
+    } else if is_foreign && !interrupts {
+        Comparison::Foreign
     } else {
-        Keeps::NothingWorking
+        Comparison::Differs { interrupts }
     }
 }
 
-/// Whether handing over a request interrupts a csi-proxy that works: the agent's own, or one that the request replaces.
+/// Whether the agent keeps the node to that very request.
 #[must_use]
-pub fn interrupts(request: &Request, state: &NodeState) -> bool {
+pub fn is_kept(request: &Request, state: &NodeState) -> bool {
+    state.request_id.as_deref() == Some(request.id.as_str())
+}
+
+/// Whether a csi-proxy works there that a request would interrupt: the agent's own, or one that the request replaces.
+#[must_use]
+pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
     let replaced = request.replace_foreign && in_the_way(request, state).is_none();
     is_working(state)
         || (replaced
@@ -238,7 +177,9 @@ pub fn is_working(state: &NodeState) -> bool {
         && pipes.all(|pipe| pipe.open)
 }
 
-fn has_files(request: &Request, state: &NodeState) -> bool {
+/// Whether the files are those of the request.
+#[must_use]
+pub fn has_files(request: &Request, state: &NodeState) -> bool {
     request.files.iter().all(|file| {
         state.files.iter().any(|found| {
             found.path.eq_ignore_ascii_case(&file.path)

@@ -11,13 +11,13 @@ pub enum Standing {
     #[default]
     Unseen,
     /// It could not be looked at. It has no say: a dead node must not hold up the others.
-    OutOfReach,
+    Unreachable,
     /// As desired.
     Current,
     /// csi-proxy works there, but not as desired.
     Waiting,
     /// Nothing works there that an update could interrupt.
-    Bare,
+    NotInstalled,
     /// What is desired did not work there and was undone.
     Failed,
 }
@@ -43,7 +43,7 @@ pub struct Candidate {
 
 /// What the administrator allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RolloutLimits {
     /// How many nodes may be without csi-proxy at one time for the sake of an update.
     pub max_unavailable: usize,
     /// After so many nodes on which the update was undone nobody gets a turn any more.
@@ -87,7 +87,7 @@ pub struct Rollout {
 
 /// Decides whose turn it is.
 #[must_use]
-pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Rollout {
+pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Rollout {
     let of = |standing| {
         candidates
             .iter()
@@ -143,8 +143,8 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Rol
 }
 
 /// Whether a node lacks csi-proxy now, or may lack it for all that is known.
-fn is_unavailable(candidate: Candidate, limits: &Limits) -> bool {
-    let unknown = matches!(candidate.standing, Standing::Unseen | Standing::OutOfReach);
+fn is_unavailable(candidate: Candidate, limits: &RolloutLimits) -> bool {
+    let unknown = matches!(candidate.standing, Standing::Unseen | Standing::Unreachable);
     candidate.down || (unknown && limits.settling)
 }
 
@@ -152,7 +152,7 @@ fn is_unavailable(candidate: Candidate, limits: &Limits) -> bool {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: RolloutLimits = RolloutLimits {
         max_unavailable: 2,
         max_failures: 1,
         paused: false,
@@ -171,20 +171,20 @@ mod tests {
             .collect()
     }
 
-    fn turns(candidates: &BTreeMap<String, Candidate>, limits: &Limits) -> Vec<String> {
+    fn turns(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Vec<String> {
         rollout(candidates, limits).turns.into_iter().collect()
     }
 
     #[test]
     fn so_many_at_a_time_and_no_more() {
-        use Standing::{Bare, Current, OutOfReach, Waiting};
+        use Standing::{Current, NotInstalled, Unreachable, Waiting};
         let mut nodes = candidates(&[
             ("a", Waiting),
             ("b", Waiting),
             ("c", Waiting),
-            ("dead", OutOfReach),
+            ("dead", Unreachable),
             ("done", Current),
-            ("fresh", Bare),
+            ("fresh", NotInstalled),
         ]);
         assert_eq!(turns(&nodes, &LIMITS), ["a", "b"]);
         nodes.get_mut("b").unwrap().at_work = true;
@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn a_node_that_is_down_takes_a_place_and_an_unseen_one_only_at_the_start() {
-        use Standing::{Bare, Unseen, Waiting};
-        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("down", Bare)]);
+        use Standing::{NotInstalled, Unseen, Waiting};
+        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("down", NotInstalled)]);
         nodes.get_mut("down").unwrap().down = true;
         assert_eq!(turns(&nodes, &LIMITS), ["a"]);
         let nodes = candidates(&[("a", Waiting), ("new", Unseen), ("other", Unseen)]);
         assert_eq!(turns(&nodes, &LIMITS), ["a"]);
-        let settling = Limits {
+        let settling = RolloutLimits {
             settling: true,
             ..LIMITS
         };
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn who_is_down_is_named_but_not_who_is_just_being_updated() {
         let mut nodes = candidates(&[
-            ("down", Standing::Bare),
+            ("down", Standing::NotInstalled),
             ("updated", Standing::Waiting),
             ("well", Standing::Current),
         ]);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_numbers_are_no_news_until_all_were_seen_once() {
         let of = |standing, settling| {
-            let limits = Limits { settling, ..LIMITS };
+            let limits = RolloutLimits { settling, ..LIMITS };
             rollout(&candidates(&[("a", standing)]), &limits).settling
         };
         assert!(of(Standing::Unseen, true));
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(stopped.halt, Some(Halt::Failures));
         assert_eq!(stopped.turns, BTreeSet::from(["a".to_owned()]));
         assert_eq!(stopped.failed, ["bad"]);
-        let patient = Limits {
+        let patient = RolloutLimits {
             max_failures: 2,
             ..LIMITS
         };
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn nobody_gets_a_turn_while_it_is_paused() {
         let nodes = candidates(&[("a", Standing::Waiting)]);
-        let paused = Limits {
+        let paused = RolloutLimits {
             paused: true,
             ..LIMITS
         };
@@ -276,7 +276,7 @@ mod tests {
             ("b", Standing::Waiting),
             ("c", Standing::Waiting),
         ]);
-        let one = Limits {
+        let one = RolloutLimits {
             max_unavailable: 1,
             ..LIMITS
         };
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn whose_update_was_cut_short_comes_first_so_that_no_other_goes_the_same_way() {
         let mut nodes = candidates(&[("a", Standing::Waiting), ("b", Standing::Waiting)]);
-        let one = Limits {
+        let one = RolloutLimits {
             max_unavailable: 1,
             ..LIMITS
         };

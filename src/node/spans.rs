@@ -2,13 +2,13 @@
 
 use tracing::Span;
 
-/// A visit.
+/// A visit to a node. Not within the task's span, which lasts for as long as the node is there.
 pub fn visit(node: &str) -> Span {
     tracing::error_span!(parent: None, "visit", node = %node)
 }
 
-/// A part of a visit: its name stands with all that is logged meanwhile.
+/// A part of a visit.
 pub fn phase(phase: &'static str) -> Span {
-    // Whatever is logged, where it comes from is told.
+    // Of whatever level: what is logged says where it comes from.
     tracing::error_span!("phase", phase)
 }

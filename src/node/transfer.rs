@@ -1,69 +1,37 @@
-//! Files over a session's SFTP: looked for, brought, renamed, removed.
+//! Files over a session's SFTP: looked for, sent, removed.
 
-mod pipelined;
 mod reading;
-mod sent;
 mod window;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use ssh2::{File, OpenFlags, OpenType, RenameFlags, Sftp};
+use ssh2::{File, OpenFlags, OpenType, Sftp};
 
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
-pub use sent::Sent;
-use window::{FIRST_BURST, Sending, window};
+use window::{Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.
 const SFTP_ROUND_TRIPS: u32 = 3;
 
-/// A file that was closed, and whose closing was not yet confirmed.
+/// A file that was closed, and whose closing is not yet confirmed.
 pub struct Closing {
     file: File,
     path: String,
     size: usize,
 }
 
-/// A file on its way. Where it is given up, it is closed as well, which waits for the server.
-pub struct Upload<'a> {
-    file: File,
-    path: String,
-    content: &'a [u8],
-    acknowledged: usize,
-    _sending: Sending,
-}
-
-impl<'a> Upload<'a> {
-    fn of(file: File, path: &str, content: &'a [u8]) -> Self {
-        Self {
-            file,
-            path: path.to_owned(),
-            content,
-            acknowledged: 0,
-            _sending: Sending::begin(),
-        }
-    }
-
-    /// Hands over what may be on its way beyond what is, and takes acknowledgements; how much was acknowledged.
-    fn write(&mut self, most: usize) -> std::io::Result<usize> {
-        let most = match self.acknowledged {
-            0 => most.min(FIRST_BURST),
-            _ => most,
-        };
-        // libssh2 knows what it has sent already of what it is given here, and skips that.
-        let end = self.content.len().min(self.acknowledged + most);
-        let next = &self.content[self.acknowledged..end];
-        let acknowledged = match self.file.write(next)? {
-            // libssh2 has one mark for all files of a session that it was left waiting for an acknowledgement: after another
-            // file it goes by that first, and sends nothing.
-            0 => self.file.write(next)?,
-            acknowledged => acknowledged,
-        };
-        self.acknowledged += acknowledged;
-        Ok(acknowledged)
-    }
+/// The files that were sent in one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Files of which all was acknowledged.
+    pub files: u64,
+    /// Files of which not all was.
+    pub failed: u64,
+    /// What was acknowledged of both.
+    pub bytes: u64,
 }
 
 /// SFTP status codes. Source: draft-ietf-secsh-filexfer-13, section 9.1, and libssh2's `libssh2_sftp.h`.
@@ -82,112 +50,95 @@ impl Session {
             .map(|found| found.is_some())
     }
 
-    /// Makes a folder and those above it.
-    pub fn make_folders(&mut self, path: &str) -> Result<(), NodeError> {
-        let ends = path
-            .match_indices('/')
-            .map(|(at, _)| at)
-            .skip(1)
-            .chain([path.len()]);
-        let made = self.with_sftp(path, |sftp| answered(make(sftp, path)))?;
-        if made.is_ok() {
-            return Ok(());
-        }
-        for end in ends {
-            let folder = &path[..end];
-            if !self.exists(folder)? {
-                self.with_sftp(folder, |sftp| make(sftp, folder))?;
-            }
-        }
-        Ok(())
+    /// Makes a folder, if the server lets it. One that is there already is refused like one that cannot be made, which
+    /// shows when a file is to go there.
+    pub fn make_folder(&mut self, path: &str) -> Result<(), NodeError> {
+        self.with_sftp(path, |sftp| match sftp.mkdir(Path::new(path), 0o755) {
+            Err(error) if sftp_code(&error).is_none() => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        })
     }
 
     /// Writes a file from the start. Its name must be one that nobody uses before it was verified: word that it could be
     /// closed is not waited for.
     pub fn upload(&mut self, path: &str, content: &[u8]) -> Result<(), NodeError> {
-        let file = self.with_sftp(path, |sftp| create(sftp, path))?;
-        self.finish_upload(Upload::of(file, path, content))
-    }
-
-    /// Sends the rest of a file, until all has been acknowledged.
-    pub fn finish_upload(&mut self, mut upload: Upload<'_>) -> Result<(), NodeError> {
-        while upload.acknowledged < upload.content.len() {
-            if let Err(closed) = self.fence.pass() {
-                return Err(self.sending_ended(upload, &std::io::Error::other(closed)));
-            }
-            // A smaller window than before only lets what is on its way be acknowledged first.
-            match upload.write(self.window()) {
-                Ok(0) => {
-                    let problem = ErrorKind::WriteZero.into();
-                    return Err(self.sending_ended(upload, &problem));
-                }
-                Ok(_) => {}
-                Err(error) => return Err(self.sending_ended(upload, &error)),
-            }
-        }
-        let size = upload.content.len();
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
+        let created = self.with_sftp(path, |sftp| {
+            sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
+        });
+        let mut file = created?;
+        let mut acknowledged = 0;
+        let written = self.write(&mut file, content, &mut acknowledged);
+        self.sent.bytes += acknowledged as u64;
+        let size = content.len();
         // The server carries out one request after the other: what comes next need not wait for this one's answer.
-        match self.without_waiting(|| upload.file.close()) {
+        match written.and_then(|()| self.without_waiting(|| file.close())) {
             Ok(Some(())) => {}
-            Ok(None) => self.closing.borrow_mut().push(Closing {
-                file: upload.file,
-                path: upload.path,
+            Ok(None) => self.closing.push(Closing {
+                file,
+                path: path.to_owned(),
                 size,
             }),
-            Err(error) => return Err(self.sending_ended(upload, &error)),
+            Err(error) => {
+                self.sent.failed += 1;
+                if was_answered(&self.ssh) {
+                    // Give back the space that the torso takes.
+                    drop(file);
+                    let _ = self.remove(path);
+                    return Err(refused_write(path, acknowledged, size, &error));
+                }
+                self.cut();
+                let end = size.min(acknowledged + window(self.round_trip));
+                let _ = file.write(&content[acknowledged..end]);
+                self.give_up();
+                return Err(NodeError::new(
+                    Reason::TransferFailed,
+                    format!("{path}: sending ended after {acknowledged} of {size} bytes: {error}"),
+                ));
+            }
         }
-        self.sent.set(self.sent.get().and(true, size));
+        self.sent.files += 1;
         Ok(())
     }
 
-    /// How much of a file may be on its way now.
-    fn window(&self) -> usize {
-        window(self.round_trip.get())
+    /// Hands over as much as may be on its way, and takes acknowledgements, until all is acknowledged.
+    fn write(
+        &self,
+        file: &mut File,
+        content: &[u8],
+        acknowledged: &mut usize,
+    ) -> std::io::Result<()> {
+        let _sending = Sending::begin();
+        while *acknowledged < content.len() {
+            self.fence.pass().map_err(std::io::Error::other)?;
+            let end = content.len().min(*acknowledged + window(self.round_trip));
+            // libssh2 knows what it has sent already of what it is given here, and skips that.
+            match file.write(&content[*acknowledged..end])? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                more => *acknowledged += more,
+            }
+        }
+        Ok(())
     }
 
     /// Sees that what was sent is closed: what is open to be written cannot be run.
-    pub(super) fn confirm_closed(&self) -> Result<(), NodeError> {
-        let mut closing = self.closing.take();
-        for Closing { file, path, size } in &mut closing {
+    pub(super) fn confirm_closed(&mut self) -> Result<(), NodeError> {
+        for Closing {
+            mut file,
+            path,
+            size,
+        } in std::mem::take(&mut self.closing)
+        {
             if let Err(error) = file.close() {
                 // What waits for it does not start.
                 self.give_up();
                 return Err(match sftp_code(&error) {
-                    Some(_) => refused_write(path, *size, *size, &error),
-                    None => transfer(path, &error),
+                    Some(_) => refused_write(&path, size, size, &error),
+                    None => transfer(&path, &error),
                 });
             }
         }
         Ok(())
-    }
-
-    fn sending_ended(&mut self, mut upload: Upload<'_>, error: &std::io::Error) -> NodeError {
-        let sent = self.sent.get().and(false, upload.acknowledged);
-        self.sent.set(sent);
-        let is_lost = !was_answered(&self.ssh);
-        if is_lost {
-            self.cut();
-            let _ = upload.write(self.window());
-            self.give_up();
-        }
-        let Upload {
-            file,
-            path,
-            content,
-            acknowledged,
-            ..
-        } = upload;
-        let size = content.len();
-        if !is_lost {
-            // The server still answers: give back the space that the torso takes.
-            drop(file);
-            let _ = self.remove(&path);
-            return refused_write(&path, acknowledged, size, error);
-        }
-        NodeError::new(
-            Reason::TransferFailed,
-            format!("{path}: sending ended after {acknowledged} of {size} bytes: {error}"),
-        )
     }
 
     /// Removes a file if it is there.
@@ -196,10 +147,15 @@ impl Session {
             .map(drop)
     }
 
-    /// Opens SFTP when it is first needed.
-    fn open_sftp(&mut self) -> Result<(), NodeError> {
-        if self.sftp.is_none() {
-            let opened = self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
+    /// Does something over SFTP, which is opened when it is first needed.
+    fn with_sftp<T>(
+        &mut self,
+        path: &str,
+        work: impl FnOnce(&Sftp) -> Result<T, ssh2::Error>,
+    ) -> Result<T, NodeError> {
+        self.sftp = Some(match self.sftp.take() {
+            Some(sftp) => sftp,
+            None => self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
                 NodeError::new(
                     Reason::TransferFailed,
@@ -207,24 +163,10 @@ impl Session {
                         "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
                     ),
                 )
-            })?;
-            self.sftp = Some(opened);
-        }
-        self.check_lease()
-    }
-
-    /// Does something over SFTP.
-    fn with_sftp<T>(
-        &mut self,
-        path: &str,
-        work: impl FnOnce(&Sftp) -> Result<T, ssh2::Error>,
-    ) -> Result<T, NodeError> {
-        self.open_sftp()?;
-        let done = match &self.sftp {
-            Some(sftp) => work(sftp),
-            // It was opened just now.
-            None => Err(ssh2::Error::eof()),
-        };
+            })?,
+        });
+        self.check_lease()?;
+        let done = self.sftp.as_ref().map_or(Err(ssh2::Error::eof()), work);
         done.map_err(|error| {
             if sftp_code(&error).is_none() {
                 self.give_up();
@@ -234,41 +176,14 @@ impl Session {
     }
 }
 
-fn make(sftp: &Sftp, folder: &str) -> Result<(), ssh2::Error> {
-    sftp.mkdir(Path::new(folder), 0o755)
-}
-
-fn create(sftp: &Sftp, path: &str) -> Result<File, ssh2::Error> {
-    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
-    sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
-}
-
-fn rename(sftp: &Sftp, from: &str, to: &str) -> Result<(), ssh2::Error> {
-    let flags = Some(RenameFlags::ATOMIC | RenameFlags::NATIVE);
-    sftp.rename(Path::new(from), Path::new(to), flags)
-}
-
-/// A refusal is an answer: the outer error is the loss of the connection.
-fn answered<T>(result: Result<T, ssh2::Error>) -> Result<Result<T, ssh2::Error>, ssh2::Error> {
-    match result {
-        Err(error) if sftp_code(&error).is_none() => Err(error),
-        answer => Ok(answer),
-    }
-}
-
 /// Nothing there is an answer too.
 fn found<T>(result: Result<T, ssh2::Error>) -> Result<Option<T>, ssh2::Error> {
     match result {
         Ok(found) => Ok(Some(found)),
-        Err(error)
-            if matches!(
-                sftp_code(&error),
-                Some(code::NO_SUCH_FILE | code::NO_SUCH_PATH)
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
+        Err(error) => match sftp_code(&error) {
+            Some(code::NO_SUCH_FILE | code::NO_SUCH_PATH) => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 
@@ -280,19 +195,17 @@ fn sftp_code(error: &ssh2::Error) -> Option<i32> {
 }
 
 fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
-    let hint = match sftp_code(error) {
-        Some(code::PERMISSION_DENIED) => {
-            "; the SSH user must be an administrator of the node, and no virus scanner may hold the file"
-        }
+    let (reason, hint) = match sftp_code(error) {
+        Some(code::PERMISSION_DENIED) => (
+            Reason::TransferFailed,
+            "; the SSH user must be an administrator of the node, and no virus scanner may hold the file",
+        ),
         Some(code::NO_SPACE | code::QUOTA_EXCEEDED) => {
-            return NodeError::new(
-                Reason::DiskFull,
-                format!("{path}: {error}; free some space on drive C:"),
-            );
+            (Reason::DiskFull, "; free some space on drive C:")
         }
-        _ => "",
+        _ => (Reason::TransferFailed, ""),
     };
-    NodeError::new(Reason::TransferFailed, format!("{path}: {error}{hint}"))
+    NodeError::new(reason, format!("{path}: {error}{hint}"))
 }
 
 /// Whether the last failure was an answer of the SFTP server and not the loss of the connection: the crate's

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::backoff;
-use crate::node::visit::{Tools, Visited, visit};
+use crate::node::reconcile::{Context, Reconciled, reconcile_node};
 use crate::node::{
     NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
 };
@@ -36,14 +36,14 @@ struct Assignment {
 }
 
 struct Shared {
-    tools: Tools,
+    context: Context,
     observations: Observations,
     metrics: Metrics,
 }
 
 impl Shared {
     /// Counts a visit that has ended, before it is recorded.
-    fn count(&self, target: &Target, outcome: &Result<Visited, NodeError>, took: Duration) {
+    fn count(&self, target: &Target, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         self.metrics.count_visit(outcome, took);
         let seen = outcome.as_ref().ok();
         if let Some(state) = seen.and_then(|visited| visited.state.as_ref()) {
@@ -59,13 +59,13 @@ impl Shared {
 impl Workers {
     /// No tasks yet.
     #[must_use]
-    pub fn new(mut tools: Tools, observations: Observations, metrics: Metrics) -> Self {
-        tools.counted = metrics.visits();
+    pub fn new(mut context: Context, observations: Observations, metrics: Metrics) -> Self {
+        context.gauges = metrics.visits();
         Self {
             assignments: BTreeMap::new(),
             tasks: JoinSet::new(),
             shared: Arc::new(Shared {
-                tools,
+                context,
                 observations,
                 metrics,
             }),
@@ -84,7 +84,7 @@ impl Workers {
             let keep = plans.contains_key(node);
             if !keep {
                 self.shared.observations.forget(node);
-                self.shared.tools.turns.forget(node);
+                self.shared.context.slots.forget(node);
             }
             keep
         });
@@ -165,9 +165,8 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         remind(&mut assignment.target, undone.as_ref());
         let target = assignment.target.as_ref();
         let begin = Instant::now();
-        let span = spans::visit(&target.node);
         let outcome = tokio::select! {
-            outcome = visit(target, &shared.tools).instrument(span.clone()) => outcome,
+            outcome = reconcile_node(target, &shared.context).instrument(spans::visit(&target.node)) => outcome,
             () = revoked(&mut assignments, target) => continue,
         };
         if assignments.has_changed().is_err() {
@@ -184,13 +183,11 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         }
         shared.count(target, &outcome, begin.elapsed());
         shared.observations.record(target, &outcome);
-        let waits = outcome.as_ref().is_ok_and(Visited::is_waiting);
+        let waits = outcome.as_ref().is_ok_and(Reconciled::is_waiting);
         let problem = match outcome {
             Ok(visited) => visited.problem,
             Err(error) => Some(error),
         };
-        // It ends with the visit, not with the pause after it.
-        drop(span);
         failures = match &problem {
             Some(_) => failures + 1,
             // It has tried in vain and waits for its next turn.

@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use crate::assess::report::Upgradeable;
 use crate::gate::{Gate, GateReport};
 use crate::logs::Levels;
-use crate::node::{NodePlan, Observations, Pins, SSH_SECRET, Tools, Turns, Workers};
+use crate::node::{Context, NodePlan, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
 use crate::payload::Payload;
 use crate::process;
 use crate::run::decide::Decisions;
@@ -45,7 +45,7 @@ pub struct Controller {
     pub(super) config_maps: Api<ConfigMap>,
     pub(super) status: StatusWriter,
     pub(super) workers: Workers,
-    pub(super) turns: Turns,
+    pub(super) turns: RolloutSlots,
     pub(super) pins: Pins,
     pub(super) nodes: Api<Node>,
     pub(super) shown: Shown,
@@ -70,11 +70,11 @@ pub async fn lead(
     let shared = SharedCluster::of_namespace(&options.namespace);
     let observations = Observations::default();
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
-    let turns = Turns::default();
+    let turns = RolloutSlots::default();
     let pins = Pins::new(config_maps.clone(), options.namespace.clone());
     let nodes = Api::all(client.clone());
-    let mut tools = Tools::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
-    tools.fence = options.fence.clone();
+    let mut context = Context::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
+    context.fence = options.fence.clone();
     let metrics = shown.metrics.clone();
     let object = options.gate(&client);
     let (gate, gate_task) = object
@@ -84,7 +84,7 @@ pub async fn lead(
         gate,
         config_maps,
         status: StatusWriter::new(&client, options.instance.clone(), shared.clone()),
-        workers: Workers::new(tools, observations.clone(), metrics),
+        workers: Workers::new(context, observations.clone(), metrics),
         turns,
         pins,
         nodes,

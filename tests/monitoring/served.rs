@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
-use windows_storage_operator::node::{Phases, Visited};
+use windows_storage_operator::node::{Phases, Reconciled};
 use windows_storage_operator::serve::{Format, Metrics};
 
 /// A metric as Prometheus knows it.
@@ -28,9 +28,9 @@ pub fn text() -> String {
     metrics.show_gate(true);
     let mut phases = Phases::default();
     phases.add("connect", Duration::from_millis(1));
-    let visited = Visited {
+    let visited = Reconciled {
         phases,
-        ..Visited::default()
+        ..Reconciled::default()
     };
     metrics.count_visit(&Ok(visited), Duration::from_secs(1));
     metrics.show_pass(Duration::from_millis(1), 0, 0);

@@ -5,7 +5,10 @@ use protocol::{DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePip
 use super::*;
 use crate::services::csi_proxy_service;
 
-mod apart;
+const UPDATE: Comparison = Comparison::Differs { interrupts: true };
+const REPAIR: Comparison = Comparison::Differs { interrupts: false };
+
+type Change = fn(&mut Desired, &mut NodeState);
 
 fn desired() -> Desired {
     Desired {
@@ -62,342 +65,393 @@ fn good() -> NodeState {
     }
 }
 
-fn step(change: impl FnOnce(&mut NodeState)) -> Step {
-    let mut state = good();
-    change(&mut state);
-    next_step(&desired(), &Observed::State(Box::new(state)), true)
-}
-
-#[test]
-fn a_node_as_it_should_be_is_left_alone() {
-    assert_eq!(step(|_| ()), Step::Done);
-}
-
-#[test]
-fn the_agent_comes_first() {
-    assert_eq!(
-        next_step(&desired(), &Observed::NoAgent, false),
-        Step::BringAgent
-    );
-    assert_eq!(
-        next_step(&desired(), &Observed::SilentAgent, false),
-        Step::BringAgent
-    );
-    assert_eq!(
-        step(|state| state.agent_sha256 = Some("old".to_owned())),
-        Step::BringAgent
-    );
-    assert_eq!(step(|state| state.agent_sha256 = None), Step::BringAgent);
-    assert_eq!(
-        step(|state| state.agent_service = ServiceState::Stopped),
-        Step::InstallAgent
-    );
-}
-
-#[test]
-fn only_what_differs_is_sent() {
-    let without = Step::Apply { with_files: false };
-    assert_eq!(
-        step(|state| state.files[0].sha256 = Some("old".to_owned())),
-        Step::Apply { with_files: true }
-    );
-    assert_eq!(
-        step(|state| state.files.clear()),
-        Step::Apply { with_files: true }
-    );
-    assert_eq!(step(|state| state.request_id = None), without);
-    assert_eq!(
-        step(|state| state.unfinished_request_id = Some("request".to_owned())),
-        without
-    );
-}
-
-#[test]
-fn what_the_agent_keeps_is_left_to_it() {
-    for broken in [
-        (|state| state.services[0].state = ServiceState::Stopped) as fn(&mut NodeState),
-        |state| state.services.clear(),
-        |state| state.pipes[0].open = false,
-        |state| state.pipes.clear(),
-    ] {
-        assert_eq!(step(broken), Step::LeaveToAgent);
+/// What a node as it should be is compared to after each change.
+fn expect(expected: Comparison, changes: &[(&str, Change)]) {
+    for (words, change) in changes {
+        let (mut desired, mut state) = (desired(), good());
+        change(&mut desired, &mut state);
+        assert_eq!(compare(&desired, &state), expected, "{words}");
     }
 }
 
-fn without_turn(change: impl FnOnce(&mut Desired, &mut NodeState)) -> Step {
-    let (mut desired, mut state) = (desired(), good());
-    change(&mut desired, &mut state);
-    next_step(&desired, &Observed::State(Box::new(state)), false)
-}
-
-fn last(outcome: Outcome) -> LastResult {
-    LastResult {
+fn last(state: &mut NodeState, outcome: Outcome) -> &mut LastResult {
+    state.last_result.insert(LastResult {
         id: "request".to_owned(),
         outcome,
         failure: None,
         interruption_milliseconds: None,
         finished: String::new(),
         failures: 1,
-    }
+    })
 }
 
-fn foreign(kind: ForeignKind, name: &str) -> Vec<ForeignInstance> {
-    vec![ForeignInstance {
+fn foreign(state: &mut NodeState, kind: ForeignKind, name: &str) {
+    state.foreign.push(ForeignInstance {
         kind,
         name: name.to_owned(),
         command: r"C:\other\csi-proxy.exe".to_owned(),
         running: true,
-    }]
-}
-
-#[test]
-fn what_works_is_interrupted_in_turn_only() {
-    let old_file = |_: &mut Desired, state: &mut NodeState| {
-        state.files[0].sha256 = Some("old".to_owned());
-    };
-    assert_eq!(without_turn(old_file), Step::AwaitTurn);
-    assert_eq!(
-        without_turn(|_, state| state.request_id = Some("before".to_owned())),
-        Step::AwaitTurn
-    );
-    assert_eq!(
-        without_turn(|_, state| state.agent_sha256 = Some("old".to_owned())),
-        Step::AwaitTurn,
-        "an agent that does not work would leave csi-proxy without a keeper"
-    );
-}
-
-#[test]
-fn what_does_not_work_is_mended_at_once() {
-    let apply = |with_files| Step::Apply { with_files };
-    let fresh = |_: &mut Desired, state: &mut NodeState| {
-        state.request_id = None;
-        state.services.clear();
-        state.pipes.clear();
-        state.files.clear();
-    };
-    assert_eq!(without_turn(fresh), apply(true));
-    assert_eq!(
-        without_turn(|_, state| {
-            state.files[0].sha256 = Some("old".to_owned());
-            state.pipes[0].open = false;
-        }),
-        apply(true)
-    );
-    assert_eq!(
-        without_turn(|_, state| state.unfinished_request_id = Some("other".to_owned())),
-        apply(false)
-    );
-    assert_eq!(
-        without_turn(|_, state| {
-            state.agent_sha256 = Some("old".to_owned());
-            state.pipes[0].open = false;
-        }),
-        Step::BringAgent
-    );
-}
-
-#[test]
-fn a_service_that_runs_the_agent_before_is_started_anew() {
-    assert_eq!(
-        without_turn(|_, state| state.running_agent_sha256 = Some("old".to_owned())),
-        Step::InstallAgent
-    );
-    assert_eq!(
-        without_turn(|_, state| state.running_agent_sha256 = Some("agent".to_owned())),
-        Step::Done
-    );
-}
-
-#[test]
-fn what_was_undone_is_left_alone_until_somebody_asks() {
-    let before = |state: &mut NodeState| {
-        state.request_id = Some("before".to_owned());
-        state.files[0].sha256 = Some("old".to_owned());
-    };
-    let undone = |change: fn(&mut Desired)| {
-        let (mut desired, mut state) = (desired(), good());
-        before(&mut state);
-        state.last_result = Some(last(Outcome::RolledBack));
-        change(&mut desired);
-        next_step(&desired, &Observed::State(Box::new(state)), true)
-    };
-    assert_eq!(undone(|_| ()), Step::LeaveUndone);
-    let apply = Step::Apply { with_files: true };
-    assert_eq!(undone(|desired| desired.retry = true), apply);
-    assert_eq!(
-        undone(|desired| desired.request.id = "newer".to_owned()),
-        apply,
-        "another request has not been tried yet"
-    );
-    let remembered = without_turn(|desired, state| {
-        before(state);
-        desired.refused = Some("words".to_owned());
     });
-    assert_eq!(
-        remembered,
-        Step::LeaveUndone,
-        "the node has forgotten, the cluster has not"
-    );
-    assert_eq!(
-        without_turn(|desired, _| desired.refused = Some("words".to_owned())),
-        Step::Done,
-        "somebody has brought it about meanwhile"
-    );
-    let failed = without_turn(|_, state| {
-        before(state);
-        state.pipes[0].open = false;
-        state.last_result = Some(last(Outcome::Failed));
-    });
-    assert_eq!(
-        failed, apply,
-        "what failed without being undone is tried again"
-    );
+}
+
+fn other_service(state: &mut NodeState) -> &mut ServiceStatus {
+    let mut other = state.services[0].clone();
+    other.name = "other".to_owned();
+    state.services.push(other);
+    &mut state.services[1]
+}
+
+fn failing(attempts: u32) -> Option<Failing> {
+    Some(Failing {
+        attempts,
+        retry_seconds: 8,
+        message: "words".to_owned(),
+    })
+}
+
+/// Another request was kept before, with another program.
+fn before(state: &mut NodeState) {
+    state.request_id = Some("before".to_owned());
+    state.files[0].sha256 = Some("old".to_owned());
+}
+
+/// The agent keeps nothing there.
+fn bare(state: &mut NodeState) {
+    state.request_id = None;
+    state.services.clear();
+    state.pipes.clear();
 }
 
 #[test]
-fn a_csi_proxy_of_somebody_else_is_let_alone() {
-    let bare = |state: &mut NodeState| {
-        state.request_id = None;
-        state.services.clear();
-        state.pipes.clear();
-    };
-    for (kind, name) in [
-        (ForeignKind::Service, "csiproxy"),
-        (ForeignKind::Process, "4711"),
-        (ForeignKind::Service, "csi-proxy"),
+fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_down_restarted() {
+    let install = |interrupts| AgentStep::Install { interrupts };
+    assert_eq!(agent_step(&desired(), None), install(false));
+    for (change, expected) in [
+        ((|_| ()) as fn(&mut NodeState), AgentStep::Keep),
+        (
+            |state| state.running_agent_sha256 = Some("agent".to_owned()),
+            AgentStep::Keep,
+        ),
+        (
+            |state| state.running_agent_sha256 = Some("old".to_owned()),
+            AgentStep::Restart,
+        ),
+        (
+            |state| state.agent_service = ServiceState::Stopped,
+            AgentStep::Restart,
+        ),
+        (|state| state.agent_sha256 = None, install(true)),
+        // An agent that does not work would leave csi-proxy without a keeper.
+        (
+            |state| state.agent_sha256 = Some("old".to_owned()),
+            install(true),
+        ),
+        (
+            |state| {
+                state.agent_sha256 = Some("old".to_owned());
+                state.pipes[0].open = false;
+            },
+            install(false),
+        ),
     ] {
-        let step = without_turn(|_, state| {
-            bare(state);
-            state.foreign = foreign(kind, name);
-        });
-        assert_eq!(step, Step::LeaveForeign, "{name}");
+        let mut state = good();
+        change(&mut state);
+        assert_eq!(agent_step(&desired(), Some(&state)), expected, "{state:?}");
     }
-    let replaced = |turn| {
-        let (mut desired, mut state) = (desired(), good());
-        bare(&mut state);
-        state.foreign = foreign(ForeignKind::Service, "CSI-Proxy");
-        desired.request.replace_foreign = true;
-        next_step(&desired, &Observed::State(Box::new(state)), turn)
-    };
-    assert_eq!(
-        replaced(false),
-        Step::AwaitTurn,
-        "it works, whoever made it"
-    );
-    assert_eq!(replaced(true), Step::Apply { with_files: false });
-    let beside = without_turn(|_, state| state.foreign = foreign(ForeignKind::Process, "4711"));
-    assert_eq!(beside, Step::Done, "ours works all the same");
-    let stopped = without_turn(|_, state| {
-        bare(state);
-        state.foreign = foreign(ForeignKind::Service, "csiproxy");
-        state.foreign[0].running = false;
-    });
-    assert_eq!(stopped, Step::Apply { with_files: false });
 }
 
 #[test]
-fn a_crash_loop_is_the_agents_affair_unless_something_else_is_wanted() {
-    let looping = |state: &mut NodeState| {
-        state.services[0].state = ServiceState::Stopped;
-        state.pipes[0].open = false;
-        state.services[0].failing = Some(Failing {
-            attempts: 7,
-            retry_seconds: 60,
-            message: "words".to_owned(),
-        });
-    };
-    assert_eq!(without_turn(|_, state| looping(state)), Step::LeaveToAgent);
-    let update = without_turn(|_, state| {
-        looping(state);
-        state.request_id = Some("before".to_owned());
-    });
-    assert_eq!(
-        update,
-        Step::Apply { with_files: false },
-        "what is wanted now may be the cure"
-    );
+fn only_what_differs_is_sent() {
+    let request = desired().request;
+    let mut state = good();
+    assert!(has_files(&request, &state));
+    state.files[0].sha256 = Some("old".to_owned());
+    assert!(!has_files(&request, &state));
+    state.files.clear();
+    assert!(!has_files(&request, &state));
 }
 
 #[test]
-fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
-    let after = |failures| {
-        without_turn(|_, state| {
-            state.request_id = Some("before".to_owned());
-            state.last_result = Some(LastResult {
-                failure: Some(Failure {
-                    category: FailureCategory::Interrupted,
-                    message: "words".to_owned(),
-                }),
-                failures,
-                ..last(Outcome::RolledBack)
-            });
-        })
-    };
-    assert_eq!(after(1), Step::AwaitTurn);
-    assert_eq!(after(2), Step::LeaveUndone);
+fn a_node_as_it_should_be_is_left_alone() {
+    expect(
+        Comparison::Same,
+        &[
+            ("nothing changed", |_, _| ()),
+            ("ours works beside another", |_, state| {
+                foreign(state, ForeignKind::Process, "4711");
+            }),
+            ("somebody has brought it about meanwhile", |desired, _| {
+                desired.refused = Some("words".to_owned());
+            }),
+        ],
+    );
 }
 
 #[test]
 fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
     for finished in ["1601-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "noon"] {
-        let step = |outcome| {
-            without_turn(|_, state| {
-                state.last_result = Some(LastResult {
-                    finished: finished.to_owned(),
-                    ..last(outcome)
-                });
-            })
-        };
-        assert_eq!(step(Outcome::Applied), Step::Done);
-        assert_eq!(step(Outcome::Failed), Step::Done);
+        for outcome in [Outcome::Applied, Outcome::Failed] {
+            let mut state = good();
+            last(&mut state, outcome).finished = finished.to_owned();
+            assert_eq!(compare(&desired(), &state), Comparison::Same);
+        }
     }
 }
 
 #[test]
-fn another_service_that_does_not_stay_up_is_the_agents_affair_too() {
-    let other = |failing: Option<Failing>| {
-        without_turn(|desired, state| {
-            let mut service = csi_proxy_service(&[]);
-            service.name = "other".to_owned();
-            desired.request.services.push(service);
-            state.services.push(ServiceStatus {
-                name: "other".to_owned(),
-                state: ServiceState::Stopped,
-                process_id: None,
-                command: None,
-                restarts: 3,
-                failing,
-            });
-        })
-    };
-    assert_eq!(other(None), Step::LeaveToAgent);
-    let failing = Failing {
-        attempts: 3,
-        retry_seconds: 8,
-        message: "words".to_owned(),
-    };
-    assert_eq!(other(Some(failing)), Step::LeaveToAgent);
+fn what_the_agent_keeps_is_left_to_it() {
+    expect(
+        Comparison::Broken,
+        &[
+            ("stopped", |_, state| {
+                state.services[0].state = ServiceState::Stopped;
+            }),
+            ("no service", |_, state| state.services.clear()),
+            ("closed pipe", |_, state| state.pipes[0].open = false),
+            ("no pipe", |_, state| state.pipes.clear()),
+            ("a crash loop", |_, state| {
+                state.services[0].state = ServiceState::Stopped;
+                state.services[0].failing = failing(7);
+            }),
+            ("another service", |desired, state| {
+                let mut service = csi_proxy_service(&[]);
+                service.name = "other".to_owned();
+                desired.request.services.push(service);
+                let other = other_service(state);
+                other.state = ServiceState::Stopped;
+                other.failing = failing(3);
+            }),
+        ],
+    );
+}
+
+#[test]
+fn what_works_is_interrupted_in_turn_only() {
+    expect(
+        UPDATE,
+        &[
+            ("another request", |_, state| {
+                state.request_id = Some("before".to_owned());
+            }),
+            ("another file", |_, state| {
+                state.files[0].sha256 = Some("old".to_owned());
+            }),
+            ("whoever made the service", |desired, state| {
+                bare(state);
+                foreign(state, ForeignKind::Service, "CSI-Proxy");
+                desired.request.replace_foreign = true;
+            }),
+            ("what failed without being undone", |_, state| {
+                before(state);
+                last(state, Outcome::Failed);
+            }),
+            ("another attempt was asked for", |desired, state| {
+                before(state);
+                last(state, Outcome::RolledBack);
+                desired.retry = true;
+            }),
+            ("another request than the one undone", |desired, state| {
+                before(state);
+                last(state, Outcome::RolledBack);
+                desired.request.id = "newer".to_owned();
+            }),
+        ],
+    );
+}
+
+#[test]
+fn what_does_not_work_is_mended_at_once() {
+    expect(
+        REPAIR,
+        &[
+            ("fresh", |_, state| {
+                bare(state);
+                state.files.clear();
+            }),
+            ("down with an old file", |_, state| {
+                state.files[0].sha256 = Some("old".to_owned());
+                state.pipes[0].open = false;
+            }),
+            ("cut off", |_, state| {
+                state.unfinished_request_id = Some("other".to_owned());
+            }),
+            ("failed and down", |_, state| {
+                before(state);
+                state.pipes[0].open = false;
+                last(state, Outcome::Failed);
+            }),
+            ("what is wanted now may cure a crash loop", |_, state| {
+                state.request_id = Some("before".to_owned());
+                state.services[0].state = ServiceState::Stopped;
+                state.services[0].failing = failing(7);
+            }),
+            ("another's csi-proxy is stopped", |_, state| {
+                bare(state);
+                foreign(state, ForeignKind::Service, "csiproxy");
+                state.foreign[0].running = false;
+            }),
+            ("a replaceable service is stopped", |desired, state| {
+                desired.request.replace_foreign = true;
+                bare(state);
+                foreign(state, ForeignKind::Service, "csi-proxy");
+                state.foreign[0].running = false;
+            }),
+        ],
+    );
 }
 
 #[test]
 fn a_node_on_which_nothing_works_is_never_left_bare() {
-    let apply = Step::Apply { with_files: true };
-    let reinstalled = without_turn(|desired, state| {
-        *state = NodeState {
-            agent_sha256: state.agent_sha256.clone(),
-            agent_service: ServiceState::Running,
-            ..NodeState::default()
-        };
-        desired.refused = Some("words".to_owned());
+    expect(
+        REPAIR,
+        &[
+            ("reinstalled", |desired, state| {
+                bare(state);
+                state.files.clear();
+                desired.refused = Some("words".to_owned());
+            }),
+            ("down after going back", |desired, state| {
+                before(state);
+                state.pipes[0].open = false;
+                last(state, Outcome::RolledBack);
+                desired.refused = Some("words".to_owned());
+            }),
+        ],
+    );
+}
+
+#[test]
+fn what_was_undone_is_left_alone_until_somebody_asks() {
+    expect(
+        Comparison::Undone,
+        &[
+            ("the node says so", |_, state| {
+                before(state);
+                last(state, Outcome::RolledBack);
+            }),
+            (
+                "the node has forgotten, the cluster has not",
+                |desired, state| {
+                    before(state);
+                    desired.refused = Some("words".to_owned());
+                },
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
+    for (failures, expected) in [(1, UPDATE), (2, Comparison::Undone)] {
+        let mut state = good();
+        before(&mut state);
+        let last = last(&mut state, Outcome::RolledBack);
+        last.failures = failures;
+        last.failure = Some(Failure {
+            category: FailureCategory::Interrupted,
+            message: "words".to_owned(),
+        });
+        assert_eq!(compare(&desired(), &state), expected, "{failures}");
+    }
+}
+
+#[test]
+fn a_csi_proxy_of_somebody_else_is_let_alone() {
+    expect(
+        Comparison::Foreign,
+        &[
+            ("a service", |_, state| {
+                bare(state);
+                foreign(state, ForeignKind::Service, "csiproxy");
+            }),
+            ("a process", |_, state| {
+                bare(state);
+                foreign(state, ForeignKind::Process, "4711");
+            }),
+            ("a service of our name", |_, state| {
+                bare(state);
+                foreign(state, ForeignKind::Service, "csi-proxy");
+            }),
+            ("no right to replace a process", |desired, state| {
+                desired.request.replace_foreign = true;
+                bare(state);
+                foreign(state, ForeignKind::Process, "csi-proxy");
+            }),
+            ("nor a service of another name", |desired, state| {
+                desired.request.replace_foreign = true;
+                bare(state);
+                foreign(state, ForeignKind::Service, "csiproxy");
+            }),
+            ("one of the two has to stay", |desired, state| {
+                desired.request.replace_foreign = true;
+                bare(state);
+                foreign(state, ForeignKind::Service, "csi-proxy");
+                foreign(state, ForeignKind::Process, "4711");
+            }),
+        ],
+    );
+}
+
+#[test]
+fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_all_its_pipes_are_open() {
+    assert!(is_working(&good()));
+    for broken in [
+        (|state| state.request_id = None) as fn(&mut NodeState),
+        |state| state.services[0].state = ServiceState::Stopped,
+        |state| state.services[0].name = "other".to_owned(),
+        |state| state.pipes.clear(),
+        |state| state.pipes[0].name = "other".to_owned(),
+        |state| {
+            let open = state.pipes[0].clone();
+            state.pipes[0].open = false;
+            state.pipes.push(open);
+        },
+        |state| {
+            other_service(state);
+            state.services[0].state = ServiceState::Stopped;
+        },
+    ] {
+        let mut state = good();
+        broken(&mut state);
+        assert!(!is_working(&state), "{state:?}");
+    }
+}
+
+#[test]
+fn a_service_of_the_request_is_judged_by_its_own_pipes() {
+    let mut request = desired().request;
+    let mut other = csi_proxy_service(&[]);
+    other.name = "other".to_owned();
+    request.services.push(other);
+    request.pipes.push(ServicePipes {
+        service: "other".to_owned(),
+        pipes: vec!["other-pipe".to_owned()],
     });
-    assert_eq!(reinstalled, apply);
-    let down_after_going_back = without_turn(|desired, state| {
-        state.request_id = Some("before".to_owned());
-        state.files[0].sha256 = Some("old".to_owned());
-        state.pipes[0].open = false;
-        state.last_result = Some(last(Outcome::RolledBack));
-        desired.refused = Some("words".to_owned());
+    let mut state = good();
+    other_service(&mut state);
+    let has = |state: &NodeState| {
+        [0, 1].map(|index| has_service(&request, state, &request.services[index]))
+    };
+    assert_eq!(has(&state), [true, false]);
+    state.pipes.push(PipeStatus {
+        name: "other-pipe".to_owned(),
+        open: true,
     });
-    assert_eq!(down_after_going_back, apply);
+    assert_eq!(has(&state), [true, true]);
+    state.services[0].state = ServiceState::Stopped;
+    assert_eq!(has(&state), [false, true]);
+}
+
+#[test]
+fn of_the_services_that_do_not_stay_up_csi_proxy_is_named() {
+    let mut state = good();
+    assert_eq!(failing_service(&state), None);
+    other_service(&mut state).failing = failing(1);
+    let named = |state: &NodeState| {
+        failing_service(state).map(|(name, failing)| (name.to_owned(), failing.attempts))
+    };
+    assert_eq!(named(&state), Some(("other".to_owned(), 1)));
+    state.services[0].failing = failing(2);
+    state.services.reverse();
+    assert_eq!(named(&state), Some(("csi-proxy".to_owned(), 2)));
 }

@@ -49,12 +49,6 @@ pub enum ReadFailure {
 }
 
 impl Session {
-    /// Whether nothing more will come from this session.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.is_given_up()
-    }
-
     /// The regular files in a folder, at most so many; `None` where there is no such folder.
     pub fn files_in(&mut self, folder: &str, most: usize) -> Result<Option<Vec<Found>>, NodeError> {
         self.with_sftp(folder, |sftp| {

@@ -15,9 +15,6 @@ const RATE: usize = 80_000;
 /// What all that begins to be sent may take of the process's memory, as long as that leaves each the smallest window. What
 /// is on its way already when others begin stays what it is.
 const BUDGET: usize = 16 << 20;
-/// How much comes before the first acknowledgement: the server's buffers grow with it, and take more time than the bytes
-/// themselves. Less than any server's window, as above.
-pub const FIRST_BURST: usize = 1 << 20;
 /// Files that this process is sending.
 static SENDING: AtomicUsize = AtomicUsize::new(0);
 

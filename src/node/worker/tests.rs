@@ -1,7 +1,7 @@
 //! When a worker visits its node.
 
 use super::*;
-use crate::node::{Desired, HostKey, Pins, Turns};
+use crate::node::{Desired, HostKey, Pins, RolloutSlots};
 use crate::payload::Payload;
 
 fn assignment(turn: bool) -> Assignment {
@@ -82,10 +82,10 @@ async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
     let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
     let observations = Observations::default();
-    let tools = Tools::new(
+    let tools = Context::new(
         Payload::load(payload.path()).unwrap(),
         Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
-        Turns::default(),
+        RolloutSlots::default(),
         kube::Api::all(client),
     );
     let mut workers = Workers::new(tools, observations.clone(), Metrics::default());

@@ -1,7 +1,7 @@
 //! Whose turn it is, from the plans and from what was seen on nodes.
 
 use crate::index::Cluster;
-use crate::node::{Candidate, Limits, NodePlan, Observation, Standing, rollout};
+use crate::node::{Candidate, NodePlan, Observation, RolloutLimits, Standing, rollout};
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
@@ -14,7 +14,7 @@ impl Decisions {
         let managed = self.plans.iter().filter(is_managed);
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
         let spec = &self.spec.rollout;
-        let limits = Limits {
+        let limits = RolloutLimits {
             max_unavailable: spec.max_unavailable_of(managed.clone().count()),
             max_failures: usize::try_from(spec.max_failures).unwrap_or(usize::MAX),
             paused: spec.paused,
@@ -40,7 +40,7 @@ impl Decisions {
         let is_unseen = |plan, observation| {
             matches!(
                 standing(plan, observation),
-                Standing::Unseen | Standing::OutOfReach
+                Standing::Unseen | Standing::Unreachable
             )
         };
         self.maybe_in_progress = managed
@@ -68,10 +68,10 @@ impl Decisions {
 /// failure until it has worked, also while the node is out of reach: it may be so because of the update.
 fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
     let NodePlan::Visit(target) = plan else {
-        return Standing::OutOfReach;
+        return Standing::Unreachable;
     };
     let Ok(desired) = &target.desired else {
-        return Standing::OutOfReach;
+        return Standing::Unreachable;
     };
     let is_of_now = |seen: &&Observation| {
         seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt

@@ -14,7 +14,7 @@ use crate::api::{
 use crate::assess::report::Reason;
 use crate::gate::GateReport;
 use crate::index::{AnyTable, ConfigMap, CsiNode, NodeAddress, Secret};
-use crate::node::{HostKey, NodeError, Observation, SSH_SECRET, Standing, Turns};
+use crate::node::{HostKey, NodeError, Observation, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
 use crate::services::csi_proxy_service;
 
@@ -22,7 +22,7 @@ struct Rig {
     cluster: Cluster,
     decisions: Decisions,
     observations: BTreeMap<String, Observation>,
-    turns: Turns,
+    turns: RolloutSlots,
     gate: Option<GateReport>,
     settling: bool,
     /// An hour later at each pass: nothing has just been told.
@@ -35,7 +35,7 @@ impl Rig {
             cluster: Cluster::default(),
             decisions: Decisions::new(Payload::of_test()),
             observations: BTreeMap::new(),
-            turns: Turns::default(),
+            turns: RolloutSlots::default(),
             gate: None,
             settling: false,
             instant: Instant::now(),

@@ -9,7 +9,7 @@ use crate::api::{WindowsStorage, WindowsStorageStatus};
 use crate::assess::report::Verdict;
 use crate::assess::{Blocked, BlockedKey};
 use crate::gate::GateReport;
-use crate::node::{Observation, Turns};
+use crate::node::{Observation, RolloutSlots};
 use crate::status::NodeStatus;
 
 /// What is new beside the cluster.
@@ -23,7 +23,7 @@ pub struct News<'a> {
     /// How the gate stands, where there is one.
     pub gate: Option<GateReport>,
     /// Whose turn it is on which node.
-    pub turns: &'a Turns,
+    pub turns: &'a RolloutSlots,
     /// This process has started only just.
     pub settling: bool,
     /// Now, as objects have it.

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
-use crate::node::{NodeError, Reason, Visited};
+use crate::node::{NodeError, Reason, Reconciled};
 use families::{Families, Labels};
 pub use text::Format;
 
@@ -111,7 +111,7 @@ impl Metrics {
     }
 
     /// A visit ended.
-    pub fn count_visit(&self, outcome: &Result<Visited, NodeError>, took: Duration) {
+    pub fn count_visit(&self, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         let problem = match outcome {
             Ok(visited) => visited.problem.as_ref(),
             Err(error) => Some(error),
@@ -247,10 +247,10 @@ mod tests {
             failed: 1,
             bytes: 1234,
         };
-        let visited = Visited {
+        let visited = Reconciled {
             phases,
             sent,
-            ..Visited::default()
+            ..Reconciled::default()
         };
         metrics.count_visit(&Ok(visited), Duration::from_secs(1));
         let unreachable = NodeError::new(Reason::Unreachable, "no");

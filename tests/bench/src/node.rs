@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use protocol::paths::CSI_PROXY_EXE;
 use protocol::{DesiredFile, Request, ServicePipes};
 use testbed::windows_host::{Fleet, WindowsHost};
+use tokio::runtime::Runtime;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::{
-    Actions, Cutter, Desired, HostKey, HostKeyPolicy, Line, Phases, Pins, PrivateKey, Session,
-    Target, Tools, Turns, Visited, check_private_key, visit,
+    Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, Pins, PrivateKey,
+    Reconciled, RolloutSlots, Target, check_private_key, connect, reconcile_node,
 };
 use windows_storage_operator::payload::Payload;
 use windows_storage_operator::services::{CSI_PROXY_PIPES, csi_proxy_service};
@@ -39,18 +40,14 @@ impl Node {
     }
 
     /// Connects and logs in. Whoever drops the cutter cuts the connection.
-    pub fn log_in(&self) -> Result<(Actions, Cutter)> {
+    pub fn log_in(&self, runtime: &Runtime) -> Result<(Host, Cutter)> {
         let address = self.host.address().to_string();
-        let (line, cutter) = Line::open(&address, self.host.port())?;
-        let (session, _) = Session::shake_hands(line, &["ssh-ed25519"])?;
-        session.login(&self.user, &self.key)?;
-        let actions = Actions::new(
-            session,
-            self.payload.clone(),
-            Phases::default(),
-            self.has_agent(),
-        );
-        Ok((actions, cutter))
+        let server = (address.as_str(), self.host.port());
+        let connected = runtime.block_on(connect(server, &["ssh-ed25519"], HANDSHAKE))?;
+        let (session, payload) = (connected.session, self.payload.clone());
+        let mut host = Host::new(session, payload, connected.phases, self.has_agent());
+        host.login(&self.user, &self.key)?;
+        Ok((host, connected.cutter))
     }
 
     /// A request for csi-proxy.exe, with its service or as a mere file.
@@ -86,21 +83,21 @@ impl Node {
     }
 
     /// One visit of the operator, which knows the host's key.
-    pub fn visit(&self, request: Request) -> Result<Visited> {
-        let runtime = tokio::runtime::Runtime::new()?;
+    pub fn visit(&self, request: Request) -> Result<Reconciled> {
+        let runtime = Runtime::new()?;
         runtime.block_on(async {
             // Nobody is there: with a known key no visit has to ask.
             let config = kube::Config::new("http://127.0.0.1:9".parse()?);
             let client = kube::Client::try_from(config)?;
-            let turns = Turns::default();
-            turns.decide(|_| ([self.host.name().to_owned()].into(), ()));
-            let tools = Tools::new(
+            let slots = RolloutSlots::default();
+            slots.decide(|_| ([self.host.name().to_owned()].into(), ()));
+            let context = Context::new(
                 self.payload.clone(),
                 Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
-                turns,
+                slots,
                 kube::Api::all(client),
             );
-            let visited = visit(&self.target(request)?, &tools).await?;
+            let visited = reconcile_node(&self.target(request)?, &context).await?;
             match visited.problem {
                 Some(problem) => Err(problem.into()),
                 None => Ok(visited),

@@ -111,7 +111,7 @@ fn a_turn_that_was_cut_short_keeps_its_place_until_the_node_was_looked_at() {
         rig.see(name, Standing::Waiting);
     }
     assert!(rig.turns(&["win-2", "win-3"]).is_empty());
-    rig.turns.is_settled("win-1");
+    rig.turns.mark_settled("win-1");
     rig.see("win-1", Standing::Waiting);
     assert_eq!(rig.turns(&["win-1"]).len(), 1);
 }
@@ -124,7 +124,7 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
     let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
     rig.write("win-1", failed.status.clone());
     rig.pass(&[]);
-    rig.see("win-1", Standing::OutOfReach);
+    rig.see("win-1", Standing::Unreachable);
     assert!(rig.turns(&["win-1"]).is_empty());
     rig.see("win-1", Standing::Current);
     assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
@@ -150,13 +150,13 @@ fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_
     let maybe =
         |rig: &Rig| -> Vec<String> { rig.decisions.maybe_in_progress.iter().cloned().collect() };
     assert_eq!(maybe(&rig), ["win-1"], "nothing is known of win-3");
-    rig.see("win-1", Standing::OutOfReach);
+    rig.see("win-1", Standing::Unreachable);
     rig.pass(&["win-1"]);
     assert_eq!(maybe(&rig), ["win-1"]);
     rig.see("win-1", Standing::Waiting);
     rig.pass(&["win-1"]);
     assert!(maybe(&rig).is_empty(), "it was looked at");
-    rig.see("win-1", Standing::OutOfReach);
+    rig.see("win-1", Standing::Unreachable);
     rig.settling = false;
     rig.pass(&["win-1"]);
     assert!(maybe(&rig).is_empty(), "it is not assumed for ever");

@@ -2,13 +2,12 @@
 //! the node to its desired state.
 
 use super::scene::{Scene, is_as_desired, programs_on};
-use super::visit;
 use crate::lease::Fence;
-use crate::node::NodeError;
+use crate::node::{NodeError, reconcile_node};
 
 /// Requests that begin a change on a node. What is written after the file was opened is on its way with it.
-const CHANGES: [&str; 4] = ["sftp open", "sftp remove", "sftp mkdir", "sftp rename"];
-/// How many of them may be on their way already: one is asked for while a file is.
+const CHANGES: [&str; 3] = ["sftp open", "sftp remove", "sftp mkdir"];
+/// How many of them may be on their way already: a file is opened while a command starts.
 const ON_ITS_WAY: usize = 1;
 
 #[tokio::test]
@@ -26,12 +25,12 @@ async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
         let host = scene.host();
         host.copy_from(&before);
         host.hold_at(k);
-        let mut tools = scene.tools(&scene.new);
-        tools.fence = Fence::closed();
-        tools.fence.win();
-        let fence = tools.fence.clone();
+        let mut context = scene.context(&scene.new);
+        context.fence = Fence::closed();
+        context.fence.win();
+        let fence = context.fence.clone();
         let target = scene.target(&host, &scene.new);
-        let visiting = tokio::spawn(async move { visit(&target, &tools).await });
+        let visiting = tokio::spawn(async move { reconcile_node(&target, &context).await });
         host.wait_until(|seen| seen.held == 1).await.unwrap();
         let so_far = host.requests().len();
         fence.close();

@@ -6,21 +6,24 @@ use std::time::Duration;
 use protocol::paths::BOOTSTRAP_DIR;
 use testbed::simulated_host::{Greeting, KeyKind, Speech};
 
-use super::connect;
 use super::scene::{Scene, is_as_desired, left_over};
-use crate::node::Reason;
-use crate::node::session::Session;
+use crate::node::{Connected, NodeError, Reason, Session, Target, connect};
 
 const SOON: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn shaken(scene: &Scene, host: &testbed::simulated_host::SimulatedHost) -> Session {
+async fn connected(target: &Target, limit: Duration) -> Result<Connected, NodeError> {
+    let kinds = target.host_keys.kinds();
+    connect((&target.address, target.port), &kinds, limit).await
+}
+
+async fn logged_in(scene: &Scene, host: &testbed::simulated_host::SimulatedHost) -> Session {
     let target = scene.target(host, &scene.old);
-    let (session, _, cutter, _) = connect(&target, PATIENCE).await.unwrap();
+    let connected = connected(&target, PATIENCE).await.unwrap();
     // It cuts the connection when it is dropped.
-    std::mem::forget(cutter);
-    session.login(&target.user, &target.key).unwrap();
-    session
+    std::mem::forget(connected.cutter);
+    connected.session.login(&target.user, &target.key).unwrap();
+    connected.session
 }
 
 #[tokio::test]
@@ -29,7 +32,7 @@ async fn a_host_that_says_nothing_or_never_stops_is_given_up() {
     for greeting in [Greeting::Silent, Greeting::Flood] {
         let host = scene.host();
         host.set_faults(|faults| faults.greeting = greeting);
-        let Err(error) = connect(&scene.target(&host, &scene.old), SOON).await else {
+        let Err(error) = connected(&scene.target(&host, &scene.old), SOON).await else {
             panic!("{greeting:?} is no SSH")
         };
         assert_eq!(error.reason, Reason::Unreachable);
@@ -46,6 +49,7 @@ async fn a_host_that_is_off_is_unreachable_and_well_once_it_is_on() {
     host.power_off().await.unwrap();
     let error = scene.problem(&host, &scene.old).await.unwrap();
     assert_eq!(error.reason, Reason::Unreachable);
+    assert!(error.message.contains("firewall"), "{error}");
     host.boot().await.unwrap();
     assert_eq!(scene.problem(&host, &scene.old).await, None);
 }
@@ -261,8 +265,8 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
 async fn the_server_hears_from_us_while_a_long_command_runs() {
     let scene = Scene::new();
     let host = Arc::new(scene.host_with_old().await);
-    let mut session = shaken(&scene, &host).await;
-    session.greet_every(Duration::from_millis(50));
+    let mut session = logged_in(&scene, &host).await;
+    session.keepalive = Duration::from_millis(50);
     host.set_faults(|faults| faults.holds_commands = true);
     let command = format!("{} status", protocol::paths::AGENT_EXE);
     let running = tokio::task::spawn_blocking(move || session.run(&command, PATIENCE));
@@ -284,9 +288,9 @@ async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
     // Many at once: what is looked for happens between two reads.
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..16 {
-        let mut session = shaken(&scene, &host).await;
+        let mut session = logged_in(&scene, &host).await;
         // No sign of life wakes a session that waits for a socket from which all was read.
-        session.greet_every(Duration::from_secs(3600));
+        session.keepalive = Duration::from_secs(3600);
         let command = command.clone();
         let limit = Duration::from_secs(3600);
         all.spawn_blocking(move || {
@@ -309,7 +313,7 @@ async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
 async fn a_command_that_does_not_end_is_given_up_in_time() {
     let scene = Scene::new();
     let host = scene.host_with_old().await;
-    let session = shaken(&scene, &host).await;
+    let mut session = logged_in(&scene, &host).await;
     host.set_faults(|faults| faults.holds_commands = true);
     let command = format!("{} status", protocol::paths::AGENT_EXE);
     let running = tokio::task::spawn_blocking(move || session.run(&command, SOON));

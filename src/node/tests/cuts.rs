@@ -1,6 +1,8 @@
 //! The connection cut at every request that a visit makes, before the host has carried it out and after: the next visit
 //! brings the node to its desired state, and nothing is ever half done in between.
 
+use std::collections::BTreeMap;
+
 use testbed::simulated_host::{Moment, SimulatedHost};
 
 use super::scene::{Programs, Scene, is_as_desired, programs_on};
@@ -108,4 +110,42 @@ async fn a_program_that_is_there_does_not_travel_again() {
     assert_eq!(after.uploads - before.uploads, 1, "the request alone");
     let size = scene.old.payload.csi_proxy.read().unwrap().len() as u64;
     assert!(after.bytes_received - before.bytes_received < size / 2);
+}
+
+/// The requests of a visit by their kind, without what a file's size makes of it.
+async fn asked(scene: &Scene, host: &SimulatedHost, programs: &Programs) -> String {
+    let before = host.requests().len();
+    let visited = scene.go(host, programs).await.unwrap();
+    assert!(is_as_desired(host, &visited, programs), "{visited:?}");
+    let mut asked = BTreeMap::<&str, usize>::new();
+    for request in host.requests().iter().skip(before) {
+        *asked.entry(request).or_default() += 1;
+    }
+    asked.remove("sftp write");
+    let kinds: Vec<_> = asked
+        .iter()
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    kinds.join(", ")
+}
+
+#[tokio::test]
+async fn no_more_is_asked_of_a_host_than_it_takes() {
+    let scene = Scene::new();
+    let host = scene.host();
+    let fresh = asked(&scene, &host, &scene.old).await;
+    assert_eq!(
+        fresh,
+        "channel 3, command 2, connection 1, login 1, login offered 1, sftp close 3, sftp init 1, sftp mkdir 1, sftp open 3, sftp remove 1, sftp stat 1, subsystem 1"
+    );
+    let upgrade = asked(&scene, &host, &scene.new).await;
+    assert_eq!(
+        upgrade,
+        "channel 4, command 3, connection 1, login 1, login offered 1, sftp close 3, sftp init 1, sftp mkdir 1, sftp open 3, sftp remove 1, subsystem 1"
+    );
+    let nothing_to_do = asked(&scene, &host, &scene.new).await;
+    assert_eq!(
+        nothing_to_do,
+        "channel 1, command 1, connection 1, login 1, login offered 1"
+    );
 }

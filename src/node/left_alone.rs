@@ -6,12 +6,12 @@ use crate::node::plan::{failing_service, has_service, in_the_way};
 use crate::node::{Desired, NodeError, Reason, printable};
 
 /// Why a request that was undone is not handed over again: in the node's own words, or in those kept in its status.
-pub fn undone(desired: &Desired, state: Option<&NodeState>) -> NodeError {
-    let told = state
-        .and_then(|state| state.last_result.as_ref())
+pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
+    let last = state.last_result.as_ref();
+    let said = last
         .filter(|last| last.id == desired.request.id)
         .and_then(|last| last.failure.as_ref());
-    match (told, &desired.refused) {
+    match (said, &desired.refused) {
         (Some(failure), _) => NodeError::from_agent(failure, true),
         (None, Some(message)) => NodeError::new(Reason::RolledBack, message),
         (None, None) => {
@@ -21,10 +21,9 @@ pub fn undone(desired: &Desired, state: Option<&NodeState>) -> NodeError {
 }
 
 /// Why nothing is installed beside a csi-proxy of somebody else.
-pub fn foreign(desired: &Desired, state: Option<&NodeState>) -> NodeError {
-    let who = state
-        .and_then(|state| in_the_way(&desired.request, state))
-        .map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
+pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
+    let who =
+        in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
     let failure = Failure {
         category: FailureCategory::Foreign,
         message: format!("a csi-proxy that somebody else made runs on the node: {who}"),
@@ -52,9 +51,9 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 }
 
 /// What does not work on a node that is kept to the request, and is left to the agent.
-pub fn to_agent(request: &Request, state: Option<&NodeState>) -> NodeError {
+pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
-    if let Some((name, failing)) = state.and_then(failing_service) {
+    if let Some((name, failing)) = failing_service(state) {
         return NodeError::new(
             Reason::CrashLoop,
             format!(
@@ -66,7 +65,7 @@ pub fn to_agent(request: &Request, state: Option<&NodeState>) -> NodeError {
     let broken: Vec<&str> = request
         .services
         .iter()
-        .filter(|service| !state.is_some_and(|state| has_service(request, state, service)))
+        .filter(|service| !has_service(request, state, service))
         .map(|service| service.name.as_str())
         .collect();
     NodeError::new(

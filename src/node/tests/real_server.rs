@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use testbed::cleanup::Guardian;
 use zeroize::Zeroizing;
 
-use super::{Line, Session};
 use crate::index::Secret;
-use crate::node::{NodeError, PASSPHRASE, PRIVATE_KEY, Reason, check_private_key};
+use crate::node::{NodeError, PASSPHRASE, PRIVATE_KEY, Reason, Session, check_private_key};
 
 const WORDS: &str = "correct horse";
 
@@ -104,10 +103,8 @@ impl Server {
     }
 
     fn shake_hands(&self) -> Result<Session, NodeError> {
-        let (line, cutter) = Line::open("127.0.0.1", self.port)?;
-        // It cuts the connection when it is dropped.
-        std::mem::forget(cutter);
-        Session::shake_hands(line, &[]).map(|(session, _)| session)
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        Session::shake_hands(stream, "the server", &[]).map(|(session, _)| session)
     }
 
     fn log_in(&self, text: &[u8], passphrase: Option<&str>) -> Result<Session, NodeError> {
@@ -126,7 +123,7 @@ impl Server {
     }
 
     fn login(&self, text: &[u8], passphrase: Option<&str>) -> Result<String, NodeError> {
-        let session = self.log_in(text, passphrase)?;
+        let mut session = self.log_in(text, passphrase)?;
         let output = session.run("whatever", Duration::from_secs(60))?;
         Ok(output.stdout)
     }
@@ -265,15 +262,12 @@ fn a_server_with_only_weak_algorithms_is_refused() {
 }
 
 #[test]
-fn a_server_without_sftp_is_called_so_and_nothing_is_started_for_what_cannot_come() {
+fn a_server_without_sftp_is_called_so() {
     let server = Server::start("");
     let (key, public) = made(server.guardian.dir(), 0, &["-t", "ed25519"], "OpenSSH", "");
     server.authorize(&public);
     let mut session = server.log_in(&key, None).unwrap();
-    let begun = session.begin_upload("file", b"content", |_| panic!("it was started"));
-    let Err(error) = begun.map(|(_, ())| ()) else {
-        panic!("there is no SFTP")
-    };
+    let error = session.upload("file", b"content").unwrap_err();
     assert_eq!(error.reason, Reason::TransferFailed);
     assert!(error.message.contains("Subsystem sftp"), "{error}");
 }

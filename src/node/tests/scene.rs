@@ -9,9 +9,9 @@ use tempfile::TempDir;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
 use zeroize::Zeroizing;
 
-use super::{Tools, Visited, visit};
 use crate::node::{
-    Desired, HostKey, HostKeyPolicy, NodeError, Pins, Target, Turns, check_private_key,
+    Context, Desired, HostKey, HostKeyPolicy, NodeError, Pins, Reconciled, RolloutSlots, Target,
+    check_private_key, reconcile_node,
 };
 use crate::payload::{Payload, sha256_hex};
 use crate::services::csi_proxy_service;
@@ -22,7 +22,7 @@ pub struct Scene {
     key: crate::node::PrivateKey,
     pins: Pins,
     nodes: kube::Api<k8s_openapi::api::core::v1::Node>,
-    pub turns: Turns,
+    pub slots: RolloutSlots,
     pub old: Programs,
     pub new: Programs,
 }
@@ -111,11 +111,11 @@ impl Scene {
         // Nobody is there: with a pinned key no visit has to ask.
         let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
-        // These tests are about the way there, so it is always the host's turn.
-        let turns = Turns::default();
-        turns.decide(|_| (["win-1".to_owned()].into(), ()));
+        // These tests are about the way there, so the host always has a rollout slot.
+        let slots = RolloutSlots::default();
+        slots.decide(|_| (["win-1".to_owned()].into(), ()));
         Self {
-            turns,
+            slots,
             nodes: kube::Api::all(client.clone()),
             key: check_private_key(Some(&crate::index::Secret { data }), "ns").unwrap(),
             fleet,
@@ -160,20 +160,24 @@ impl Scene {
         &self,
         host: &SimulatedHost,
         programs: &Programs,
-    ) -> Result<Visited, NodeError> {
+    ) -> Result<Reconciled, NodeError> {
         self.go_to(&self.target(host, programs), programs).await
     }
 
-    pub async fn go_to(&self, target: &Target, programs: &Programs) -> Result<Visited, NodeError> {
-        visit(target, &self.tools(programs)).await
+    pub async fn go_to(
+        &self,
+        target: &Target,
+        programs: &Programs,
+    ) -> Result<Reconciled, NodeError> {
+        reconcile_node(target, &self.context(programs)).await
     }
 
-    /// What visits share that bring those programs.
-    pub fn tools(&self, programs: &Programs) -> Tools {
-        Tools::new(
+    /// What visits share that send those programs.
+    pub fn context(&self, programs: &Programs) -> Context {
+        Context::new(
             programs.payload.clone(),
             self.pins.clone(),
-            self.turns.clone(),
+            self.slots.clone(),
             self.nodes.clone(),
         )
     }
@@ -200,7 +204,7 @@ pub fn left_over(host: &SimulatedHost) -> Vec<String> {
     files
 }
 
-pub fn is_as_desired(host: &SimulatedHost, visited: &Visited, programs: &Programs) -> bool {
+pub fn is_as_desired(host: &SimulatedHost, visited: &Reconciled, programs: &Programs) -> bool {
     let Programs {
         payload, desired, ..
     } = programs;

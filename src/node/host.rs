@@ -1,0 +1,272 @@
+//! What is done on a node over one SSH session: ask for its status, install the agent, hand it a request.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use protocol::paths::{
+    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
+    to_sftp,
+};
+use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
+
+use crate::node::answer::{answer, brief};
+use crate::node::session::{Running, Session};
+use crate::node::{NodeError, Phases, PrivateKey, Reason, spans};
+use crate::payload::{Payload, Program};
+
+/// How long the agent may take to say what it sees, and to install itself.
+const COMMAND: Duration = Duration::from_secs(60);
+/// How much longer than the agent's own limits its answer may take.
+const MARGIN: Duration = Duration::from_secs(60);
+/// How long a request's files may take to arrive, from the start of the command that waits for them.
+const ARRIVAL: Duration = Duration::from_secs(15 * 60);
+/// Less than what the work on a node may take.
+const MOST_SECONDS: u32 = 15 * 60;
+
+/// A host that was connected to, and what can be sent there.
+pub struct Host {
+    /// The session.
+    pub session: Session,
+    /// The programs for nodes.
+    pub payload: Payload,
+    /// How long it all took.
+    pub phases: Phases,
+    /// Whether the node is known to have an agent.
+    pub agent_seen: bool,
+    /// The agent's program as it was sent, once it has served its purpose.
+    left_over: Option<String>,
+}
+
+impl Host {
+    /// With a session that is still to log in, or has.
+    #[must_use]
+    pub fn new(session: Session, payload: Payload, phases: Phases, agent_seen: bool) -> Self {
+        Self {
+            session,
+            payload,
+            phases,
+            agent_seen,
+            left_over: None,
+        }
+    }
+
+    /// Logs in.
+    pub fn login(&mut self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
+        self.phase("login", |host| host.session.login(user, key))
+    }
+
+    /// Asks the agent for the node's state: `None` where there is no agent that gives one. Where one was seen before, it
+    /// is asked at once: opening SFTP to look whether it is there takes more round trips than the question.
+    pub fn status(&mut self) -> Result<Option<NodeState>, NodeError> {
+        self.phase("status", |host| {
+            if !host.agent_seen && !host.session.exists(&to_sftp(AGENT_EXE))? {
+                return Ok(None);
+            }
+            host.agent_seen = true;
+            let command = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}");
+            let output = host.session.run(&command, COMMAND)?;
+            match answer(&output) {
+                Some(Answer::Status(state)) => return Ok(Some(state)),
+                other if host.session.exists(&to_sftp(AGENT_EXE))? => {
+                    tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
+                }
+                _ => {}
+            }
+            Ok(None)
+        })
+    }
+
+    /// Sends the agent of the payload and installs it. What it says of the node then.
+    pub fn install_agent(&mut self) -> Result<Option<NodeState>, NodeError> {
+        let agent = self.payload.agent.clone();
+        let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
+        self.phase("agent upload", |host| {
+            let content = read(&agent)?;
+            let (bytes, version) = (content.len(), &agent.version);
+            tracing::info!(bytes, version, "sending the agent");
+            // Only this visit runs it, when it is whole, and before it changes anything it looks at its own content.
+            host.session.make_folder(&to_sftp(BOOTSTRAP_DIR))?;
+            host.session.upload(&to_sftp(&program), &content)
+        })?;
+        self.left_over = Some(to_sftp(&program));
+        self.agent_seen = true;
+        self.install(&format!("{program} install --sha256 {}", agent.sha256))
+    }
+
+    /// Has the agent that is there put itself in place again, and start as a service.
+    pub fn restart_agent(&mut self) -> Result<Option<NodeState>, NodeError> {
+        self.install(&format!("{AGENT_EXE} install"))
+    }
+
+    fn install(&mut self, command: &str) -> Result<Option<NodeState>, NodeError> {
+        let state = self.phase("agent install", |host| {
+            let output = host.session.run(command, COMMAND)?;
+            match answer(&output) {
+                Some(Answer::Installed { sha256, state }) => {
+                    tracing::info!(sha256, "the agent is installed and its service runs");
+                    Ok(state)
+                }
+                Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+                _ => Err(NodeError::new(
+                    Reason::AgentFailed,
+                    format!(
+                        "the agent could not be installed: {}; does a virus scanner hold C:\\k?",
+                        brief(&output)
+                    ),
+                )),
+            }
+        })?;
+        match state {
+            Some(state) => Ok(Some(*state)),
+            None => self.status(),
+        }
+    }
+
+    /// Hands the agent a request, with csi-proxy's program where it is not on the node, and waits for the result.
+    pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
+        let limit = limit_of(request);
+        let sending = if with_files {
+            "csi-proxy upload"
+        } else {
+            "request"
+        };
+        let running = self.phase(sending, |host| host.send(request, with_files, limit))?;
+        let begin = Instant::now();
+        let span = spans::phase("apply").entered();
+        let output = running.finish(&mut self.session, limit + MARGIN);
+        let output = output.map_err(|error| error.in_phase("apply"))?;
+        drop(span);
+        match answer(&output) {
+            Some(Answer::ApplyResult(result)) => {
+                // What is left of the wait: unpacking what had arrived last, and the way there and back.
+                let mut rest = begin.elapsed();
+                for (name, took) in result.durations.named() {
+                    let Some(took) = took.filter(|_| name != "unpack") else {
+                        continue;
+                    };
+                    let took = Duration::from_millis(took);
+                    rest = rest.saturating_sub(took);
+                    self.phases.add(name, took);
+                }
+                self.phases.add("unpack", rest);
+                Ok(result)
+            }
+            Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+            _ => Err(NodeError::new(
+                Reason::AgentFailed,
+                format!(
+                    "the agent gave no result: {}; see C:\\var\\log\\windows-storage-agent on the node",
+                    brief(&output)
+                ),
+            )),
+        }
+    }
+
+    /// Sends a request and what it needs, and starts the agent's command that takes them.
+    fn send(
+        &mut self,
+        request: &Request,
+        with_files: bool,
+        limit: Duration,
+    ) -> Result<Running, NodeError> {
+        // A command that outlives its connection finds nothing of the next visit.
+        let visit = format!("{:016x}", rand::random::<u64>());
+        let mut request = request.clone();
+        let mut file = None;
+        if with_files {
+            let csi_proxy = self.payload.csi_proxy.clone();
+            let content = read(&csi_proxy)?;
+            let path = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
+            let (bytes, version) = (content.len(), &csi_proxy.version);
+            tracing::info!(bytes, version, "sending csi-proxy");
+            if csi_proxy.packing.is_some() {
+                file = Some((path, content));
+            } else {
+                // It has to be there before the command: nobody unpacks it, and so nobody waits for it.
+                self.session.upload(&path, &content)?;
+            }
+        }
+        let text = serde_json::to_vec(&request).map_err(|error| {
+            let problem = format!("the request cannot be written: {error}");
+            NodeError::new(Reason::InvalidServices, problem)
+        })?;
+        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{visit}.json");
+        self.session.upload(&to_sftp(&path), &text)?;
+        let running = self.session.start(&format!(
+            "{AGENT_EXE} apply --request {path} --timeout {} --arrival-timeout {}",
+            (ARRIVAL + limit).as_secs(),
+            ARRIVAL.as_secs()
+        ))?;
+        if let Some((packed, content)) = file {
+            // The command comes up meanwhile, and unpacks what has arrived.
+            self.session.upload(&packed, &content).inspect_err(|_| {
+                let _ = self.session.remove(&to_sftp(&path));
+                self.clean_up();
+                // The command would wait for what does not come.
+                self.session.give_up();
+            })?;
+        }
+        Ok(running)
+    }
+
+    /// Removes what only this visit needed.
+    pub fn clean_up(&mut self) {
+        // What was refused the agent has told already.
+        let _ = self.session.confirm_closed();
+        if let Some(path) = self.left_over.take() {
+            // One that stays is written over the next time.
+            let _ = self.session.remove(&path);
+        }
+    }
+
+    /// Does a part of the work, and names it in what is logged meanwhile and in its error.
+    fn phase<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut Self) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
+        let begin = Instant::now();
+        let _span = spans::phase(name).entered();
+        let done = work(self);
+        self.phases.add(name, begin.elapsed());
+        done.map_err(|error| error.in_phase(name))
+    }
+}
+
+fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
+    let read = program.read();
+    read.map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))
+}
+
+/// How long the agent may take with a request: one service after the other, stopped and started, and back again.
+fn limit_of(request: &Request) -> Duration {
+    let services = u32::try_from(request.services.len()).unwrap_or(u32::MAX);
+    let seconds = request
+        .stop_timeout_seconds
+        .saturating_add(request.start_timeout_seconds)
+        .saturating_mul(2)
+        .saturating_mul(services.max(1))
+        .min(MOST_SECONDS);
+    Duration::from_secs(u64::from(seconds)) + MARGIN
+}
+
+/// Has a request say where csi-proxy comes and how; gives the path to send it to.
+fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
+    // What is unpacked is known by its content, so one that nobody takes is written over the next time.
+    let upload = format!(
+        r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{}.part",
+        &program.sha256[..16]
+    );
+    let packed = program.packing.map(|packing| Packed {
+        path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
+        format: packing.format,
+        size,
+        unpacked_size: packing.unpacked_size,
+    });
+    let mut files = request.files.iter_mut();
+    if let Some(file) = files.find(|file| file.sha256 == program.sha256) {
+        file.upload = Some(upload.clone());
+        file.packed.clone_from(&packed);
+    }
+    to_sftp(&packed.map_or(upload, |packed| packed.path))
+}

@@ -1,0 +1,426 @@
+//! Brings one Windows node to what is desired. The steps are those of docs/node.md, in their order.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Outcome};
+use tokio::sync::Semaphore;
+
+use crate::deadline;
+use crate::lease::Fence;
+use crate::node::connect::{Connected, Cutter, HANDSHAKE, blocking, connect};
+use crate::node::host::Host;
+use crate::node::plan::{
+    AgentStep, Comparison, agent_step, compare, has_files, is_interruptible, is_kept, is_working,
+};
+use crate::node::rollout::Standing;
+use crate::node::slots::{RolloutSlots, Slot};
+use crate::node::variables::{fill_in, needs_node};
+use crate::node::{Desired, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
+use crate::payload::Payload;
+use crate::serve::VisitGauges;
+
+/// How long the work on a node may take, from the login on: a slow link included.
+const WORK: Duration = Duration::from_secs(20 * 60);
+/// Connections that are being made, or wait for a place to work at, at one time. Dead hosts hold only these.
+const CONCURRENT_CONNECTS: usize = 64;
+/// Nodes that are worked on at one time; each may hold some megabytes of a transfer.
+const CONCURRENT_WORK: usize = 32;
+
+/// What was found and done on a node.
+#[derive(Debug, Default)]
+pub struct Reconciled {
+    /// What the agent last said; absent where there is no agent and none could be installed.
+    pub state: Option<NodeState>,
+    /// What went wrong, if anything.
+    pub problem: Option<NodeError>,
+    /// How far the node is on the way to what is desired.
+    pub standing: Standing,
+    /// How long the parts of the work took.
+    pub phases: Phases,
+    /// The files that were sent.
+    pub sent: Sent,
+}
+
+impl Reconciled {
+    /// Whether nothing is wrong, but that the node has no rollout slot.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.problem.is_none() && self.standing == Standing::Waiting
+    }
+}
+
+/// What the work on all nodes shares.
+pub struct Context {
+    /// The programs for nodes.
+    pub payload: Payload,
+    /// Where host keys are kept.
+    pub pins: Pins,
+    /// The nodes that may be interrupted.
+    pub slots: RolloutSlots,
+    /// The Nodes, for what services want to know of theirs.
+    pub nodes: Api<Node>,
+    /// Closed while this process does not lead.
+    pub fence: Fence,
+    /// Where visits are counted while they are there.
+    pub(super) gauges: VisitGauges,
+    pub(super) connecting: Semaphore,
+    pub(super) working: Semaphore,
+}
+
+impl Context {
+    /// With all places free.
+    #[must_use]
+    pub fn new(payload: Payload, pins: Pins, slots: RolloutSlots, nodes: Api<Node>) -> Self {
+        Self {
+            payload,
+            pins,
+            slots,
+            nodes,
+            fence: Fence::open(),
+            gauges: VisitGauges::default(),
+            connecting: Semaphore::new(CONCURRENT_CONNECTS),
+            working: Semaphore::new(CONCURRENT_WORK),
+        }
+    }
+}
+
+/// Goes to the node and brings it to what is desired. `Err` means that nobody could log in.
+pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconciled, NodeError> {
+    let mut gauge = context.gauges.begin();
+    // The semaphores are never closed; without a permit the work only is not bounded.
+    let connecting = context.connecting.acquire().await;
+    let kinds = target.host_keys.kinds();
+    let connected = connect((&target.address, target.port), &kinds, HANDSHAKE).await?;
+    let Connected {
+        mut session,
+        key,
+        cutter,
+        mut phases,
+    } = connected;
+    let trusted = context.pins.trust(target, &key);
+    phases.time("host key", trusted).await?;
+    let _working = context.working.acquire().await;
+    drop(connecting);
+    context.gauges.works(&mut gauge);
+    let desired = for_this_node(target, context).await;
+    session.fence = context.fence.clone();
+    let (payload, slots) = (context.payload.clone(), context.slots.clone());
+    let target = target.clone();
+    let span = tracing::Span::current();
+    within(WORK, "work on the node", cutter, move || {
+        let _entered = span.entered();
+        let mut host = Host::new(session, payload, phases, target.agent_seen);
+        host.login(&target.user, &target.key)?;
+        let mut found = Reconciled {
+            standing: Standing::Unreachable,
+            ..Reconciled::default()
+        };
+        let done = bring_to_desired(&mut host, &target.node, &desired, &slots, &mut found);
+        found.problem = done.err();
+        host.clean_up();
+        // All that was asked for is done: no answer is to be waited for.
+        host.session.give_up();
+        found.sent = host.session.sent;
+        found.phases = host.phases;
+        Ok(found)
+    })
+    .await
+}
+
+/// The steps after the login, each of which may be the last.
+fn bring_to_desired(
+    host: &mut Host,
+    node: &str,
+    desired: &Result<Desired, NodeError>,
+    slots: &RolloutSlots,
+    found: &mut Reconciled,
+) -> Result<(), NodeError> {
+    let mut slot: Option<Slot> = None;
+    let mut changed = false;
+
+    let mut state = host.status()?;
+    found.saw(state.as_ref(), desired.as_ref().ok());
+    if (state.as_ref()).is_some_and(|state| state.unfinished_request_id.is_none()) {
+        slots.mark_settled(node);
+    }
+    let desired = desired.as_ref().map_err(Clone::clone)?;
+
+    let step = agent_step(desired, state.as_ref());
+    if step != AgentStep::Keep {
+        if step == (AgentStep::Install { interrupts: true }) {
+            slot = slots.take(node);
+            if slot.is_none() {
+                found.standing = Standing::Waiting;
+                return Ok(());
+            }
+        }
+        changed = true;
+        state = match step {
+            AgentStep::Restart => host.restart_agent()?,
+            AgentStep::Keep | AgentStep::Install { .. } => host.install_agent()?,
+        };
+        found.saw(state.as_ref(), Some(desired));
+    }
+    let is_right = |state: &NodeState| agent_step(desired, Some(state)) == AgentStep::Keep;
+    let mut state = state.filter(is_right).ok_or_else(|| {
+        NodeError::new(
+            Reason::AgentFailed,
+            "the agent was brought and installed, and still gives no state that makes sense; see \
+             C:\\var\\log\\windows-storage-agent on the node",
+        )
+    })?;
+
+    if let Comparison::Differs { interrupts } = compare(desired, &state) {
+        if interrupts && slot.is_none() {
+            slot = slots.take(node);
+            if slot.is_none() {
+                found.standing = Standing::Waiting;
+                return Ok(());
+            }
+        }
+        changed = true;
+        if let Some(slot) = &mut slot {
+            slot.begin();
+        }
+        let with_files = !has_files(&desired.request, &state);
+        let applied = host.apply(&desired.request, with_files);
+        if let Some(slot) = &mut slot
+            && is_end_known(&applied)
+        {
+            slot.settle();
+        }
+        let result = applied?;
+        found.state = Some(result.state.clone());
+        let was_kept = is_kept(&desired.request, &state);
+        judge(&result, was_kept, slot.is_some()).inspect_err(|error| {
+            if error.reason == Reason::RolledBack {
+                found.standing = Standing::Failed;
+            }
+        })?;
+        state = result.state;
+        found.saw(Some(&state), Some(desired));
+    }
+
+    match compare(desired, &state) {
+        Comparison::Same => {
+            found.standing = Standing::Current;
+            if changed {
+                tracing::info!("the node is as desired after {}", host.phases);
+            } else {
+                tracing::debug!("the node is as desired, seen in {}", host.phases);
+            }
+            Ok(())
+        }
+        Comparison::Broken => Err(left_alone::to_agent(&desired.request, &state)),
+        Comparison::Foreign => Err(left_alone::foreign(&desired.request, &state)),
+        Comparison::Undone => {
+            found.standing = Standing::Failed;
+            Err(left_alone::undone(desired, &state))
+        }
+        Comparison::Differs { .. } => Err(NodeError::new(
+            Reason::AgentFailed,
+            "the agent reports success, but the node does not come to the state that was asked for; see \
+             C:\\var\\log\\windows-storage-agent on the node",
+        )),
+    }
+}
+
+impl Reconciled {
+    /// Takes in what the agent said, if there is one that says something.
+    fn saw(&mut self, state: Option<&NodeState>, desired: Option<&Desired>) {
+        let Some(state) = state else {
+            self.standing = Standing::NotInstalled;
+            return;
+        };
+        let request = desired.map(|desired| &desired.request);
+        let works = request.map_or_else(
+            || is_working(state),
+            |request| is_interruptible(request, state),
+        );
+        self.standing = match works {
+            false => Standing::NotInstalled,
+            true if request.is_some_and(|request| is_kept(request, state)) => Standing::Current,
+            true => Standing::Waiting,
+        };
+        self.state = Some(state.clone());
+    }
+}
+
+/// Says what went wrong with a request that was handed over. `was_kept` says that the node was kept to the very request
+/// before: then only a repair has failed, not an update. `interrupting` says that something worked there before.
+fn judge(result: &ApplyResult, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
+    let unknown = || Failure {
+        category: FailureCategory::Unknown,
+        message: "the agent does not say why".to_owned(),
+    };
+    let failure = result.failure.clone().unwrap_or_else(unknown);
+    match result.outcome {
+        Outcome::Applied => {
+            tracing::info!(
+                interruption_ms = result.interruption_milliseconds,
+                "csi-proxy is in place and its pipes are open"
+            );
+            Ok(())
+        }
+        Outcome::Unchanged => Ok(()),
+        Outcome::RolledBack if !was_kept => Err(NodeError::from_agent(&failure, true)),
+        // Worse than undone: going back was not complete either.
+        Outcome::Failed if !was_kept && interrupting && has_touched(&failure) => {
+            Err(NodeError::new(
+                Reason::RolledBack,
+                format!(
+                    "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes or there is another version",
+                    NodeError::from_agent(&failure, false)
+                ),
+            ))
+        }
+        Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
+            Err(NodeError::from_agent(&failure, false))
+        }
+    }
+}
+
+/// Whether it is known what has become of csi-proxy. What ends before the agent has the request interrupts nothing.
+fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
+    match applied {
+        Ok(result) => result.state.unfinished_request_id.is_none(),
+        Err(error) => matches!(error.reason, Reason::DiskFull | Reason::PayloadUnusable),
+    }
+}
+
+/// Whether the agent had begun to change the node when it failed in that way.
+fn has_touched(failure: &Failure) -> bool {
+    match failure.category {
+        FailureCategory::ServiceStart
+        | FailureCategory::ServiceStop
+        | FailureCategory::PipesMissing
+        | FailureCategory::AccessDenied
+        | FailureCategory::Unknown => true,
+        FailureCategory::InvalidRequest
+        | FailureCategory::Unsupported
+        | FailureCategory::UploadMissing
+        | FailureCategory::HashMismatch
+        | FailureCategory::DiskFull
+        | FailureCategory::FileInUse
+        | FailureCategory::Foreign
+        | FailureCategory::PreScript
+        | FailureCategory::Interrupted
+        | FailureCategory::AgentUnavailable
+        | FailureCategory::Internal => false,
+    }
+}
+
+/// What is desired of this very node: with what its services want to know of the Node object.
+async fn for_this_node(target: &Target, context: &Context) -> Result<Desired, NodeError> {
+    let desired = target.desired.clone()?;
+    if !needs_node(&desired.request) {
+        return Ok(desired);
+    }
+    let unread = |problem: String| {
+        NodeError::new(
+            Reason::UnresolvedCommand,
+            format!("the values of nodeVariablesInCommand cannot be read: {problem}"),
+        )
+    };
+    let node = deadline::call("read Node", context.nodes.get(&target.node)).await;
+    let node = node.map_err(|error| unread(error.to_string()))?;
+    let node = serde_json::to_value(&node).map_err(|error| unread(error.to_string()))?;
+    let request = fill_in(&desired.request, &node)?;
+    Ok(Desired { request, ..desired })
+}
+
+/// Does blocking work over a connection, which is cut when time is up.
+pub(super) async fn within<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    cutter: Cutter,
+    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
+) -> Result<T, NodeError> {
+    let done = blocking(limit, work).await;
+    // From here on nothing uses the connection, or time is up.
+    drop(cutter);
+    done.unwrap_or_else(|| {
+        let limit = limit.as_secs();
+        Err(NodeError::new(
+            Reason::TimedOut,
+            format!(
+                "{what} took longer than {limit} s and was given up; what runs on the node was left as it was"
+            ),
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::Durations;
+
+    use super::*;
+
+    #[test]
+    fn an_update_that_was_undone_or_left_broken_is_not_tried_again() {
+        use FailureCategory::{FileInUse, ServiceStart};
+        for (outcome, category, was_kept, interrupting, reason) in [
+            (
+                Outcome::RolledBack,
+                ServiceStart,
+                false,
+                true,
+                Reason::RolledBack,
+            ),
+            // A repair is no update.
+            (
+                Outcome::RolledBack,
+                ServiceStart,
+                true,
+                true,
+                Reason::CSIProxyFailed,
+            ),
+            (
+                Outcome::Failed,
+                ServiceStart,
+                false,
+                true,
+                Reason::RolledBack,
+            ),
+            (
+                Outcome::Failed,
+                ServiceStart,
+                true,
+                true,
+                Reason::CSIProxyFailed,
+            ),
+            // Nothing worked there before.
+            (
+                Outcome::Failed,
+                ServiceStart,
+                false,
+                false,
+                Reason::CSIProxyFailed,
+            ),
+            // Nothing was touched.
+            (
+                Outcome::Failed,
+                FileInUse,
+                false,
+                true,
+                Reason::CSIProxyFailed,
+            ),
+        ] {
+            let result = ApplyResult {
+                id: "request".to_owned(),
+                outcome,
+                failure: Some(Failure {
+                    category,
+                    message: "words".to_owned(),
+                }),
+                interruption_milliseconds: None,
+                durations: Durations::default(),
+                state: NodeState::default(),
+            };
+            let error = judge(&result, was_kept, interrupting).unwrap_err();
+            assert_eq!(error.reason, reason, "{result:?} {was_kept} {interrupting}");
+        }
+    }
+}

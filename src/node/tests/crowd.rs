@@ -1,0 +1,47 @@
+//! More hosts than there are places to work at.
+
+use futures::future::{join_all, select_all};
+use tokio::sync::Semaphore;
+
+use super::scene::{Scene, is_as_desired};
+use crate::node::reconcile_node;
+
+#[tokio::test]
+async fn few_connections_wait_for_a_place_to_work_at() {
+    let scene = Scene::new();
+    let mut context = scene.context(&scene.new);
+    (context.connecting, context.working) = (Semaphore::new(2), Semaphore::new(1));
+    let (slow, others) = (scene.host(), [(); 7].map(|()| scene.host()));
+    slow.set_faults(|faults| faults.holds_commands = true);
+    let first = scene.target(&slow, &scene.new);
+    let targets = others.each_ref().map(|host| scene.target(host, &scene.new));
+    let after = async {
+        slow.wait_until(|seen| seen.held > 0).await.unwrap();
+        join_all(
+            targets
+                .iter()
+                .map(|target| reconcile_node(target, &context)),
+        )
+        .await
+    };
+    let release = async {
+        // As many as may have connected while the first one holds the place.
+        let connecting = others
+            .iter()
+            .map(|host| Box::pin(host.wait_until(|seen| seen.connections > 0)));
+        let (_, _, connecting) = select_all(connecting).await;
+        drop(select_all(connecting).await);
+        slow.set_faults(|faults| faults.holds_commands = false);
+        slow.release();
+    };
+    let (first, visited, ()) = futures::join!(reconcile_node(&first, &context), after, release);
+    assert!(is_as_desired(&slow, &first.unwrap(), &scene.new));
+    for (host, visited) in others.iter().zip(visited) {
+        let visited = visited.unwrap();
+        assert!(is_as_desired(host, &visited, &scene.new), "{visited:?}");
+        assert_eq!(host.counters().connections, 1);
+    }
+    // Three, and those of which the host has not seen the end yet.
+    let most = scene.fleet.gauges().connections.most();
+    assert!(most <= 5, "{most} connections for one place");
+}
