@@ -1,6 +1,7 @@
 //! A cluster out of its API server, read once.
 
 use kube::api::ListParams;
+use kube::core::ApiResource;
 use kube::{Api, Client};
 
 use crate::check::Progress;
@@ -22,26 +23,24 @@ pub enum ApiError {
     },
 }
 
-/// Who keeps what the judgement rests on, beside the judgement.
-pub trait Keeper: Send {
-    /// Whether a kind that cannot be read, for whatever reason, ends it all. One that may not be read never does.
-    fn needs_all(&self) -> bool;
-    /// A list begins, or begins again.
-    fn begin(&mut self);
-    /// The judgement goes by this object.
-    fn keep(&mut self, kind: &Kind, object: &Received);
-    /// The list has ended. The problem says why it is not all there, or why some of it cannot be read.
-    fn end(&mut self, kind: &Kind, is_complete: bool, problem: Option<&str>);
-}
-
-/// Nobody.
-impl Keeper for () {
-    fn needs_all(&self) -> bool {
-        true
-    }
-    fn begin(&mut self) {}
-    fn keep(&mut self, _kind: &Kind, _object: &Received) {}
-    fn end(&mut self, _kind: &Kind, _is_complete: bool, _problem: Option<&str>) {}
+/// What happens while a cluster is read.
+#[derive(Debug)]
+pub enum Read<'a> {
+    /// The list of a kind begins, or begins again.
+    Begin,
+    /// The server is asked.
+    Ask(Progress<'a>),
+    /// The judgement goes by these objects.
+    Page(&'a ApiResource, &'a [Received]),
+    /// The list has ended.
+    End {
+        /// Of which kind.
+        resource: &'a ApiResource,
+        /// Whether all of it was read.
+        is_complete: bool,
+        /// Why not, or why some of it cannot be read.
+        problem: Option<&'a str>,
+    },
 }
 
 /// Reads all kinds. One that may not be read is noted as such, and the verdict says so; any other failure ends it.
@@ -50,16 +49,21 @@ pub async fn from_api(
     version: String,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Cluster, ApiError> {
-    from_api_for(client, version, progress, &mut (), &mut Patience::endless()).await
+    let mut report = |read: Read<'_>| {
+        if let Read::Ask(asked) = read {
+            progress(asked);
+        }
+    };
+    read(client, version, &mut Patience::endless(), true, &mut report).await
 }
 
-/// The same, for somebody who keeps the objects and waits no longer than that.
-pub async fn from_api_for(
+/// The same, and reports what is read. Where not all is needed, a kind that cannot be read for whatever reason is noted.
+pub async fn read(
     client: &Client,
     version: String,
-    progress: &mut (dyn FnMut(Progress<'_>) + Send),
-    keeper: &mut dyn Keeper,
     patience: &mut Patience,
+    needs_all: bool,
+    report: &mut (dyn FnMut(Read<'_>) + Send),
 ) -> Result<Cluster, ApiError> {
     let mut reading = Reading {
         client,
@@ -67,8 +71,8 @@ pub async fn from_api_for(
             api_server_version: Some(version),
             ..Cluster::default()
         },
-        progress,
-        keeper,
+        report,
+        needs_all,
         done: 0,
         of: cluster_kinds().count() as u64,
         objects: 0,
@@ -82,8 +86,8 @@ pub async fn from_api_for(
 struct Reading<'a> {
     client: &'a Client,
     cluster: Cluster,
-    progress: &'a mut (dyn FnMut(Progress<'_>) + Send),
-    keeper: &'a mut dyn Keeper,
+    report: &'a mut (dyn FnMut(Read<'_>) + Send),
+    needs_all: bool,
     done: u64,
     of: u64,
     objects: u64,
@@ -112,7 +116,7 @@ impl Reading<'_> {
             Err(error) if error.is_forbidden() => {
                 table.fail(format!("reading it is forbidden: {}", error.answer()));
             }
-            Err(cause) if self.keeper.needs_all() => {
+            Err(cause) if self.needs_all => {
                 let kind = kind.name().to_owned();
                 return Err(ApiError::List { kind, cause });
             }
@@ -120,7 +124,11 @@ impl Reading<'_> {
                 table.fail(format!("it cannot be read: {}", cause.answer()));
             }
         }
-        self.keeper.end(kind, table.is_complete(), table.problem());
+        (self.report)(Read::End {
+            resource: &kind.resource,
+            is_complete: table.is_complete(),
+            problem: table.problem(),
+        });
         self.done += 1;
         Ok(())
     }
@@ -129,24 +137,23 @@ impl Reading<'_> {
         match step {
             Step::Begin => {
                 kind.table_mut(&mut self.cluster).begin();
-                self.keeper.begin();
+                (self.report)(Read::Begin);
             }
-            Step::Ask => (self.progress)(Progress {
+            Step::Ask => (self.report)(Read::Ask(Progress {
                 what: kind.name(),
                 done: self.done,
                 of: self.of,
                 objects: self.objects,
                 bytes: None,
-            }),
-            Step::Page(objects) => {
-                for object in objects {
-                    self.objects += 1;
-                    kind.absorb(&mut self.cluster, &object);
-                    let meta = kube::Resource::meta(&object);
-                    if kind.table(&self.cluster).has(meta) {
-                        self.keeper.keep(kind, &object);
-                    }
-                }
+            })),
+            Step::Page(mut page) => {
+                self.objects += page.len() as u64;
+                page.retain(|object| {
+                    kind.absorb(&mut self.cluster, object);
+                    let meta = kube::Resource::meta(object);
+                    kind.table(&self.cluster).has(meta)
+                });
+                (self.report)(Read::Page(&kind.resource, &page));
             }
         }
     }

@@ -4,5 +4,5 @@ mod from_api;
 mod from_files;
 
 pub use crate::files::Progress;
-pub use from_api::{ApiError, Keeper, from_api, from_api_for};
+pub use from_api::{ApiError, Read, from_api, read};
 pub use from_files::{Input, InputError, from_files};

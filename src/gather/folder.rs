@@ -20,22 +20,9 @@ const REMOVALS: u32 = 10;
 /// Why nothing can be gathered into a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// There is something in it.
-    #[error(
-        "{place} is there and not empty: it has {found}; name another folder with --dest, or empty it"
-    )]
-    NotEmpty {
-        /// The folder.
-        place: String,
-        /// What is in it.
-        found: String,
-    },
-    /// It is a link to something that is not there.
-    #[error("{0} is a link that leads nowhere; name another folder with --dest, or remove it")]
-    LeadsNowhere(String),
-    /// It is no folder.
-    #[error("{0} is there and no folder; name another one with --dest")]
-    NoFolder(String),
+    /// Another one has to be named, for what that one is.
+    #[error("{0}; name another folder with --dest, or {1}")]
+    Unsuitable(String, &'static str),
     /// The operating system says no.
     #[error("cannot {what} {path}: {cause}")]
     Io {
@@ -90,19 +77,22 @@ impl Folder {
         let is_there = match fs::read_dir(name).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
             Ok(entries) if entries.is_empty() => true,
             Ok(entries) => {
-                let (place, found) = (shown(), names_in_words(&entries));
-                return Err(FolderError::NotEmpty { place, found });
+                let found = names_in_words(&entries);
+                let what = format!("{} is there and not empty: it has {found}", shown());
+                return Err(FolderError::Unsuitable(what, "empty it"));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // Without a slash at its end, which would follow the link.
                 let link = name.with_file_name(name.file_name().unwrap_or_default());
                 if fs::symlink_metadata(link).is_ok() {
-                    return Err(FolderError::LeadsNowhere(shown()));
+                    let what = format!("{} is a link that leads nowhere", shown());
+                    return Err(FolderError::Unsuitable(what, "remove it"));
                 }
                 false
             }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return Err(FolderError::NoFolder(shown()));
+                let what = format!("{} is there and no folder", shown());
+                return Err(FolderError::Unsuitable(what, "remove it"));
             }
             Err(error) => return Err(FolderError::io("read", name)(error)),
         };
@@ -123,13 +113,8 @@ impl Folder {
             is_there,
             made: outer.map(Path::to_owned).collect(),
         };
-        for outer in folder.made.iter().rev() {
-            match fs::create_dir(outer) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(FolderError::io("make", outer)(error));
-                }
-                _ => {}
-            }
+        if let Some(outer) = folder.made.first() {
+            fs::create_dir_all(outer).map_err(FolderError::io("make", outer))?;
         }
         make(&folder.partial).map_err(FolderError::io("make", &folder.partial))?;
         Ok(folder)

@@ -21,9 +21,10 @@ use kube::Client;
 
 use crate::assess::assess;
 use crate::assess::report::ReadinessReport;
-use crate::check::{self, ApiError, from_api_for};
+use crate::check::{self, ApiError, Read};
 use crate::deadline::Patience;
 use crate::installed::OPERATOR;
+use crate::objects::Gathered;
 use crate::report::{Format, json, render};
 use crate::visible::visible;
 pub use folder::{Folder, FolderError};
@@ -94,15 +95,14 @@ pub async fn gather(
     let begin = Timestamp::now();
     let mut objects = Objects::new(root);
     let mut patience = Patience::of(OBJECTS);
-    let mut read = |progress: check::Progress<'_>| tell(Progress::Objects(progress));
-    let mut cluster = from_api_for(
-        client,
-        version.clone(),
-        &mut read,
-        &mut objects,
-        &mut patience,
-    )
-    .await?;
+    let mut take = |read: Read<'_>| {
+        objects.take(&read);
+        if let Read::Ask(progress) = read {
+            tell(Progress::Objects(progress));
+        }
+    };
+    let reading = check::read(client, version.clone(), &mut patience, false, &mut take);
+    let mut cluster = reading.await?;
     objects.check()?;
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));
@@ -140,7 +140,7 @@ pub async fn gather(
     };
     let nodes = nodes::gather(&cluster, root, logs, &mut one_more).await?;
 
-    let record = objects.record(version.clone());
+    let record = Gathered::new(Some(version.clone()), objects.kinds);
     let record = json(&record).map_err(GatherError::Report)?;
     folder::write(root, "gathered.json", record.as_bytes())?;
     let time = Timestamp::from_second(begin.as_second()).unwrap_or(begin);
@@ -149,7 +149,7 @@ pub async fn gather(
         kubernetes_version: version,
         namespace: format!("{namespace} ({why})"),
         logs_since: options.since.map(|since| since.to_string()),
-        objects: objects.count(),
+        objects: objects.count,
         problems,
         operator_logs,
         nodes,

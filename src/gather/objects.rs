@@ -10,10 +10,10 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use crate::api::GROUP;
-use crate::check::Keeper;
+use crate::check::Read;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::redact;
-use crate::objects::{Gathered, GatheredKind, Kind, Received};
+use crate::objects::{GatheredKind, Received};
 use crate::report::json_as_yaml;
 
 /// The files of objects: one for each kind, and for each namespace where the kind has some.
@@ -21,8 +21,10 @@ pub struct Objects<'a> {
     root: &'a Path,
     /// The files of the list that is being read, and how many objects are in each.
     files: BTreeMap<String, u64>,
-    kinds: Vec<GatheredKind>,
-    count: u64,
+    /// What the judgement's kinds came to, for the record.
+    pub kinds: Vec<GatheredKind>,
+    /// How many objects were written.
+    pub count: u64,
     /// What stopped the writing. The reading goes on for the judgement.
     broken: Option<FolderError>,
 }
@@ -40,37 +42,27 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// How many objects were written.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     /// What could not be written, if anything.
     pub fn check(&mut self) -> Result<(), FolderError> {
         self.broken.take().map_or(Ok(()), Err)
     }
 
-    /// What the judgement's kinds came to, for the record.
-    #[must_use]
-    pub fn record(&self, kubernetes_version: String) -> Gathered {
-        Gathered::new(Some(kubernetes_version), self.kinds.clone())
-    }
-
     /// What the judgement could not have, in words.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let told = |kind: &GatheredKind| Some(format!("{}: {}", kind.kind, kind.problem.as_ref()?));
-        self.kinds.iter().filter_map(told).collect()
+        let kinds = self.kinds.iter();
+        let words = kinds.filter_map(|it| Some(format!("{}: {}", it.kind, it.problem.as_ref()?)));
+        words.collect()
     }
 
     /// Where nothing could be read of any kind that every cluster has, why not the first.
     #[must_use]
     pub fn nothing_read(&self) -> Option<String> {
-        let mut kinds = self.kinds.iter().filter(|kind| {
-            // Where our definitions are not there, they count as read.
-            !kind.api_version.starts_with(GROUP)
-        });
+        // Where our definitions are not there, they count as read.
+        let mut kinds = self
+            .kinds
+            .iter()
+            .filter(|kind| !kind.api_version.starts_with(GROUP));
         let is_read = |kind: &GatheredKind| kind.complete || kind.objects > 0;
         if kinds.clone().any(is_read) {
             return None;
@@ -78,6 +70,29 @@ impl<'a> Objects<'a> {
         let first = kinds.next()?;
         let problem = first.problem.as_deref().unwrap_or("not read");
         Some(format!("{}: {problem}", first.kind))
+    }
+
+    /// Writes what the judgement goes by.
+    pub fn take(&mut self, read: &Read<'_>) {
+        match *read {
+            Read::Begin => self.begin(),
+            Read::Ask(_) => {}
+            Read::Page(resource, page) => self.put(resource, page),
+            Read::End {
+                resource,
+                is_complete,
+                problem,
+            } => {
+                let objects = self.end();
+                self.kinds.push(GatheredKind {
+                    api_version: resource.api_version.clone(),
+                    kind: resource.kind.clone(),
+                    complete: is_complete,
+                    objects,
+                    problem: problem.map(str::to_owned),
+                });
+            }
+        }
     }
 
     /// A list of a kind begins, or begins again.
@@ -147,31 +162,6 @@ impl<'a> Objects<'a> {
     }
 }
 
-impl Keeper for Objects<'_> {
-    fn needs_all(&self) -> bool {
-        false
-    }
-
-    fn begin(&mut self) {
-        Objects::begin(self);
-    }
-
-    fn keep(&mut self, kind: &Kind, object: &Received) {
-        self.put(&kind.resource, [object]);
-    }
-
-    fn end(&mut self, kind: &Kind, is_complete: bool, problem: Option<&str>) {
-        let objects = Objects::end(self);
-        self.kinds.push(GatheredKind {
-            api_version: kind.resource.api_version.clone(),
-            kind: kind.name().to_owned(),
-            complete: is_complete,
-            objects,
-            problem: problem.map(str::to_owned),
-        });
-    }
-}
-
 /// As `oc adm inspect` lays out a cluster.
 fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
     let group = match &*resource.group {
@@ -204,12 +194,12 @@ mod tests {
     use crate::files;
     use crate::objects::kind;
 
-    fn kind_of_pods() -> &'static Kind {
-        kind("v1", "Pod").unwrap()
-    }
-
     fn received(value: &Value) -> Received {
         serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn pod_resource() -> ApiResource {
+        kind("v1", "Pod").unwrap().resource.clone()
     }
 
     fn read(root: &Path) -> Vec<(String, Value)> {
@@ -227,49 +217,21 @@ mod tests {
     fn what_is_written_is_read_as_it_was() {
         let root = tempfile::tempdir().unwrap();
         let mut objects = Objects::new(root.path());
-        let strange = [
-            "yes",
-            "~",
-            "1e3",
-            "0x1f",
-            "0o17",
-            "012",
-            "1_000",
-            "=",
-            "<<",
-            "- a",
-            "a: b",
-            "a #b",
-            "#",
-            "!x",
-            "&a",
-            "*a",
-            "",
-            " ",
-            "2026-01-01",
-            "a\nb\n",
-            "a\r\nb",
-            "\u{1b}[2J",
-            "\u{202e}x",
-            "\u{feff}\u{e0041}",
-            "\t",
-            "'",
-            "\"",
-            "é",
-            "null",
-            "1.",
-            ".inf",
-            "NaN",
-        ];
+        let mut strange: Vec<&str> =
+            "yes ~ 1e3 0x1f 0o17 012 1_000 = << # !x &a *a 2026-01-01 ' é null 1. .inf NaN"
+                .split(' ')
+                .collect();
+        strange.extend([
+            "- a", "a: b", "a #b", "", " ", "a\nb\n", "a\r\nb", "\t", "\"",
+        ]);
+        strange.extend(["\u{1b}[2J", "\u{202e}x", "\u{feff}\u{e0041}"]);
         let pod = |namespace: &str, name: &str| json!({"metadata": {"name": name, "namespace": namespace, "labels": {"012": "yes"}}, "spec": {"a": strange, "n": 1.5, "m": -7, "t": true, "z": null}});
         let pods = [pod("a", "one"), pod("b", "two"), pod("a", "three")];
-        Keeper::begin(&mut objects);
-        for pod in &pods {
-            Keeper::keep(&mut objects, kind_of_pods(), &received(pod));
-        }
-        Keeper::end(&mut objects, kind_of_pods(), true, None);
+        objects.begin();
+        objects.put(&pod_resource(), &pods.each_ref().map(received));
+        objects.end();
         objects.check().unwrap();
-        assert_eq!(objects.count(), 3);
+        assert_eq!(objects.count, 3);
         let found = read(root.path());
         assert_eq!(found.len(), 3);
         for (place, value) in found {
@@ -292,16 +254,21 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut objects = Objects::new(root.path());
         let pod = |name: &str| received(&json!({"metadata": {"name": name, "namespace": "a"}}));
-        Keeper::begin(&mut objects);
-        Keeper::keep(&mut objects, kind_of_pods(), &pod("gone"));
-        Keeper::begin(&mut objects);
-        Keeper::keep(&mut objects, kind_of_pods(), &pod("here"));
-        Keeper::end(&mut objects, kind_of_pods(), true, None);
+        let resource = pod_resource();
+        for name in ["gone", "here"] {
+            objects.take(&Read::Begin);
+            objects.take(&Read::Page(&resource, &[pod(name)]));
+        }
+        objects.take(&Read::End {
+            resource: &resource,
+            is_complete: true,
+            problem: None,
+        });
         objects.check().unwrap();
         let found = read(root.path());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].1["metadata"]["name"], "here");
-        assert_eq!(objects.record(String::new()).kinds[0].objects, 1);
+        assert_eq!(objects.kinds[0].objects, 1);
     }
 
     #[test]
@@ -310,9 +277,7 @@ mod tests {
         let gone = root.path().join("gone");
         let mut objects = Objects::new(&gone);
         let pod = received(&json!({"metadata": {"name": "p", "namespace": "a"}}));
-        Keeper::begin(&mut objects);
-        Keeper::keep(&mut objects, kind_of_pods(), &pod);
-        Keeper::end(&mut objects, kind_of_pods(), true, None);
+        objects.put(&pod_resource(), [&pod]);
         assert!(objects.check().is_err());
         assert!(!gone.exists());
     }

@@ -139,89 +139,51 @@ impl Parts {
             .iter()
             .filter(|driver| !is_blocked(driver))
             .partition(|driver| !driver.missing_on.is_empty());
-        let mut other_drivers: Vec<Block> = missing
-            .into_iter()
-            .map(|driver| {
-                let volumes = report.volumes.iter();
-                let volumes = volumes.filter(|it| it.csi_driver.as_ref() == Some(&driver.name));
-                driver_group(report, &driver.name, volumes.collect(), room)
-            })
-            .collect();
+        let other = |driver: &DriverReadiness| {
+            let volumes = report.volumes.iter();
+            let volumes = volumes.filter(|it| it.csi_driver.as_ref() == Some(&driver.name));
+            group(report, (true, &driver.name), volumes.collect(), room)
+        };
+        let mut other_drivers: Vec<Block> = missing.into_iter().map(other).collect();
         let more = shorten(&mut other_drivers, DRIVERS, "driver");
         other_drivers.extend(more);
 
         // Why a driver is missing on a node is said with the driver, and how data moves with what blocks.
-        let of_drivers: BTreeSet<(&str, &str)> = report
-            .drivers
-            .iter()
-            .flat_map(|driver| &driver.findings)
-            .map(|finding| (&*finding.code, &*finding.object))
-            .collect();
+        let drivers = report.drivers.iter();
+        let of_drivers: Vec<&Finding> = drivers.flat_map(|driver| &driver.findings).collect();
+        let said: BTreeSet<_> = of_drivers.iter().map(|it| (&it.code, &it.object)).collect();
         let on_nodes: Vec<(&Finding, String)> = report
             .nodes
             .iter()
             .flat_map(|node| node.findings.iter().map(move |finding| (node, finding)))
-            .filter(|(_, finding)| !of_drivers.contains(&(&*finding.code, &*finding.object)))
+            .filter(|(_, finding)| !said.contains(&(&finding.code, &finding.object)))
             .map(|(node, finding)| (finding, place_on(&node.name, finding)))
             .collect();
         let others = report.findings.iter();
         let others = others.filter(|finding| finding.code != codes::DATA_MUST_MOVE);
         let others = present.iter().flat_map(|it| &it.findings).chain(others);
         Self {
-            findings: on_nodes.len()
-                + report
-                    .drivers
-                    .iter()
-                    .map(|it| it.findings.len())
-                    .sum::<usize>()
-                + report.findings.len(),
+            findings: on_nodes.len() + of_drivers.len() + report.findings.len(),
             node_notes: notes(on_nodes, room),
             notes: notes(at_their_objects(others), room),
             blocking: blocked
                 .into_iter()
-                .map(|((is_driver, name), volumes)| match is_driver {
-                    true => driver_group(report, name, volumes, room),
-                    false => plugin_group(report, name, volumes, room),
-                })
+                .map(|(of, volumes)| group(report, of, volumes, room))
                 .collect(),
             other_drivers,
         }
     }
 }
 
-/// A plugin that no driver takes over, and the volumes that need it.
-fn plugin_group(
+/// A driver that is missing, or a plugin that no driver takes over, and the volumes that need it.
+fn group(
     report: &ReadinessReport,
-    name: &str,
-    volumes: Vec<&VolumeUse>,
+    (is_driver, name): (bool, &str),
+    mut volumes: Vec<&VolumeUse>,
     room: Room,
 ) -> Block {
-    // How the data of its volumes moves.
-    let about = report.findings.iter().filter(|finding| {
-        let mut words = finding.message.split_whitespace();
-        finding.code == codes::DATA_MUST_MOVE && words.any(|word| word == name)
-    });
-    Block::Group {
-        name: name.to_owned(),
-        what: "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
-        blocks: details(name, notes(at_their_objects(about), room), volumes, room),
-    }
-}
-
-/// A driver that is missing, and the volumes that need it.
-fn driver_group(
-    report: &ReadinessReport,
-    name: &str,
-    volumes: Vec<&VolumeUse>,
-    room: Room,
-) -> Block {
-    let driver = report.drivers.iter().find(|driver| driver.name == name);
-    let missing: &[String] = match (driver, volumes.first()) {
-        (Some(driver), _) => &driver.missing_on,
-        (None, Some(volume)) => &volume.missing_on,
-        (None, None) => &[],
-    };
-    let what = missing_on(missing, report.cluster.windows_nodes);
+    let mut drivers = report.drivers.iter();
+    let driver = drivers.find(|driver| is_driver && driver.name == name);
     let mut blocks = Vec::new();
     if let Some(driver) = driver {
         let daemon_set = driver.daemon_set.as_deref().unwrap_or("none found");
@@ -230,29 +192,35 @@ fn driver_group(
             Span::new(Style::Name, daemon_set),
         ]));
     }
+    let missing = driver.map(|driver| &driver.missing_on);
+    let missing = missing.or(volumes.first().map(|volume| &volume.missing_on));
+    // Of a plugin: how the data of its volumes moves.
+    let moves = report.findings.iter().filter(|finding| {
+        let mut words = finding.message.split_whitespace();
+        !is_driver && finding.code == codes::DATA_MUST_MOVE && words.any(|word| word == name)
+    });
     let findings = driver.into_iter().flat_map(|driver| &driver.findings);
-    let notes = notes(at_their_objects(findings), room);
-    blocks.extend(details(name, notes, volumes, room));
-    Block::Group {
-        name: name.to_owned(),
-        what,
-        blocks,
-    }
-}
-
-fn details(name: &str, notes: Vec<Block>, mut volumes: Vec<&VolumeUse>, room: Room) -> Vec<Block> {
+    let notes = notes(at_their_objects(findings.chain(moves)), room);
+    let notes = under(Block::Label("What to do"), notes);
     let mut table = Vec::new();
     let more = shorten(&mut volumes, room.volumes, "volume");
     if !volumes.is_empty() {
         table.push(tables::volumes(name, &volumes));
         table.extend(more);
     }
-    let notes = under(Block::Label("What to do"), notes);
     let volumes = under(Block::Label("Volumes"), table);
     if room.volumes_first {
-        volumes.chain(notes).collect()
+        blocks.extend(volumes.chain(notes));
     } else {
-        notes.chain(volumes).collect()
+        blocks.extend(notes.chain(volumes));
+    }
+    Block::Group {
+        name: name.to_owned(),
+        what: match missing {
+            Some(missing) if is_driver => missing_on(missing, report.cluster.windows_nodes),
+            _ => "no CSI driver takes over. Move the data to volumes of a CSI driver".to_owned(),
+        },
+        blocks,
     }
 }
 

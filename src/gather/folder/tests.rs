@@ -49,9 +49,15 @@ fn an_empty_folder_is_filled_in_its_place_and_another_is_refused() {
     there.sort();
     assert_eq!(there, ["a", "c.txt"]);
     let error = Folder::create(mounted.path()).unwrap_err();
-    assert!(matches!(error, FolderError::NotEmpty { .. }), "{error}");
+    assert!(
+        error.to_string().contains("is there and not empty"),
+        "{error}"
+    );
     let error = Folder::create(&mounted.path().join("c.txt")).unwrap_err();
-    assert!(matches!(error, FolderError::NoFolder(_)), "{error}");
+    assert!(
+        error.to_string().contains("is there and no folder"),
+        "{error}"
+    );
     assert_eq!(names(mounted.path()).len(), 2);
 }
 
@@ -80,7 +86,7 @@ fn a_link_to_nothing_is_refused_before_anything_is_gathered() {
     std::os::unix::fs::symlink("nothing", &link).unwrap();
     for name in [link.clone(), link.join("")] {
         let error = Folder::create(&name).unwrap_err();
-        assert!(matches!(error, FolderError::LeadsNowhere(_)), "{error}");
+        assert!(error.to_string().contains("leads nowhere"), "{error}");
     }
     assert_eq!(names(outer.path()), ["link"]);
     // One to a folder is as good as the folder.
