@@ -6,8 +6,9 @@ use anyhow::Result;
 use testbed::windows_host::Fleet;
 
 use crate::Options;
+use crate::figures::{median, milliseconds};
 use crate::node::Node;
-use crate::report::{Row, median};
+use crate::report::Row;
 
 const HOSTS: usize = 3;
 const HOSTS_FULL: usize = 7;
@@ -21,10 +22,10 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         let node = Node::new(&fleet, &format!("fresh-{number}"))?;
         let begin = Instant::now();
         let visited = node.visit(node.request("contact", true))?;
-        totals.push(begin.elapsed().as_secs_f64() * 1e3);
+        totals.push(milliseconds(begin.elapsed()));
         node.check()?;
         for (name, took) in visited.phases.iter() {
-            let took = took.as_secs_f64() * 1e3;
+            let took = milliseconds(took);
             match phases.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, all)) => all.push(took),
                 None => phases.push((name, vec![took])),
@@ -33,15 +34,11 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     }
     let mut rows = vec![Row::new(
         "fresh host, 0 ms away: from the connection to csi-proxy's pipes open",
-        median(&mut totals),
+        median(&totals),
         "ms",
     )];
-    for (name, mut all) in phases {
-        rows.push(Row::new(
-            format!("  of that {name}"),
-            median(&mut all),
-            "ms",
-        ));
+    for (name, all) in phases {
+        rows.push(Row::new(format!("  of that {name}"), median(&all), "ms"));
     }
     Ok(rows)
 }

@@ -76,7 +76,7 @@ impl Times {
     fn rows(&self) -> Vec<Row> {
         let at = |values: &[f64], share| quantile(values, share);
         let mut rows = vec![Row::new("pod changes", median(&self.rates), "/s")];
-        for (name, share, bar) in [("p50", 0.5, 50.0), ("p99", 0.99, 500.0)] {
+        for (name, share, bar) in [("p50", 0.5, 100.0), ("p99", 0.99, 500.0)] {
             let own = at(&self.chain, share);
             rows.push(Row::new(
                 format!("API server, write to watch, {name}"),

@@ -10,9 +10,9 @@ use testbed::sandbox::install;
 use crate::Options;
 use crate::churn::{self, Churn};
 use crate::cluster::{self, Loader, Os, Part, Size};
-use crate::figures::{megabytes, milliseconds};
+use crate::figures::megabytes;
 use crate::memory::settled_operator;
-use crate::process::{cpu_time, memory};
+use crate::process::{Sample, cpu_seconds};
 use crate::report::Row;
 
 /// Changes of pods a second while time is measured.
@@ -91,17 +91,14 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
 /// Waits until a process has done what it does on its own: the statuses of nodes are those of the process before, and say
 /// nothing of whether this one has read the cluster.
 async fn at_rest(pid: u32) -> Result<()> {
-    const LITTLE: Duration = Duration::from_millis(50);
-    let mut before = cpu_time(pid)?;
+    /// In seconds of a core.
+    const LITTLE: f64 = 0.05;
+    let mut before = cpu_seconds(pid)?;
     let mut quiet = 0;
     for _ in 0..300 {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = cpu_time(pid)?;
-        quiet = if now.saturating_sub(before) < LITTLE {
-            quiet + 1
-        } else {
-            0
-        };
+        let now = cpu_seconds(pid)?;
+        quiet = if now - before < LITTLE { quiet + 1 } else { 0 };
         before = now;
         // Two of them may pass before the first answer.
         if quiet == 5 {
@@ -126,17 +123,17 @@ impl Figure {
     ) -> Result<Self> {
         let operator = settled_operator(control_plane, BASE.windows.nodes)?;
         at_rest(operator.id()).await?;
-        let allocated = megabytes(memory(operator.id())?.anonymous);
+        let allocated = megabytes(Sample::take(operator.id())?.anonymous);
         let mut per_thousand = 0.0;
         if let Some(length) = length {
             let pods = churn::pods(client).await?;
             let churn = Churn::start(client, &pods, CHURN)?;
-            let (before, written) = (cpu_time(operator.id())?, churn.written());
+            let (before, written) = (cpu_seconds(operator.id())?, churn.written());
             tokio::time::sleep(length).await;
-            let time = cpu_time(operator.id())?.saturating_sub(before);
+            let time = cpu_seconds(operator.id())? - before;
             let changes = u32::try_from(churn.written() - written)?;
             churn.rate()?;
-            per_thousand = milliseconds(time) / f64::from(changes) * 1_000.0;
+            per_thousand = time * 1e3 / f64::from(changes) * 1_000.0;
         }
         operator.kill()?;
         Ok(Self {

@@ -10,7 +10,7 @@ use testbed::sandbox::{OperatorCommand, install};
 use testbed::simulated_host::SimulatedFleet;
 
 use crate::figures::megabytes;
-use crate::process::{cpu_time, memory};
+use crate::process::{Sample, cpu_seconds};
 use crate::report::Row;
 use crate::requests::{until_quiet, writes};
 use crate::{Options, operator_binary, payload};
@@ -63,27 +63,22 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     // What follows the set-up is over when nothing was written for longer than a look at the node takes to come.
     until_quiet(&control_plane, INTERVAL + Duration::from_secs(5))?;
     let before = writes(&control_plane)?;
-    let cpu = cpu_time(operator.id())?;
+    let cpu = cpu_seconds(operator.id())?;
     let (connections, logins) = (host.counters().connections, host.counters().logins);
     sleep(length);
-    let cpu = cpu_time(operator.id())?.saturating_sub(cpu);
+    let cpu = cpu_seconds(operator.id())? - cpu;
     let visits = host.counters().connections - connections;
     let logged_in = host.counters().logins - logins;
     ensure!(logged_in == visits, "some connections were not let in");
     let written = writes(&control_plane)? - before;
-    let memory = memory(operator.id())?;
+    let memory = Sample::take(operator.id())?;
     operator.kill()?;
     // Whether the first falls in is chance, and a look itself takes a moment.
     let expected = length.as_secs() / INTERVAL.as_secs() + 1;
     Ok(vec![
-        Row::new("resident", megabytes(memory.resident), "MB").at_most(15.0),
-        Row::new("of that allocated", megabytes(memory.anonymous), "MB"),
-        Row::new(
-            "share of a core",
-            cpu.as_secs_f64() / length.as_secs_f64() * 100.0,
-            "%",
-        )
-        .at_most(0.5),
+        Row::new("anonymous", megabytes(memory.anonymous), "MB").at_most(10.0),
+        Row::new("resident", megabytes(memory.resident), "MB"),
+        Row::new("share of a core", cpu / length.as_secs_f64() * 100.0, "%").at_most(0.5),
         Row::new(
             format!("writes but of the lease in {} s", length.as_secs()),
             count(written),

@@ -50,65 +50,32 @@ pub struct Options {
     pub full: bool,
 }
 
-/// One thing that is measured by itself.
-struct Measurement {
-    name: &'static str,
-    measure: fn(Options) -> Result<Vec<Row>>,
-}
+/// One thing that is measured by itself: its name, and what measures it.
+type Measurement = (&'static str, fn(Options) -> Result<Vec<Row>>);
 
 const MEASUREMENTS: &[Measurement] = &[
-    Measurement {
-        name: "sizes",
-        measure: sizes::measure,
-    },
-    Measurement {
-        name: "memory",
-        measure: memory::measure,
-    },
-    Measurement {
-        name: "start",
-        measure: start::measure,
-    },
-    Measurement {
-        name: "idle",
-        measure: idle::measure,
-    },
-    Measurement {
-        name: "decision",
-        measure: decision::measure,
-    },
-    Measurement {
-        name: "growth",
-        measure: growth::measure,
-    },
-    Measurement {
-        name: "soak",
-        measure: soak::measure,
-    },
-    Measurement {
-        name: "fleet",
-        measure: fleet::measure,
-    },
-    Measurement {
-        name: "copy",
-        measure: copy::measure,
-    },
-    Measurement {
-        name: "contact",
-        measure: contact::measure,
-    },
+    ("sizes", sizes::measure),
+    ("memory", memory::measure),
+    ("start", start::measure),
+    ("idle", idle::measure),
+    ("decision", decision::measure),
+    ("growth", growth::measure),
+    ("soak", soak::measure),
+    ("fleet", fleet::measure),
+    ("copy", copy::measure),
+    ("contact", contact::measure),
 ];
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
-    let found = MEASUREMENTS.iter().find(|known| known.name == name);
+    let found = MEASUREMENTS.iter().find(|known| known.0 == name);
     found.ok_or_else(|| {
-        let known: Vec<&str> = MEASUREMENTS.iter().map(|known| known.name).collect();
+        let known: Vec<&str> = MEASUREMENTS.iter().map(|known| known.0).collect();
         format!("there is {}", known.join(", "))
     })
 }
 
 fn main() -> ExitCode {
-    let names: Vec<&str> = MEASUREMENTS.iter().map(|known| known.name).collect();
+    let names: Vec<&str> = MEASUREMENTS.iter().map(|known| known.0).collect();
     let help = format!("Measurements: {}", names.join(", "));
     let matches = Arguments::command().after_help(help).get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -132,19 +99,19 @@ fn run(arguments: &Arguments) -> Result<()> {
     // Before anything is measured that could not be kept.
     Report::read_or_new(&arguments.json)?.write(&arguments.json)?;
     let mut failed = Vec::new();
-    for measurement in chosen {
-        eprintln!("measuring {} …", measurement.name);
-        match (measurement.measure)(options) {
+    for (name, measure) in chosen {
+        eprintln!("measuring {name} …");
+        match measure(options) {
             Ok(rows) => {
                 // Read anew: another run may have written meanwhile.
                 let mut report = Report::read_or_new(&arguments.json)?;
-                report.replace(measurement.name, options.full, rows);
-                report.print(measurement.name);
+                report.replace(name, options.full, rows);
+                report.print(name);
                 report.write(&arguments.json)?;
             }
             Err(error) => {
-                eprintln!("{}: {error:#}", measurement.name);
-                failed.push(measurement.name);
+                eprintln!("{name}: {error:#}");
+                failed.push(*name);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use testbed::control_plane::ControlPlane;
@@ -14,7 +14,7 @@ use testbed::sandbox::{Operator, OperatorCommand};
 
 use crate::cluster::{self, LARGE};
 use crate::figures::{median, megabytes};
-use crate::process::{self, Memory, Program, eventually};
+use crate::process::{Program, Sample, Sampler, eventually};
 use crate::report::Row;
 use crate::{Options, operator_binary, payload};
 
@@ -32,100 +32,73 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let cache = of_cache(&control_plane, &[], rest)?;
     let stripped = of_cache(&control_plane, &["-strip"], rest)?;
     let metrics = of_kube_state_metrics(&control_plane, rest)?;
-    let own = operator.resident_megabytes();
-    Ok(vec![
-        Row::new("operator, resident, steady", own, "MB").at_most(30.0),
-        Row::new(
-            "operator, resident, peak",
-            megabytes(operator.last.peak),
-            "MB",
-        )
-        .at_most(50.0),
-        Row::new(
-            "operator, of that allocated, steady",
-            megabytes(operator.last.anonymous),
-            "MB",
-        ),
-        Row::new(
-            "cache of controller-runtime, resident",
-            cache.resident_megabytes(),
-            "MB",
-        ),
-        Row::new(
-            "cache of controller-runtime, peak",
-            megabytes(cache.last.peak),
-            "MB",
-        ),
-        Row::new(
-            "cache without managedFields, resident",
-            stripped.resident_megabytes(),
-            "MB",
-        ),
-        Row::new(
-            "kube-state-metrics, resident",
-            metrics.resident_megabytes(),
-            "MB",
-        ),
-        Row::new(
-            "kube-state-metrics, peak",
-            megabytes(metrics.last.peak),
-            "MB",
-        ),
-        Row::new(
-            "operator to cache of controller-runtime",
-            own / cache.resident_megabytes(),
-            "×",
-        )
-        .at_most(1.0 / 8.0),
-        Row::new(
-            "operator to cache without managedFields",
-            own / stripped.resident_megabytes(),
-            "×",
-        )
-        .at_most(1.0 / 8.0),
-        Row::new(
-            "operator to kube-state-metrics",
-            own / metrics.resident_megabytes(),
-            "×",
-        )
-        .at_most(1.0 / 15.0),
-    ])
+    let own = operator.steady;
+    let mut rows = vec![
+        Row::new("operator, anonymous, steady", own, "MB").at_most(30.0),
+        Row::new("operator, anonymous, peak", operator.peak, "MB").at_most(60.0),
+        Row::new("operator, resident, steady", operator.resident, "MB"),
+    ];
+    let peers = [
+        ("cache of controller-runtime", cache, 1.0 / 8.0),
+        ("cache without managedFields", stripped, 1.0 / 8.0),
+        ("kube-state-metrics", metrics, 1.0 / 15.0),
+    ];
+    for (name, peer, bar) in peers {
+        rows.extend([
+            Row::new(format!("{name}, anonymous, steady"), peer.steady, "MB"),
+            Row::new(format!("{name}, anonymous, peak"), peer.peak, "MB"),
+            Row::new(format!("operator to {name}"), own / peer.steady, "×").at_most(bar),
+        ]);
+    }
+    Ok(rows)
 }
 
-/// What was seen while a process had nothing new to do.
-struct Rest {
-    resident: Vec<f64>,
-    last: Memory,
+/// Memory in 10⁶ bytes: pages of files are the kernel's to keep or to drop, so what is anonymous counts.
+struct Usage {
+    steady: f64,
+    peak: f64,
+    resident: f64,
 }
 
-impl Rest {
-    /// The second half: what a program returns late counts as returned.
-    fn of(process: u32, length: Duration) -> Result<Self> {
-        let started = Instant::now();
-        let mut resident = Vec::new();
-        while started.elapsed() < length {
-            sleep(Duration::from_secs(1));
-            let seen = process::memory(process)?;
-            if started.elapsed() > length / 2 {
-                resident.push(megabytes(seen.resident));
-            }
-        }
+/// Often enough for what lasts as long as the decoding of a page of a list.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+impl Usage {
+    /// Lets a process rest. What a program returns late counts as returned: its second half is what is steady.
+    fn at_rest(sampler: Sampler, rest: Duration) -> Result<Self> {
+        sleep(rest);
+        let samples = sampler.finish()?;
+        let last = samples.len() - samples.len().min(usize::try_from(rest.as_millis() / 60)?);
+        let of = |part: &[Sample], field: fn(&Sample) -> u64| {
+            part.iter()
+                .map(|sample| megabytes(field(sample)))
+                .collect::<Vec<_>>()
+        };
         Ok(Self {
-            resident,
-            last: process::memory(process)?,
+            steady: median(&of(&samples[last..], |sample| sample.anonymous)),
+            peak: of(&samples, |sample| sample.anonymous)
+                .into_iter()
+                .fold(0.0, f64::max),
+            resident: median(&of(&samples[last..], |sample| sample.resident)),
         })
     }
+}
 
-    fn resident_megabytes(&self) -> f64 {
-        median(&self.resident)
-    }
+/// Starts the operator.
+pub fn start_operator(control_plane: &ControlPlane) -> Result<Operator> {
+    let command = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
+    let log = control_plane.dir().join("operator.log");
+    command.start(Some(&log), &[], true)
 }
 
 /// Starts the operator and waits until it has said all that it has to say of the cluster.
 pub fn settled_operator(control_plane: &ControlPlane, windows_nodes: usize) -> Result<Operator> {
-    let command = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
-    let log = control_plane.dir().join("operator.log");
-    let operator = command.start(Some(&log), &[], true)?;
+    let operator = start_operator(control_plane)?;
+    until_settled(control_plane, windows_nodes)?;
+    Ok(operator)
+}
+
+fn until_settled(control_plane: &ControlPlane, windows_nodes: usize) -> Result<()> {
     eventually("every Windows node has its status", || {
         let written = control_plane.kubectl(&[
             "get",
@@ -134,18 +107,19 @@ pub fn settled_operator(control_plane: &ControlPlane, windows_nodes: usize) -> R
             r#"jsonpath={range .items[?(@.status.conditions)]}{"x"}{end}"#,
         ])?;
         Ok(written.len() >= windows_nodes)
-    })?;
-    Ok(operator)
+    })
 }
 
-fn of_operator(control_plane: &ControlPlane, rest: Duration) -> Result<Rest> {
-    let operator = settled_operator(control_plane, LARGE.windows.nodes)?;
-    let rest = Rest::of(operator.id(), rest)?;
+fn of_operator(control_plane: &ControlPlane, rest: Duration) -> Result<Usage> {
+    let operator = start_operator(control_plane)?;
+    let sampler = Sampler::start(operator.id(), INTERVAL);
+    until_settled(control_plane, LARGE.windows.nodes)?;
+    let usage = Usage::at_rest(sampler, rest)?;
     operator.kill()?;
-    Ok(rest)
+    Ok(usage)
 }
 
-fn of_cache(control_plane: &ControlPlane, arguments: &[&str], rest: Duration) -> Result<Rest> {
+fn of_cache(control_plane: &ControlPlane, arguments: &[&str], rest: Duration) -> Result<Usage> {
     let log = File::create(control_plane.dir().join("cache.log"))?;
     let (reader, writer) = std::io::pipe()?;
     let cache = Program::start(&part("controller-runtime-cache")?, |command| {
@@ -158,18 +132,19 @@ fn of_cache(control_plane: &ControlPlane, arguments: &[&str], rest: Duration) ->
             .stderr(log);
         Ok(())
     })?;
+    let sampler = Sampler::start(cache.id(), INTERVAL);
     let mut said = String::new();
     BufReader::new(reader).read_line(&mut said)?;
     anyhow::ensure!(
         said == "synced\n",
         "the cache of controller-runtime ended early: {said:?}"
     );
-    let rest = Rest::of(cache.id(), rest)?;
+    let usage = Usage::at_rest(sampler, rest)?;
     cache.stop()?;
-    Ok(rest)
+    Ok(usage)
 }
 
-fn of_kube_state_metrics(control_plane: &ControlPlane, rest: Duration) -> Result<Rest> {
+fn of_kube_state_metrics(control_plane: &ControlPlane, rest: Duration) -> Result<Usage> {
     let log = File::create(control_plane.dir().join("kube-state-metrics.log"))?;
     let [port, telemetry] = free_ports()?;
     let metrics = Program::start(&part("kube-state-metrics")?, |command| {
@@ -185,16 +160,17 @@ fn of_kube_state_metrics(control_plane: &ControlPlane, rest: Duration) -> Result
             .stderr(log);
         Ok(())
     })?;
+    let sampler = Sampler::start(metrics.id(), INTERVAL);
     // It watches what it has listed. Its metrics themselves are not asked for before the end: answering costs memory.
     let watches = r#"kube_state_metrics_watch_total{resource="*v1."#;
     eventually("kube-state-metrics has read all", || {
         Ok(count_lines(telemetry, watches).unwrap_or(0) >= 5)
     })?;
-    let rest = Rest::of(metrics.id(), rest)?;
+    let usage = Usage::at_rest(sampler, rest)?;
     let pods = count_lines(port, "kube_pod_info{")?;
     anyhow::ensure!(pods == LARGE.pods(), "kube-state-metrics knows {pods} pods");
     metrics.stop()?;
-    Ok(rest)
+    Ok(usage)
 }
 
 fn free_ports() -> Result<[u16; 2]> {

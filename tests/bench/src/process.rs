@@ -2,62 +2,102 @@
 
 use std::fs;
 use std::process::{Child, Command};
-use std::thread::sleep;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use testbed::cleanup::Guardian;
 
-/// The kernel counts CPU time in these to the world outside, whatever it is built with.
+/// The kernel counts for programs in hundredths of a second. Source: proc(5), `USER_HZ` of every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Memory in bytes.
+/// A process at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// The resident set.
+pub struct Sample {
+    /// The resident set, in bytes.
     pub resident: u64,
-    /// Of it, what no file backs: what the process has allocated.
+    /// What of it no file backs, in bytes: what the process has allocated.
     pub anonymous: u64,
-    /// The most that the resident set has been.
-    pub peak: u64,
+    /// Its threads.
+    pub threads: u64,
+    /// Its open files, sockets among them.
+    pub files: u64,
 }
 
-/// The memory of a process now.
-pub fn memory(process: u32) -> Result<Memory> {
-    let rollup = format!("/proc/{process}/smaps_rollup");
-    let status = format!("/proc/{process}/status");
-    Ok(Memory {
-        resident: field(&rollup, "Rss:")?,
-        anonymous: field(&rollup, "Anonymous:")?,
-        peak: field(&status, "VmHWM:")?,
-    })
+impl Sample {
+    /// The process now.
+    pub fn take(process: u32) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let number = |name: &str| -> Result<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let text = line.with_context(|| format!("the kernel does not tell {name}"))?;
+            Ok(text.trim().trim_end_matches(" kB").parse()?)
+        };
+        Ok(Self {
+            resident: number("VmRSS:")? * 1024,
+            anonymous: number("RssAnon:")? * 1024,
+            threads: number("Threads:")?,
+            files: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
+        })
+    }
 }
 
-/// A field in kB, in bytes.
-fn field(file: &str, name: &str) -> Result<u64> {
-    let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .and_then(|rest| rest.trim().strip_suffix(" kB"))
-        .with_context(|| format!("{file} has no {name}"))?;
-    Ok(value.parse::<u64>()? * 1024)
+/// Samples a process until it is finished with.
+pub struct Sampler {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Result<Vec<Sample>>>,
 }
 
-/// The time that a process, with all threads that it has had, was on a core.
-pub fn cpu_time(process: u32) -> Result<Duration> {
-    let file = format!("/proc/{process}/stat");
-    let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-    // The name of the program, in parentheses, may hold spaces.
-    let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let mut fields = rest.split(' ').skip(11);
-    let mut ticks = || -> Result<f64> {
-        let field = fields.next().with_context(|| format!("{file} is short"))?;
-        Ok(field.parse()?)
-    };
-    Ok(Duration::from_secs_f64(
-        (ticks()? + ticks()?) / TICKS_PER_SECOND,
-    ))
+impl Sampler {
+    /// Samples that process as often as that.
+    pub fn start(process: u32, interval: Duration) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut samples = Vec::new();
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                samples.push(Sample::take(process)?);
+            }
+            Ok(samples)
+        });
+        Self { stop, thread }
+    }
+
+    /// What was seen: eight samples at least.
+    pub fn finish(self) -> Result<Vec<Sample>> {
+        // A sampler that has failed says so itself.
+        let _ = self.stop.send(());
+        let joined = self.thread.join();
+        let samples = joined.map_err(|_| anyhow!("the sampler panicked"))??;
+        ensure!(samples.len() >= 8, "too short to say anything");
+        Ok(samples)
+    }
+}
+
+/// What all processes have taken of cores since the machine started, in seconds.
+pub fn machine_cpu_seconds() -> Result<f64> {
+    /// Which of the numbers of `/proc/stat` are idle time.
+    const IDLE: [usize; 2] = [3, 4];
+    /// Those after it are counted in others as well.
+    const OWN: usize = 8;
+    let stat = fs::read_to_string("/proc/stat")?;
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks = line.split_whitespace().skip(1).take(OWN).enumerate();
+    let busy = ticks.filter(|(place, _)| !IDLE.contains(place));
+    let busy: Vec<f64> = busy
+        .map(|(_, ticks)| ticks.parse())
+        .collect::<Result<_, _>>()?;
+    Ok(busy.iter().sum::<f64>() / TICKS_PER_SECOND)
+}
+
+/// What a process, with all threads that it has had, has taken of cores so far, in seconds.
+pub fn cpu_seconds(process: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name in parentheses may have blanks in it.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: Vec<u32> = ticks.map(str::parse).collect::<Result<_, _>>()?;
+    Ok(f64::from(ticks.iter().sum::<u32>()) / TICKS_PER_SECOND)
 }
 
 /// A program that ends when this is dropped.

@@ -173,14 +173,3 @@ impl Report {
         }
     }
 }
-
-/// The middle of some figures.
-pub fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    match figures.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => figures[middle],
-        _ => f64::midpoint(figures[middle - 1], figures[middle]),
-    }
-}

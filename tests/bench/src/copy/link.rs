@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use testbed::relay::Relay;
 
-use crate::report::{Row, median};
+use crate::figures::median;
+use crate::report::Row;
 
 const PINGS: usize = 15;
 
@@ -22,10 +23,10 @@ pub struct Link {
 }
 
 pub const LINKS: &[Link] = &[
-    Link::new("0 ms", 0, None, 0.9),
-    Link::new("25 ms", 25, None, 0.6),
-    Link::new("100 ms", 100, None, 0.6),
-    Link::new("25 ms, 100 Mbit/s", 25, Some(12_500_000), 0.45),
+    Link::new("0 ms", 0, None, 1.0),
+    Link::new("25 ms", 25, None, 0.8),
+    Link::new("100 ms", 100, None, 0.8),
+    Link::new("25 ms, 100 Mbit/s", 25, Some(12_500_000), 0.5),
 ];
 
 impl Link {
@@ -69,7 +70,7 @@ impl Link {
         }
         Ok(Row::new(
             format!("{}: round trip of a byte through the relay", self.name),
-            median(&mut times),
+            median(&times),
             "ms",
         ))
     }

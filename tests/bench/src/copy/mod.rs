@@ -13,8 +13,9 @@ use testbed::windows_host::Fleet;
 use tokio::runtime::Runtime;
 
 use crate::Options;
+use crate::figures::{median, milliseconds};
 use crate::node::Node;
-use crate::report::{Row, median};
+use crate::report::Row;
 use link::{LINKS, Link};
 use peers::Peers;
 
@@ -75,7 +76,7 @@ fn side_by_side(node: &Node, peers: &Peers, link: &Link, rounds: usize) -> Resul
         sftp.push(milliseconds(peers.sftp()?));
         product.push(milliseconds(ours(node, round)?));
     }
-    let (product, sftp) = (median(&mut product), median(&mut sftp));
+    let (product, sftp) = (median(&product), median(&sftp));
     let name = link.name;
     Ok(vec![
         Row::new(format!("{name}: OpenSSH sftp"), sftp, "ms"),
@@ -95,7 +96,7 @@ fn against_go(node: &Node, peers: &Peers, rounds: usize) -> Result<Vec<Row>> {
         product.push(milliseconds(ours(node, 100 + round)?));
         product.push(milliseconds(ours(node, 200 + round)?));
     }
-    let (product, go) = (median(&mut product), median(&mut go));
+    let (product, go) = (median(&product), median(&go));
     Ok(vec![
         Row::new("25 ms: Go's pkg/sftp by default, as WMCO copies", go, "ms"),
         Row::new("25 ms: faster than that", go / product, "×").at_least(10.0),
@@ -141,7 +142,7 @@ fn fresh(fleet: &Fleet, hosts: usize) -> Result<Vec<Row>> {
         node.check()?;
         sftp.push(milliseconds(peers.sftp()?));
     }
-    let (product, sftp) = (median(&mut product), median(&mut sftp));
+    let (product, sftp) = (median(&product), median(&sftp));
     Ok(vec![
         Row::new(
             "25 ms, fresh node: agent sent and installed, csi-proxy.exe in place",
@@ -150,8 +151,4 @@ fn fresh(fleet: &Fleet, hosts: usize) -> Result<Vec<Row>> {
         ),
         Row::new("25 ms, fresh node: of sftp's time", product / sftp, "×").at_most(1.3),
     ])
-}
-
-fn milliseconds(took: Duration) -> f64 {
-    took.as_secs_f64() * 1e3
 }
