@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::*;
 use crate::api::{SETTINGS_NAME, UpgradeGate, WindowsStorage, WindowsStorageSpec};
-use crate::assess::report::{Reason, Source, Upgradeable, Verdict};
+use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::index::{
     AnyTable, Claim, CsiNode, Node, ObjectKey, PersistentVolume, Pod, PodVolume, PodVolumeSource,
     StorageClass, Table, Unread, VolumeType,
