@@ -67,7 +67,12 @@ impl Scene {
         let log = self.told_since(mark);
         assert_eq!(status.code(), Some(1), "{log}");
         assert!(log.contains("cluster's certificates have changed"), "{log}");
-        self.launch(&[])
+        let mark = self.mark();
+        let operator = self.launch(&[]);
+        self.harness().eventually("it leads again", || {
+            self.told_since(mark).contains("leads lease=")
+        });
+        operator
     }
 
     fn expect_told(&self, mark: usize, words: &str) {
