@@ -1,6 +1,5 @@
 use super::*;
 
-#[path = "foreign_tests.rs"]
 mod foreign;
 
 const EXE: &str = r"C:\k\csi-proxy.exe";

@@ -15,7 +15,7 @@ use super::{files, store};
 /// Makes the uploads of a request from what came packed, if anything did; says how long that took. Nothing of it stays
 /// where that fails.
 pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duration>, Failure> {
-    let Some(request) = arrived(request, arrived_by)? else {
+    let Some(request) = arrived(request, arrived_by) else {
         // The service says what is wrong with it.
         return Ok(None);
     };
@@ -45,18 +45,13 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
 }
 
 /// The request, once it is there and whole; `None` where it is not in time.
-fn arrived(path: &str, by: Instant) -> Result<Option<Request>, Failure> {
+fn arrived(path: &str, by: Instant) -> Option<Request> {
     let begin = Instant::now();
     let by = by.min(begin + PATIENCE);
     loop {
-        // What is called off is `CALLED_OFF`, which reads as nothing.
-        match store::load::<Option<Request>>(path) {
-            Ok(Some(Some(request))) => return Ok(Some(request)),
-            Ok(Some(None)) => {
-                let message = "the request was called off by who would have brought it";
-                return Err(Failure::new(FailureCategory::InvalidRequest, message));
-            }
-            _ if Instant::now() >= by => return Ok(None),
+        match store::load(path) {
+            Ok(Some(request)) => return Some(request),
+            _ if Instant::now() >= by => return None,
             _ => sleep(pause(begin)),
         }
     }

@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Service;
 
-/// What comes in place of a request for a command that waits for one, where there is none after all.
-pub const CALLED_OFF: &str = "null";
-
 /// What a node shall look like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

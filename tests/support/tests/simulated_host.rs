@@ -17,7 +17,7 @@ use protocol::document::Service;
 use protocol::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR, to_sftp,
 };
-use protocol::{CALLED_OFF, DesiredFile, Format, Packed, Request, ServicePipes};
+use protocol::{DesiredFile, Format, Packed, Request, ServicePipes};
 use serde_json::{Value, json};
 use ssh2::{ErrorCode, OpenFlags, OpenType, Session};
 use testbed::parts::part;
@@ -230,13 +230,6 @@ fn live(script: &mut Script, agent: &[u8], old: &[u8], [new, packed]: [&[u8]; 2]
     script.run(&format!(
         r"{AGENT_EXE} apply --request {INCOMING_DIR}\nothing.json"
     ));
-    let off = format!(r"{INCOMING_DIR}\request-off.json");
-    script.upload(&off, CALLED_OFF.as_bytes());
-    // It would wait for longer than a test may take.
-    script.run(&format!(
-        "{AGENT_EXE} apply --request {off} --timeout 1000 --arrival-timeout 1000"
-    ));
-    script.exists(&to_sftp(&off));
     script.run(&status);
 }
 

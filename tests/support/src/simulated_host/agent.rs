@@ -10,8 +10,8 @@ use protocol::command::same_path;
 use protocol::paths::{AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
-    Answer, ApplyResult, CALLED_OFF, Failure, FailureCategory, FileStatus, LastResult, NodeState,
-    Outcome, PipeStatus, Request, ServiceState, ServiceStatus,
+    Answer, ApplyResult, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
+    PipeStatus, Request, ServiceState, ServiceStatus,
 };
 use windows_storage_agent::cli::{self, Command};
 use windows_storage_agent::unpack::{Announced, unpack};
@@ -63,11 +63,6 @@ fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
         disk.put(file.upload.as_deref().unwrap_or_default(), unpacked);
     }
     Ok(())
-}
-
-pub(super) fn is_called_off(disk: &Disk, path: &str) -> bool {
-    disk.file(path)
-        .is_some_and(|file| file.content() == CALLED_OFF.as_bytes())
 }
 
 fn is_brought_to(path: &str) -> bool {
@@ -241,10 +236,6 @@ impl Agent {
         let file = disk
             .file(path)
             .ok_or_else(|| invalid(format!("there is no file {path}")))?;
-        if is_called_off(disk, path) {
-            let message = "the request was called off by who would have brought it";
-            return Err(invalid(message.to_owned()));
-        }
         serde_json::from_slice(file.content())
             .map_err(|error| invalid(format!("{path} does not parse: {error}")))
     }

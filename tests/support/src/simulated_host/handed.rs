@@ -6,7 +6,7 @@ use protocol::Request;
 use protocol::validate::validate;
 use windows_storage_agent::cli::{self, Command};
 
-use super::agent::{Agent, is_called_off};
+use super::agent::Agent;
 use super::disk::Disk;
 
 /// The request's file and the time that it has to arrive, of a command line of `apply`.
@@ -54,9 +54,6 @@ impl Agent {
             return false;
         };
         if arrival.is_zero() {
-            return false;
-        }
-        if is_called_off(disk, &path) {
             return false;
         }
         let Ok(request) = Self::request(disk, &path) else {
