@@ -19,7 +19,7 @@ impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
         // Before anything is decided, so that it rests on what was written.
-        while let Some(written) = self.status.nodes.ended_already() {
+        while let Some(written) = self.status.nodes.try_next() {
             self.note_node(written);
         }
         let mut todo = self.judge();
@@ -161,9 +161,8 @@ impl Controller {
     /// Begins to write statuses, as many as there is room for. Each that ends brings another pass.
     fn write_nodes(&mut self, decided: Vec<NodeStatus>) {
         for node in decided {
-            // Where something is on its way, a later pass decides: what is there is not what was decided from.
-            if !self.status.nodes.is_on_its_way(&node)
-                && self.status.nodes.has_room()
+            // During a write to the node a later pass decides: what is there is not what was decided from.
+            if self.status.nodes.may_begin(&node.name)
                 && self.may_try(&What::NodeStatus(node.name.clone()))
             {
                 self.status.nodes.begin(node);
@@ -172,14 +171,8 @@ impl Controller {
     }
 
     pub(super) fn note_node(&mut self, written: Written) {
-        let Written {
-            node,
-            outcome,
-            outdated,
-        } = written;
-        if outcome.is_ok() && !outdated {
-            self.decisions.open.remove(&node);
-        }
+        // The next pass compares what is there with what it decides, and closes the node where they are the same.
+        let Written { node, outcome } = written;
         self.note(What::NodeStatus(node), outcome);
     }
 

@@ -1,6 +1,6 @@
 //! Writes the statuses of nodes: only differences, each as one patch, and many at a time.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -15,10 +15,10 @@ use crate::status::EventSink;
 use crate::status::writer::{apply_status, report_changes};
 use crate::watch::SharedCluster;
 
-/// Statuses on their way at one time: enough for an API server that is far away, and few for one that is busy.
+/// Statuses that are written at one time: enough for an API server that is far away, and few for one that is busy.
 const CONCURRENT_WRITES: usize = 16;
 
-/// The status that a node shall have.
+/// The status that a node should have.
 pub struct NodeStatus {
     /// The node's name.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct NodeStatus {
     pub uid: String,
     /// The status as it is.
     pub previous: Option<WindowsNodeStorageStatus>,
-    /// The status as it shall be.
+    /// The status as it should be.
     pub status: WindowsNodeStorageStatus,
 }
 
@@ -36,20 +36,13 @@ pub struct Written {
     pub node: String,
     /// How it ended.
     pub outcome: Result<(), CallError>,
-    /// Something else has been decided meanwhile, so that there is more to write.
-    pub outdated: bool,
 }
 
-/// Writes statuses of nodes and tells of changes. A node has one write on its way at most.
+/// Writes statuses of nodes and reports changes. At most one write per node is in progress.
 pub struct NodeWriter {
     api: Arc<NodeApi>,
-    writes: JoinSet<(String, Result<(), CallError>)>,
-    on_their_way: BTreeMap<String, OnItsWay>,
-}
-
-struct OnItsWay {
-    status: WindowsNodeStorageStatus,
-    outdated: bool,
+    writes: JoinSet<Written>,
+    in_progress: BTreeSet<String>,
 }
 
 impl NodeWriter {
@@ -64,64 +57,45 @@ impl NodeWriter {
                 shared,
             }),
             writes: JoinSet::new(),
-            on_their_way: BTreeMap::new(),
+            in_progress: BTreeSet::new(),
         }
     }
 
-    /// How many writes are on their way.
+    /// How many writes are in progress.
     #[must_use]
     pub fn writing(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether one more write may begin.
+    /// Whether a write to that node may begin: there is room, and none is in progress.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.writes.len() < CONCURRENT_WRITES
+    pub fn may_begin(&self, node: &str) -> bool {
+        self.writes.len() < CONCURRENT_WRITES && !self.in_progress.contains(node)
     }
 
-    /// Whether a status of that node is on its way. Then it is noted whether that is still the one that it shall have.
-    pub fn is_on_its_way(&mut self, decided: &NodeStatus) -> bool {
-        let on_its_way = self.on_their_way.get_mut(&decided.name);
-        on_its_way.is_some_and(|on_its_way| {
-            on_its_way.outdated |= on_its_way.status != decided.status;
-            true
-        })
-    }
-
-    /// Begins to bring a node's status to what was decided. No other may be on its way there.
+    /// Begins to bring a node's status to what was decided, where [`may_begin`](Self::may_begin) allows it.
     pub fn begin(&mut self, decided: NodeStatus) {
-        let on_its_way = OnItsWay {
-            status: decided.status.clone(),
-            outdated: false,
-        };
-        self.on_their_way.insert(decided.name.clone(), on_its_way);
+        self.in_progress.insert(decided.name.clone());
         let api = Arc::clone(&self.api);
         self.writes.spawn(async move {
             let outcome = api.write(&decided).await;
-            (decided.name, outcome)
+            let node = decided.name;
+            Written { node, outcome }
         });
     }
 
-    /// Waits for the next write that ends; `None` where nothing is on its way.
+    /// Waits for the next write that ends; `None` where none is in progress.
     pub async fn next(&mut self) -> Option<Written> {
-        let ended = self.writes.join_next().await?.ok()?;
-        Some(self.ended(ended))
+        let written = self.writes.join_next().await?.ok()?;
+        self.in_progress.remove(&written.node);
+        Some(written)
     }
 
     /// A write that has ended already.
-    pub fn ended_already(&mut self) -> Option<Written> {
-        let ended = self.writes.try_join_next()?.ok()?;
-        Some(self.ended(ended))
-    }
-
-    fn ended(&mut self, (node, outcome): (String, Result<(), CallError>)) -> Written {
-        let on_its_way = self.on_their_way.remove(&node);
-        Written {
-            outdated: on_its_way.is_some_and(|on_its_way| on_its_way.outdated),
-            node,
-            outcome,
-        }
+    pub fn try_next(&mut self) -> Option<Written> {
+        let written = self.writes.try_join_next()?.ok()?;
+        self.in_progress.remove(&written.node);
+        Some(written)
     }
 
     /// Removes the object of a Node that is there but no longer a Windows node of ours.
@@ -222,7 +196,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn many_are_on_their_way_at_once_and_what_is_decided_meanwhile_is_noted() {
+    async fn many_are_written_at_once_and_each_node_once() {
         // A server that takes requests and never answers.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -230,19 +204,18 @@ mod tests {
         let client = Client::try_from(config).unwrap();
         let events = EventSink::new(&client, None);
         let mut writer = NodeWriter::new(&client, events, SharedCluster::default());
-        let decided = |node: usize, csi_node: bool| NodeStatus {
-            name: format!("win-{node}"),
-            uid: String::new(),
-            previous: Some(WindowsNodeStorageStatus::default()),
-            status: WindowsNodeStorageStatus {
-                csi_node,
-                management: "Managed".to_owned(),
-                ..WindowsNodeStorageStatus::default()
-            },
-        };
         let mut begun = 0;
-        while writer.has_room() {
-            writer.begin(decided(begun, true));
+        while writer.may_begin(&format!("win-{begun}")) {
+            writer.begin(NodeStatus {
+                name: format!("win-{begun}"),
+                uid: String::new(),
+                previous: Some(WindowsNodeStorageStatus::default()),
+                status: WindowsNodeStorageStatus {
+                    csi_node: true,
+                    ..WindowsNodeStorageStatus::default()
+                },
+            });
+            assert!(!writer.may_begin(&format!("win-{begun}")));
             begun += 1;
         }
         assert_eq!(begun, CONCURRENT_WRITES);
@@ -252,20 +225,11 @@ mod tests {
             let taken = tokio::time::timeout(deadline::CALL / 2, listener.accept()).await;
             held.push(taken.unwrap().unwrap());
         }
-        assert!(writer.ended_already().is_none());
-        assert!(writer.is_on_its_way(&decided(0, true)));
-        assert!(writer.is_on_its_way(&decided(1, false)));
-        assert!(writer.is_on_its_way(&decided(1, true)));
-        assert!(!writer.is_on_its_way(&decided(begun, true)));
+        assert!(writer.try_next().is_none());
         drop((held, listener));
-        let mut outdated = Vec::new();
         while let Some(written) = writer.next().await {
             assert!(written.outcome.is_err(), "nobody has answered");
-            if written.outdated {
-                outdated.push(written.node);
-            }
+            assert!(writer.may_begin(&written.node));
         }
-        assert_eq!(outdated, ["win-1"]);
-        assert!(writer.has_room() && !writer.is_on_its_way(&decided(1, false)));
     }
 }
