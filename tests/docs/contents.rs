@@ -324,3 +324,25 @@ fn the_page_on_security_names_every_right() {
     }
     assert!(seen > 40, "only {seen} words were found");
 }
+
+#[test]
+fn every_function_of_the_walks_is_where_the_page_says() {
+    let page = read("docs/architecture.md");
+    let rows: Vec<_> = page
+        .lines()
+        .filter_map(|line| {
+            let (function, rest) = line.strip_prefix("| `")?.split_once("` | `")?;
+            let (file, _) = rest.split_once('`')?;
+            file.ends_with(".rs").then_some((function, file))
+        })
+        .collect();
+    assert!(rows.len() > 30, "{rows:?}");
+    for (function, file) in rows {
+        let source = read(file);
+        let is_there = ["(", "<"].map(|end| source.contains(&format!("fn {function}{end}")));
+        assert!(
+            is_there.contains(&true),
+            "{file} has no function {function}"
+        );
+    }
+}
