@@ -18,23 +18,15 @@ pub enum GateError {
     NotServed,
     /// The right is missing.
     #[error(
-        "OperatorCondition {name} may not be read or written ({answer}): OLM gives get, update and patch on it to the ServiceAccount of the CSV; is the operator running as that?"
+        "OperatorCondition {0} may not be read or written ({1}): OLM gives get, update and patch on it to the ServiceAccount of the CSV; is the operator running as that?"
     )]
-    Forbidden {
-        /// The object's name.
-        name: String,
-        /// What the API server said.
-        answer: String,
-    },
+    Forbidden(String, String),
     /// Others keep changing it.
     #[error("OperatorCondition {0} was changed by others at every attempt; it is tried again")]
     Contended(String),
     /// It took too long.
-    #[error("OperatorCondition {name} could not be written within {} s; it is tried again", LIMIT.as_secs())]
-    TimedOut {
-        /// The object's name.
-        name: String,
-    },
+    #[error("OperatorCondition {0} could not be written within {limit} s; it is tried again", limit = LIMIT.as_secs())]
+    TimedOut(String),
     /// A call failed.
     #[error(transparent)]
     Call(CallError),
@@ -47,9 +39,9 @@ impl GateError {
         match self {
             Self::NotFound(_) => "NotFound",
             Self::NotServed => "NotServed",
-            Self::Forbidden { .. } => "Forbidden",
+            Self::Forbidden(..) => "Forbidden",
             Self::Contended(_) => "Contended",
-            Self::TimedOut { .. } => "TimedOut",
+            Self::TimedOut(_) => "TimedOut",
             Self::Call(_) => "WriteFailed",
         }
     }

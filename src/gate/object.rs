@@ -40,8 +40,7 @@ impl GateObject {
     /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote.
     pub async fn ensure(&self, decision: &Decision) -> Result<Look, GateError> {
         let written = tokio::time::timeout(LIMIT, self.write(decision)).await;
-        let name = self.name.clone();
-        written.unwrap_or(Err(GateError::TimedOut { name }))
+        written.unwrap_or_else(|_| Err(GateError::TimedOut(self.name.clone())))
     }
 
     async fn write(&self, decision: &Decision) -> Result<Look, GateError> {
@@ -74,8 +73,7 @@ impl GateObject {
     fn explain(&self, error: CallError) -> GateError {
         let name = self.name.clone();
         if error.is_forbidden() {
-            let answer = error.answer();
-            GateError::Forbidden { name, answer }
+            GateError::Forbidden(name, error.answer())
         } else if !error.is_not_found() {
             GateError::Call(error)
         } else if error.names_an_object() {

@@ -25,7 +25,7 @@ impl Controller {
         let mut todo = self.judge();
         self.show(&todo);
         if let Some(blocked) = todo.blocked.take() {
-            self.status.blocked.tell(blocked, Instant::now());
+            self.status.blocked.publish(blocked, Instant::now());
         }
         if self.gate_comes_first(&todo).await {
             return;

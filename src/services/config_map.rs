@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::Request;
 use protocol::document::Service;
 use protocol::validate::validate;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::index::ConfigMap;
@@ -19,14 +21,9 @@ const ENVIRONMENT: &str = "environmentVars";
 pub enum ServicesError {
     /// A key does not hold the JSON that it must.
     #[error(
-        "key {key} of ConfigMap windows-services is not as expected: {problem}; correct it, or delete the ConfigMap to have it made anew"
+        "key {0} of ConfigMap windows-services is not as expected: {1}; correct it, or delete the ConfigMap to have it made anew"
     )]
-    NotJson {
-        /// The key.
-        key: &'static str,
-        /// The parser's complaint.
-        problem: String,
-    },
+    NotJson(&'static str, String),
     /// Two services share a name.
     #[error(
         "ConfigMap windows-services lists the service {0} twice; remove one of the two entries"
@@ -34,14 +31,9 @@ pub enum ServicesError {
     Duplicate(String),
     /// A dependency is not listed.
     #[error(
-        "service {service} in ConfigMap windows-services depends on {dependency}, which is not listed; add it or remove the dependency"
+        "service {0} in ConfigMap windows-services depends on {1}, which is not listed; add it or remove the dependency"
     )]
-    UnknownDependency {
-        /// The service.
-        service: String,
-        /// The name that is not listed.
-        dependency: String,
-    },
+    UnknownDependency(String, String),
     /// A path into the Node object makes no sense.
     #[error(
         "service {service} in ConfigMap windows-services takes the variable {variable} from {path}, which is not usable: {problem}; write a path such as \
@@ -104,21 +96,19 @@ pub enum Step {
 pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, ServicesError> {
     let Some(existing) = existing else {
         let services = with_entry("[]", entry)?.unwrap_or_default();
-        return Ok(Step::Create(BTreeMap::from([
-            (SERVICES.to_owned(), services),
-            (FILES.to_owned(), "[]".to_owned()),
-        ])));
+        let data = [(SERVICES, services), (FILES, "[]".to_owned())];
+        return Ok(Step::Create(
+            data.map(|(key, text)| (key.to_owned(), text)).into(),
+        ));
     };
     let mut data = BTreeMap::new();
-    let services = existing.data.get(SERVICES).map_or("[]", String::as_str);
-    if let Some(changed) = with_entry(services, entry)? {
+    if let Some(changed) = with_entry(services(&existing.data), entry)? {
         data.insert(SERVICES.to_owned(), changed);
     }
-    match existing.data.get(FILES) {
-        Some(files) => check_list(FILES, files)?,
-        None => {
-            data.insert(FILES.to_owned(), "[]".to_owned());
-        }
+    if let Some(files) = existing.data.get(FILES) {
+        read::<Vec<IgnoredAny>>(FILES, files)?;
+    } else {
+        data.insert(FILES.to_owned(), "[]".to_owned());
     }
     if data.is_empty() {
         return parse(&existing.data).map(Step::Keep);
@@ -134,9 +124,7 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, Servi
 
 /// Reads and checks the document.
 pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError> {
-    let services: Vec<Service> =
-        serde_json::from_str(data.get(SERVICES).map_or("[]", String::as_str))
-            .map_err(|error| not_json(SERVICES, &error))?;
+    let services: Vec<Service> = read(SERVICES, services(data))?;
     let mut names = BTreeSet::new();
     for service in &services {
         if !names.insert(service.name.as_str()) {
@@ -144,28 +132,20 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         }
     }
     for service in &services {
-        if let Some(dependency) = service
-            .dependencies
-            .iter()
-            .find(|name| !names.contains(name.as_str()))
-        {
-            return Err(ServicesError::UnknownDependency {
-                service: service.name.clone(),
-                dependency: dependency.clone(),
-            });
+        let name = || service.name.clone();
+        let mut dependencies = service.dependencies.iter();
+        if let Some(unknown) = dependencies.find(|name| !names.contains(name.as_str())) {
+            return Err(ServicesError::UnknownDependency(name(), unknown.clone()));
         }
-        let arguments = service
-            .powershell_pre_scripts
-            .iter()
-            .flat_map(|script| &script.node_args);
+        let scripts = service.powershell_pre_scripts.iter();
+        let arguments = scripts.flat_map(|script| &script.node_args);
         for variable in service.node_variables_in_command.iter().chain(arguments) {
-            NodePath::parse(&variable.node_object_json_path).map_err(|problem| {
-                ServicesError::Path {
-                    service: service.name.clone(),
-                    variable: variable.name.clone(),
-                    path: variable.node_object_json_path.clone(),
-                    problem,
-                }
+            let path = &variable.node_object_json_path;
+            NodePath::parse(path).map_err(|problem| ServicesError::Path {
+                service: name(),
+                variable: variable.name.clone(),
+                path: path.clone(),
+                problem,
             })?;
         }
     }
@@ -202,15 +182,12 @@ fn environment(data: &BTreeMap<String, String>) -> Result<BTreeMap<String, Strin
     let Some(text) = data.get(ENVIRONMENT) else {
         return Ok(BTreeMap::new());
     };
-    let variables: Option<BTreeMap<String, String>> =
-        serde_json::from_str(text).map_err(|error| not_json(ENVIRONMENT, &error))?;
+    let variables: Option<BTreeMap<String, String>> = read(ENVIRONMENT, text)?;
     let variables = variables.unwrap_or_default();
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     for (name, value) in &variables {
-        let usable = !name.is_empty()
-            && name.len() <= 256
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        let usable = (1..=256).contains(&name.len())
+            && name.bytes().all(is_of_name)
             && value.len() <= 8192
             && !value.contains(char::is_control);
         if !usable {
@@ -220,35 +197,33 @@ fn environment(data: &BTreeMap<String, String>) -> Result<BTreeMap<String, Strin
     Ok(variables)
 }
 
-fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
-    ServicesError::NotJson {
-        key,
-        problem: error.to_string(),
-    }
+fn services(data: &BTreeMap<String, String>) -> &str {
+    data.get(SERVICES).map_or("[]", String::as_str)
 }
 
-fn check_list(key: &'static str, text: &str) -> Result<(), ServicesError> {
-    serde_json::from_str::<Vec<serde::de::IgnoredAny>>(text)
-        .map(drop)
-        .map_err(|error| not_json(key, &error))
+fn read<'a, T: Deserialize<'a>>(key: &'static str, text: &'a str) -> Result<T, ServicesError> {
+    serde_json::from_str(text).map_err(|error| not_json(key, &error))
+}
+
+fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
+    ServicesError::NotJson(key, error.to_string())
 }
 
 /// The text with our entry in it; `None` where it says so already.
 fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesError> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Named {
         name: String,
     }
-    let fail = |error: serde_json::Error| not_json(SERVICES, &error);
-    let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(fail)?;
+    let elements: Vec<&RawValue> = read(SERVICES, text)?;
     let mut ours = None;
     for element in &elements {
-        let named: Named = serde_json::from_str(element.get()).map_err(fail)?;
+        let named: Named = read(SERVICES, element.get())?;
         if named.name == entry.name && ours.replace(*element).is_some() {
             return Err(ServicesError::Duplicate(entry.name.clone()));
         }
     }
-    let wanted = serde_json::to_string(entry).map_err(fail)?;
+    let wanted = serde_json::to_string(entry).map_err(|error| not_json(SERVICES, &error))?;
     let Some(ours) = ours else {
         // The array's text was just parsed, so its last bracket closes it.
         let end = text.rfind(']').unwrap_or(text.len());

@@ -1,7 +1,5 @@
 //! The entry of the Windows Machine Config Operator's own services ConfigMap: compared, never written.
 
-use std::collections::BTreeMap;
-
 use protocol::command::{program, same_path};
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use serde::Deserialize;
@@ -17,18 +15,16 @@ pub fn wmco_entry(config_map: Option<&ConfigMap>, name: &str) -> Option<String> 
         Err(problem) => format!("its ConfigMap {name} does not parse: {problem}"),
         Ok(None) => format!("its ConfigMap {name} lists no service {CSI_PROXY_SERVICE}"),
         Ok(Some(command)) => {
-            let expected =
-                program(&command).is_some_and(|program| same_path(program, CSI_PROXY_EXE));
-            let place = if expected {
-                ""
-            } else {
-                ", from another place than usual"
+            let place = match program(&command) {
+                Some(program) if same_path(program, CSI_PROXY_EXE) => "",
+                _ => ", from another place than usual",
             };
             format!("its ConfigMap {name} runs {command}{place}")
         }
     })
 }
 
+/// The command of csi-proxy, where it is listed; of two entries the last one counts.
 fn entry(services: &str) -> Result<Option<String>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Entry {
@@ -36,18 +32,18 @@ fn entry(services: &str) -> Result<Option<String>, serde_json::Error> {
         path: String,
     }
     let entries: Vec<Entry> = serde_json::from_str(services)?;
-    let by_name: BTreeMap<String, String> = entries
-        .into_iter()
-        .map(|entry| (entry.name, entry.path))
-        .collect();
-    Ok(by_name.get(CSI_PROXY_SERVICE).cloned())
+    let mut last_first = entries.into_iter().rev();
+    let ours = last_first.find(|entry| entry.name == CSI_PROXY_SERVICE);
+    Ok(ours.map(|entry| entry.path))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn told(services: &str) -> String {
+    fn described(services: &str) -> String {
         let map = ConfigMap {
             data: BTreeMap::from([("services".to_owned(), services.to_owned())]),
             ..ConfigMap::default()
@@ -56,15 +52,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_operator_runs_is_told() {
+    fn what_the_other_operator_runs_is_described() {
         let own = r#"[{"name":"csi-proxy","path":"C:\\k\\csi-proxy.exe -v=2","bootstrap":false,"priority":2}]"#;
         assert_eq!(
-            told(own),
+            described(own),
             r"its ConfigMap windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"
         );
-        assert!(told(&own.replace("k\\\\", "x\\\\")).contains("another place"));
-        assert!(told("[]").contains("lists no service csi-proxy"));
-        assert!(told("{").contains("does not parse"));
+        assert!(described(&own.replace("k\\\\", "x\\\\")).contains("another place"));
+        assert!(described("[]").contains("lists no service csi-proxy"));
+        assert!(described("{").contains("does not parse"));
         assert_eq!(wmco_entry(None, "x"), None);
     }
 }

@@ -71,36 +71,32 @@ fn standard(path: &str) -> Result<String, String> {
             let end = bracket_end(rest).ok_or("a bracket is not closed")?;
             standard.push_str(&rest[..end]);
             rest = &rest[end..];
-        } else if let Some(after) = rest.strip_prefix("..") {
-            // Any depth: RFC 9535 writes it the same way.
-            standard.push_str("..");
-            let (name, remaining) = name(after);
-            push_name(&mut standard, &name)?;
-            rest = remaining;
         } else {
-            let after = rest
+            let mut after = rest
                 .strip_prefix('.')
                 .ok_or("after a bracket comes neither '.' nor '['")?;
+            if let Some(deeper) = after.strip_prefix('.') {
+                // Any depth: RFC 9535 writes it the same way.
+                standard.push_str("..");
+                after = deeper;
+            }
             let (name, remaining) = name(after);
-            push_name(&mut standard, &name)?;
+            standard.push_str(&quoted(&name)?);
             rest = remaining;
         }
     }
     Ok(standard)
 }
 
-fn push_name(standard: &mut String, name: &str) -> Result<(), String> {
+fn quoted(name: &str) -> Result<String, String> {
     match name {
-        "" => return Err("a name is missing after a dot".to_owned()),
-        "*" => standard.push_str("[*]"),
+        "" => Err("a name is missing after a dot".to_owned()),
+        "*" => Ok("[*]".to_owned()),
         name => {
-            let quoted = name.replace('\\', r"\\").replace('\'', r"\'");
-            standard.push_str("['");
-            standard.push_str(&quoted);
-            standard.push_str("']");
+            let name = name.replace('\\', r"\\").replace('\'', r"\'");
+            Ok(format!("['{name}']"))
         }
     }
-    Ok(())
 }
 
 /// A name up to the next dot or bracket, and what follows.

@@ -28,7 +28,7 @@ impl BlockedEvents {
     }
 
     /// Takes in what holds upgrades now, and publishes what has lasted.
-    pub fn tell(&mut self, blocked: BTreeMap<BlockedKey, Blocked>, now: Instant) {
+    pub fn publish(&mut self, blocked: BTreeMap<BlockedKey, Blocked>, now: Instant) {
         for (key, blocked) in self.schedule.update(blocked, now) {
             self.events.publish(Draft {
                 subject: Subject::Named(key.kind, key.object),

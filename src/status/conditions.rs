@@ -5,11 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::status::sentence::sentence;
 
-/// A condition without its times.
+/// A condition without its type and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCondition {
-    /// The condition's type.
-    pub type_: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
     /// A word for machines.
@@ -18,48 +16,37 @@ pub struct NewCondition {
     pub message: String,
 }
 
-impl NewCondition {
-    fn new(
-        type_: &'static str,
-        status: &'static str,
-        reason: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            type_,
-            status,
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
+/// It is so.
+pub fn yes(reason: &str, message: impl Into<String>) -> NewCondition {
+    condition("True", reason, message)
+}
 
-    /// The condition as it was.
-    pub fn unchanged(type_: &'static str, condition: &Condition) -> Self {
-        let status = match condition.status.as_str() {
-            "True" => "True",
-            "False" => "False",
-            _ => "Unknown",
-        };
-        Self::new(type_, status, &condition.reason, &condition.message)
-    }
+/// It is not so.
+pub fn no(reason: &str, message: impl Into<String>) -> NewCondition {
+    condition("False", reason, message)
+}
 
-    /// It is so.
-    pub fn yes(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::new(type_, "True", reason, message)
-    }
+/// Nobody knows.
+pub fn unknown(reason: &str, message: impl Into<String>) -> NewCondition {
+    condition("Unknown", reason, message)
+}
 
-    /// It is not so.
-    pub fn no(type_: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::new(type_, "False", reason, message)
-    }
+/// The condition as it was.
+pub fn unchanged(before: &Condition) -> NewCondition {
+    let status = match before.status.as_str() {
+        "True" => "True",
+        "False" => "False",
+        _ => "Unknown",
+    };
+    condition(status, &before.reason, &before.message)
+}
 
-    /// Nobody knows.
-    pub fn unknown(
-        type_: &'static str,
-        reason: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
-        Self::new(type_, "Unknown", reason, message)
+/// A condition of that status.
+pub fn condition(status: &'static str, reason: &str, message: impl Into<String>) -> NewCondition {
+    NewCondition {
+        status,
+        reason: reason.to_owned(),
+        message: message.into(),
     }
 }
 
@@ -68,24 +55,25 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// The condition as it is to be written.
+/// The conditions by their types, as they are to be written.
 pub fn settle(
     previous: &[Condition],
-    said: NewCondition,
-    generation: Option<i64>,
-    now: Timestamp,
-) -> Condition {
-    let since = find(previous, said.type_)
-        .filter(|condition| condition.status == said.status)
-        .map(|condition| condition.last_transition_time.clone());
-    Condition {
-        type_: said.type_.to_owned(),
-        status: said.status.to_owned(),
-        reason: said.reason,
-        message: sentence(&said.message).into_owned(),
-        observed_generation: generation,
-        last_transition_time: since.unwrap_or_else(|| Time(whole_seconds(now))),
-    }
+    new: impl IntoIterator<Item = (&'static str, NewCondition)>,
+    (generation, now): (Option<i64>, Timestamp),
+) -> Vec<Condition> {
+    let settle = |(type_, new): (&str, NewCondition)| {
+        let same = find(previous, type_).filter(|before| before.status == new.status);
+        let since = same.map(|before| before.last_transition_time.clone());
+        Condition {
+            type_: type_.to_owned(),
+            status: new.status.to_owned(),
+            reason: new.reason,
+            message: sentence(&new.message).into_owned(),
+            observed_generation: generation,
+            last_transition_time: since.unwrap_or_else(|| Time(whole_seconds(now))),
+        }
+    };
+    new.into_iter().map(settle).collect()
 }
 
 /// The API server keeps whole seconds: anything finer would look like a difference at every comparison.
@@ -95,14 +83,9 @@ pub fn whole_seconds(time: Timestamp) -> Timestamp {
 
 /// The conditions that say something new: another status or another reason.
 pub fn news<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
-    current
-        .iter()
-        .filter(|condition| {
-            find(previous, &condition.type_).is_none_or(|before| {
-                before.status != condition.status || before.reason != condition.reason
-            })
-        })
-        .collect()
+    let said = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
+    let is_new = |now: &&Condition| find(previous, &now.type_).map(said) != Some(said(now));
+    current.iter().filter(is_new).collect()
 }
 
 #[cfg(test)]
@@ -111,36 +94,18 @@ mod tests {
 
     #[test]
     fn only_another_status_moves_the_time_and_only_changes_are_news() {
-        let start = Timestamp::from_second(100).unwrap();
-        let later = Timestamp::from_second(200).unwrap();
-        let first = [settle(
-            &[],
-            NewCondition::no("Ready", "A", "a"),
-            None,
-            start,
-        )];
-        let second = [settle(
-            &first,
-            NewCondition::no("Ready", "A", "b"),
-            None,
-            later,
-        )];
-        assert_eq!(second[0].last_transition_time.0, start);
-        assert!(news(&first, &second).is_empty());
-        let third = [settle(
-            &second,
-            NewCondition::no("Ready", "B", "b"),
-            None,
-            later,
-        )];
-        assert_eq!(third[0].last_transition_time.0, start);
-        assert_eq!(news(&second, &third).len(), 1);
-        let fourth = [settle(
-            &third,
-            NewCondition::yes("Ready", "C", "c"),
-            None,
-            later,
-        )];
-        assert_eq!(fourth[0].last_transition_time.0, later);
+        let [start, later] = [100, 200].map(|second| Timestamp::from_second(second).unwrap());
+        let mut before = Vec::new();
+        for (new, now, since, is_news) in [
+            (no("A", "a"), start, start, true),
+            (no("A", "b"), later, start, false),
+            (no("B", "b"), later, start, true),
+            (yes("C", "c"), later, later, true),
+        ] {
+            let after = settle(&before, [("Ready", new)], (None, now));
+            assert_eq!(after[0].last_transition_time.0, since);
+            assert_eq!(news(&before, &after).len(), usize::from(is_news));
+            before = after;
+        }
     }
 }

@@ -6,9 +6,10 @@ use protocol::{NodeState, ServiceState};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
 use crate::node::{NodeError, NodePlan, Observation, Reason, Standing, printable};
 use crate::services::CSI_PROXY_PIPES;
-use crate::status::conditions::{NewCondition, find};
+use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes};
 
-const CSI_PROXY_READY: &str = "CSIProxyReady";
+/// The condition of csi-proxy.
+pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 /// A day in milliseconds: what a node says is not written to the cluster as it is.
 const LONGEST_PAUSE: u64 = 86_400_000;
 const EXTERNAL: &str =
@@ -28,42 +29,32 @@ pub fn csi_proxy_status(
     previous: Option<&CsiProxyStatus>,
     (wanted_sha256, version): (&str, &str),
 ) -> CsiProxyStatus {
-    let service = state
-        .services
-        .iter()
-        .find(|service| service.name == CSI_PROXY_SERVICE);
-    let sha256 = state
-        .files
-        .iter()
+    let mut services = state.services.iter();
+    let service = services.find(|service| service.name == CSI_PROXY_SERVICE);
+    let mut files = state.files.iter();
+    let sha256 = files
         .find(|file| file.path.eq_ignore_ascii_case(CSI_PROXY_EXE))
         .and_then(|file| file.sha256.clone())
         .filter(|sum| sum.len() == 64 && sum.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let service_state = service.map_or(ServiceState::Missing, |service| service.state);
     // By our names: a node may list one a thousand times, and all of them would be written.
-    let pipe = |name: &str| state.pipes.iter().find(|pipe| pipe.name == name);
-    let pipes = || CSI_PROXY_PIPES.iter().filter_map(|name| pipe(name));
+    let pipe = |name: &&str| state.pipes.iter().find(|pipe| pipe.name == **name);
+    let pipes = CSI_PROXY_PIPES.iter().filter_map(pipe);
+    let (open, missing): (Vec<_>, Vec<_>) = pipes.partition(|pipe| pipe.open);
+    let last_result = state.last_result.as_ref();
+    let interruption = last_result.and_then(|last| last.interruption_milliseconds);
+    let known = previous.and_then(|status| status.last_interruption_milliseconds);
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
         sha256,
         service_state: format!("{service_state:?}"),
-        open_pipes: u32::try_from(pipes().filter(|pipe| pipe.open).count()).unwrap_or(u32::MAX),
-        missing_pipes: pipes()
-            .filter(|pipe| !pipe.open)
-            .map(|pipe| pipe.name.clone())
-            .collect(),
+        open_pipes: u32::try_from(open.len()).unwrap_or(u32::MAX),
+        missing_pipes: missing.iter().map(|pipe| pipe.name.clone()).collect(),
         restarts: service.map_or(0, |service| service.restarts),
-        last_interruption_milliseconds: state
-            .last_result
-            .as_ref()
-            .and_then(|last| last.interruption_milliseconds)
+        last_interruption_milliseconds: interruption
             .map(|pause| pause.min(LONGEST_PAUSE))
-            .or_else(|| previous.and_then(|status| status.last_interruption_milliseconds)),
+            .or(known),
     }
-}
-
-/// Whether it runs and all of its pipes are open.
-pub fn is_running(csi_proxy: Option<&CsiProxyStatus>) -> bool {
-    csi_proxy.is_some_and(CsiProxyStatus::is_running)
 }
 
 /// The condition `CSIProxyReady`.
@@ -73,123 +64,83 @@ pub fn csi_proxy_condition(
     observation: Option<&Observation>,
     csi_proxy: Option<&CsiProxyStatus>,
 ) -> NewCondition {
-    let running = || {
-        let version = csi_proxy
-            .and_then(|status| status.version.as_deref())
-            .unwrap_or("of another version");
-        let interruption = csi_proxy
-            .and_then(|status| status.last_interruption_milliseconds)
-            .map_or_else(String::new, |pause| {
-                format!("; they were closed for {pause} ms when it was last replaced")
-            });
-        format!(
-            "csi-proxy {version} runs and its {} pipes are open{interruption}",
-            csi_proxy.map_or(0, |status| status.open_pipes)
-        )
-    };
-    match plan {
-        NodePlan::External => NewCondition::unknown(
-            CSI_PROXY_READY,
-            "External",
-            match looked_after {
-                "" => EXTERNAL.to_owned(),
-                told => printable(&format!("{EXTERNAL}; {told}")),
-            },
-        ),
-        NodePlan::Blocked(error) => {
-            NewCondition::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message)
+    let observation = match (plan, observation) {
+        (NodePlan::External, _) if looked_after.is_empty() => return unknown("External", EXTERNAL),
+        (NodePlan::External, _) => {
+            let message = printable(&format!("{EXTERNAL}; {looked_after}"));
+            return unknown("External", message);
         }
-        NodePlan::Waiting | NodePlan::Visit(_) => match observation {
-            Some(Observation {
-                problem: Some(error),
-                ..
-            }) => {
-                let is_wanted = csi_proxy.is_some_and(|status| status.version.is_some());
-                failed(error, (is_running(csi_proxy), is_wanted), running)
-            }
-            Some(Observation {
-                standing: Standing::Waiting,
-                ..
-            }) if is_running(csi_proxy) => NewCondition::yes(
-                CSI_PROXY_READY,
-                "UpdatePending",
-                format!("{}; it waits for its turn to be updated", running()),
-            ),
-            Some(_) if is_running(csi_proxy) => {
-                NewCondition::yes(CSI_PROXY_READY, "PipesOpen", running())
-            }
-            Some(_) => NewCondition::no(
-                CSI_PROXY_READY,
-                "NotRunning",
-                "csi-proxy does not run on the node, or not all of its pipes are open",
-            ),
-            None => find(&previous.conditions, CSI_PROXY_READY)
-                .filter(|condition| !NOT_FROM_A_VISIT.contains(&condition.reason.as_str()))
-                .map_or_else(
-                    || {
-                        NewCondition::unknown(
-                            CSI_PROXY_READY,
-                            "Pending",
-                            "the node has not been visited yet",
-                        )
-                    },
-                    |condition| NewCondition::unchanged(CSI_PROXY_READY, condition),
-                ),
-        },
+        (NodePlan::Blocked(error), _) => return unknown(error.reason.as_str(), &error.message),
+        (_, Some(observation)) => observation,
+        (_, None) => {
+            let known = find(&previous.conditions, CSI_PROXY_READY)
+                .filter(|condition| !NOT_FROM_A_VISIT.contains(&condition.reason.as_str()));
+            let pending = || unknown("Pending", "the node has not been visited yet");
+            return known.map_or_else(pending, unchanged);
+        }
+    };
+    let running = csi_proxy.filter(|status| status.is_running());
+    let is_wanted = running.is_some_and(|status| status.version.is_some());
+    match (&observation.problem, running.map(describe)) {
+        (Some(error), works) => failed(error, works, is_wanted),
+        (None, None) => no(
+            "NotRunning",
+            "csi-proxy does not run on the node, or not all of its pipes are open",
+        ),
+        (None, Some(works)) if observation.standing == Standing::Waiting => yes(
+            "UpdatePending",
+            format!("{works}; it waits for its turn to be updated"),
+        ),
+        (None, Some(works)) => yes("PipesOpen", works),
     }
 }
 
-fn failed(
-    error: &NodeError,
-    (is_running, is_wanted): (bool, bool),
-    running: impl Fn() -> String,
-) -> NewCondition {
-    match error.reason {
+/// What is known of a csi-proxy that runs.
+fn describe(csi_proxy: &CsiProxyStatus) -> String {
+    let version = csi_proxy.version.as_deref();
+    let interruption = csi_proxy.last_interruption_milliseconds;
+    let interruption = interruption.map_or_else(String::new, |pause| {
+        format!("; they were closed for {pause} ms when it was last replaced")
+    });
+    format!(
+        "csi-proxy {} runs and its {} pipes are open{interruption}",
+        version.unwrap_or("of another version"),
+        csi_proxy.open_pipes
+    )
+}
+
+/// `works`: what is known of csi-proxy where it runs.
+fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondition {
+    let reason = error.reason.as_str();
+    match (error.reason, works) {
         // The node could not be looked at, so nothing is known of csi-proxy there.
-        Reason::CredentialsMissing
-        | Reason::InvalidPrivateKey
-        | Reason::InvalidInstance
-        | Reason::NoAddress
-        | Reason::Unreachable
-        | Reason::HostKeyChanged
-        | Reason::HostKeyUnknown
-        | Reason::HostKeyNotStored
-        | Reason::LoginRefused
-        | Reason::TransferFailed
-        | Reason::TimedOut => {
-            NewCondition::unknown(CSI_PROXY_READY, error.reason.as_str(), &error.message)
+        (
+            Reason::CredentialsMissing
+            | Reason::InvalidPrivateKey
+            | Reason::InvalidInstance
+            | Reason::NoAddress
+            | Reason::Unreachable
+            | Reason::HostKeyChanged
+            | Reason::HostKeyUnknown
+            | Reason::HostKeyNotStored
+            | Reason::LoginRefused
+            | Reason::TransferFailed
+            | Reason::TimedOut,
+            _,
+        ) => unknown(reason, &error.message),
+        // An old one that works is better than none, and it is not the node's fault.
+        (Reason::VulnerableVersion, Some(works)) => {
+            yes("PipesOpen", format!("{works}; but: {}", error.message))
         }
         // The fault is another service's, or the document's: csi-proxy itself is the one that is wanted, and it runs.
-        Reason::InvalidServices
-        | Reason::UnresolvedCommand
-        | Reason::CrashLoop
-        | Reason::CSIProxyFailed
-        | Reason::RolledBack
-            if is_running && is_wanted =>
-        {
-            NewCondition::yes(
-                CSI_PROXY_READY,
-                "PipesOpen",
-                format!("{}; but: {}", running(), error.message),
-            )
-        }
-        // An old one that works is better than none, and it is not the node's fault.
-        Reason::VulnerableVersion if is_running => NewCondition::yes(
-            CSI_PROXY_READY,
-            "PipesOpen",
-            format!("{}; but: {}", running(), error.message),
-        ),
-        Reason::InvalidServices
-        | Reason::UnresolvedCommand
-        | Reason::VulnerableVersion
-        | Reason::CrashLoop
-        | Reason::ForeignCSIProxy
-        | Reason::PayloadUnusable
-        | Reason::DiskFull
-        | Reason::AgentFailed
-        | Reason::CSIProxyFailed
-        | Reason::RolledBack => {
-            NewCondition::no(CSI_PROXY_READY, error.reason.as_str(), &error.message)
-        }
+        (
+            Reason::InvalidServices
+            | Reason::UnresolvedCommand
+            | Reason::CrashLoop
+            | Reason::CSIProxyFailed
+            | Reason::RolledBack,
+            Some(works),
+        ) if is_wanted => yes("PipesOpen", format!("{works}; but: {}", error.message)),
+        _ => no(reason, &error.message),
     }
 }

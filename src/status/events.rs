@@ -111,20 +111,12 @@ impl EventSink {
 
     /// Publishes a condition that has changed.
     pub fn publish_condition(&self, object: &ObjectReference, condition: &Condition) {
-        let Condition {
-            type_,
-            status,
-            reason,
-            message,
-            observed_generation: _,
-            last_transition_time: _,
-        } = condition;
         self.publish(Draft {
             subject: Subject::Object(object.clone()),
-            warning: status != "True" && reason != "External",
-            action: type_.clone(),
-            reason: reason.clone(),
-            note: message.clone(),
+            warning: condition.status != "True" && condition.reason != "External",
+            action: condition.type_.clone(),
+            reason: condition.reason.clone(),
+            note: condition.message.clone(),
             driver: None,
             lasting: false,
         });
@@ -132,16 +124,11 @@ impl EventSink {
 
     /// Puts an event into the queue.
     pub fn publish(&self, draft: Draft) {
-        let Queue {
-            sender,
-            pending,
-            overflowed,
-            _publisher,
-        } = &*self.0;
-        pending.send_modify(|pending| *pending += 1);
-        if let Err(refused) = sender.try_send(draft) {
-            pending.send_modify(|pending| *pending -= 1);
-            if !overflowed.swap(true, Ordering::Relaxed) {
+        let queue = &self.0;
+        queue.pending.send_modify(|pending| *pending += 1);
+        if let Err(refused) = queue.sender.try_send(draft) {
+            queue.pending.send_modify(|pending| *pending -= 1);
+            if !queue.overflowed.swap(true, Ordering::Relaxed) {
                 tracing::warn!("{refused}; events are lost, the status says the same");
             }
         }

@@ -1,19 +1,18 @@
 //! The status of one Windows node, from the judgement, the plan and what was observed.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
-use crate::node::{NodePlan, Observation, Standing, describe_foreign};
-use crate::status::conditions::{NewCondition, find, settle, whole_seconds};
-use crate::status::csi_proxy::{csi_proxy_condition, csi_proxy_status, is_running};
+use crate::node::{NodePlan, Observation, Standing, describe_foreign, printable};
+use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
+use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
 
-const CSI_NODE_PRESENT: &str = "CSINodePresent";
-const DRIVERS_REGISTERED: &str = "DriversRegistered";
 /// More are no news, and a node must not fill the cluster's memory.
 const MOST_FOREIGN: usize = 10;
 const READY: &str = "Ready";
+
 /// All that a node's status follows from.
 pub struct NodeInputs<'a> {
     /// The judgement.
@@ -43,12 +42,12 @@ pub fn node_status(
         csi_proxy: wanted,
     } = inputs;
     let state = observation.and_then(|observation| observation.state.as_ref());
-    let csi_proxy = match plan {
-        NodePlan::External => None,
-        _ => state
-            .map(|state| csi_proxy_status(state, previous.csi_proxy.as_ref(), *wanted))
-            .or_else(|| previous.csi_proxy.clone()),
-    };
+    let is_external = matches!(plan, NodePlan::External);
+    let before = previous.csi_proxy.as_ref();
+    let csi_proxy = state.map(|state| csi_proxy_status(state, before, *wanted));
+    let csi_proxy = csi_proxy
+        .or_else(|| before.cloned())
+        .filter(|_| !is_external);
     let proxy = csi_proxy_condition(
         previous,
         (plan, looked_after),
@@ -56,67 +55,47 @@ pub fn node_status(
         csi_proxy.as_ref(),
     );
     let csi_node = if readiness.csi_node {
-        NewCondition::yes(
-            CSI_NODE_PRESENT,
-            "Present",
-            "the node has its CSINode object",
-        )
+        yes("Present", "the node has its CSINode object")
     } else {
-        NewCondition::no(
-            CSI_NODE_PRESENT,
+        no(
             "CSINodeMissing",
             "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered",
         )
     };
     let drivers = if readiness.missing_drivers.is_empty() {
-        NewCondition::yes(
-            DRIVERS_REGISTERED,
+        yes(
             "DriversRegistered",
             "every CSI driver that workloads need here is registered",
         )
     } else {
-        NewCondition::no(
-            DRIVERS_REGISTERED,
-            "DriversMissing",
-            missing_drivers(readiness),
-        )
+        no("DriversMissing", missing_drivers(readiness))
     };
-    let ready = ready_condition(
-        readiness,
-        plan,
-        &proxy,
-        csi_proxy.as_ref(),
-        &csi_node,
-        &drivers,
-    );
-    let conditions: Vec<Condition> = [proxy, csi_node, drivers, ready]
-        .into_iter()
-        .map(|said| settle(&previous.conditions, said, None, now))
-        .collect();
+    let runs = csi_proxy.as_ref().is_some_and(CsiProxyStatus::is_running);
+    let lacks_csi_proxy = readiness.needs_csi_proxy && !is_external && !runs;
+    let ready = ready_condition(&csi_node, &drivers, lacks_csi_proxy.then_some(&proxy));
+    let new = [
+        (CSI_PROXY_READY, proxy),
+        ("CSINodePresent", csi_node),
+        ("DriversRegistered", drivers),
+        (READY, ready),
+    ];
     let mut status = WindowsNodeStorageStatus {
-        management: if matches!(plan, NodePlan::External) {
-            "External"
-        } else {
-            "Managed"
-        }
-        .to_owned(),
+        management: if is_external { "External" } else { "Managed" }.to_owned(),
         csi_proxy,
         failed_update: failed_update(previous, plan, *observation),
         foreign_instances: match (plan, state) {
             (NodePlan::External, _) => Vec::new(),
-            (_, Some(state)) => state
-                .foreign
-                .iter()
-                .take(MOST_FOREIGN)
-                .map(describe_foreign)
-                .collect(),
+            (_, Some(state)) => {
+                let foreign = state.foreign.iter().take(MOST_FOREIGN);
+                foreign.map(describe_foreign).collect()
+            }
             (_, None) => previous.foreign_instances.clone(),
         },
         csi_node: readiness.csi_node,
         drivers: readiness.drivers.clone(),
         missing_drivers: readiness.missing_drivers.clone(),
         last_contact_time: previous.last_contact_time.clone(),
-        conditions,
+        conditions: settle(&previous.conditions, new, (None, now)),
     };
     // A contact alone is not worth a write: the time goes along with the next change.
     if status != *previous
@@ -134,10 +113,11 @@ fn failed_update(
     observation: Option<&Observation>,
 ) -> Option<FailedUpdate> {
     let before = previous.failed_update.clone();
-    let NodePlan::Visit(target) = plan else {
-        return before;
+    let desired = match plan {
+        NodePlan::Visit(target) => target.desired.as_ref().ok(),
+        _ => None,
     };
-    let Ok(desired) = &target.desired else {
+    let Some(desired) = desired else {
         return before;
     };
     // Another version is another matter.
@@ -185,29 +165,24 @@ fn missing_drivers(readiness: &NodeReadiness) -> String {
         message.push_str("; ");
         message.push_str(cause);
     }
-    crate::node::printable(&message)
+    printable(&message)
 }
 
+/// `csi_proxy`: what is said of it where the node needs it and it does not run.
 fn ready_condition(
-    readiness: &NodeReadiness,
-    plan: &NodePlan,
-    proxy: &NewCondition,
-    csi_proxy: Option<&CsiProxyStatus>,
     csi_node: &NewCondition,
     drivers: &NewCondition,
+    csi_proxy: Option<&NewCondition>,
 ) -> NewCondition {
-    for said in [csi_node, drivers] {
-        if said.status != "True" {
-            return NewCondition::no(READY, &said.reason, &said.message);
-        }
+    let mut others = [csi_node, drivers].into_iter();
+    if let Some(said) = others.find(|said| said.status != "True") {
+        return no(&said.reason, &said.message);
     }
-    let external = matches!(plan, NodePlan::External);
-    if readiness.needs_csi_proxy && !external && !is_running(csi_proxy) {
-        let message = format!("a driver on this node needs csi-proxy: {}", proxy.message);
-        return NewCondition::no(READY, &proxy.reason, message);
+    if let Some(said) = csi_proxy {
+        let message = format!("a driver on this node needs csi-proxy: {}", said.message);
+        return no(&said.reason, message);
     }
-    NewCondition::yes(
-        READY,
+    yes(
         "StorageReady",
         "the node has what its workloads need for their storage",
     )

@@ -2,9 +2,10 @@
 
 use crate::api::{RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
-use crate::status::conditions::{NewCondition, find};
+use crate::status::conditions::{NewCondition, condition, find, unchanged, yes};
 
-const TYPE: &str = "RolloutProgressing";
+/// The condition of the rollout.
+pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 
 /// The numbers. What the process before this one wrote stands until all nodes have been looked at.
 pub fn rollout_status(
@@ -37,64 +38,52 @@ pub fn rollout_condition(
     managed: bool,
 ) -> NewCondition {
     if !managed {
-        return NewCondition::yes(
-            TYPE,
-            "NotManaged",
-            "this operator looks after csi-proxy on no node",
-        );
+        let message = "this operator looks after csi-proxy on no node";
+        return yes("NotManaged", message);
     }
-    if let (true, None, Some(known)) = (
-        rollout.settling,
-        rollout.halt,
-        find(&previous.conditions, TYPE),
-    ) {
-        return NewCondition::unchanged(TYPE, known);
+    let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
+    if let (true, None, Some(known)) = (rollout.settling, rollout.halt, known) {
+        return unchanged(known);
     }
-    let done = format!(
-        "csi-proxy {version} is on {} of {} managed node(s)",
-        rollout.current, rollout.nodes
-    );
-    let waiting = rollout.waiting;
-    match rollout.halt {
-        Some(Halt::Failures) => NewCondition::no(
-            TYPE,
+    let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
+    let is_blocked = rollout.turns.is_empty() && !rollout.down.is_empty();
+    let (status, reason, more) = match rollout.halt {
+        Some(Halt::Failures) => (
+            "False",
             "Stopped",
-            printable(&format!(
-                "{done}; it did not work on {} and was undone there, so no further node is updated. See kubectl describe windowsnodestorage {}. When \
+            format!(
+                "; it did not work on {} and was undone there, so no further node is updated. See kubectl describe windowsnodestorage {}. When \
                  the cause is removed, let it go on: kubectl patch windowsstorage cluster --type=merge -p \
                  '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
                 named(&rollout.failed),
                 rollout.failed.first().map_or("", String::as_str)
-            )),
+            ),
         ),
-        Some(Halt::Paused) => NewCondition::no(
-            TYPE,
-            "Paused",
-            format!("{done}; updates wait while spec.rollout.paused is true"),
-        ),
-        None if waiting > 0 && rollout.turns.is_empty() && !rollout.down.is_empty() => {
-            NewCondition::no(
-                TYPE,
-                "Blocked",
-                printable(&format!(
-                    "{done}; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update, and \
-                 spec.rollout.maxUnavailable allows no more; see kubectl get windowsnodestorages",
-                    named(&rollout.down)
-                )),
-            )
+        Some(Halt::Paused) => {
+            let more = "; updates wait while spec.rollout.paused is true";
+            ("False", "Paused", more.to_owned())
         }
-        None if waiting > 0 => NewCondition::yes(
-            TYPE,
-            "Updating",
-            format!("{done}; {waiting} wait(s) for its turn or is being updated"),
+        None if waiting > 0 && is_blocked => (
+            "False",
+            "Blocked",
+            format!(
+                "; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update, and \
+                 spec.rollout.maxUnavailable allows no more; see kubectl get windowsnodestorages",
+                named(&rollout.down)
+            ),
         ),
-        None if rollout.current < rollout.nodes => NewCondition::yes(
-            TYPE,
-            "Updating",
-            format!("{done}; the others are new, out of reach, or without a working csi-proxy"),
-        ),
-        None => NewCondition::yes(TYPE, "Complete", done),
-    }
+        None if waiting > 0 => {
+            let more = format!("; {waiting} wait(s) for its turn or is being updated");
+            ("True", "Updating", more)
+        }
+        None if current < nodes => {
+            let more = "; the others are new, out of reach, or without a working csi-proxy";
+            ("True", "Updating", more.to_owned())
+        }
+        None => ("True", "Complete", String::new()),
+    };
+    let message = format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}");
+    condition(status, reason, printable(&message))
 }
 
 fn named(nodes: &[String]) -> String {
@@ -110,37 +99,45 @@ fn named(nodes: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn said(change: impl FnOnce(&mut Rollout)) -> (String, String, String) {
-        let mut rollout = Rollout {
-            nodes: 9,
-            current: 1,
-            waiting: 2,
-            ..Rollout::default()
-        };
-        change(&mut rollout);
-        let said = rollout_condition(&WindowsStorageStatus::default(), &rollout, "v1.3.0", true);
-        (said.status.to_owned(), said.reason, said.message)
-    }
-
     #[test]
     fn the_condition_says_what_holds_the_rollout() {
         let names = |count: usize| (0..count).map(|number| format!("win-{number}")).collect();
-        let (status, reason, message) = said(|rollout| {
-            rollout.halt = Some(Halt::Failures);
-            rollout.failed = names(7);
-        });
-        assert_eq!((status.as_str(), reason.as_str()), ("False", "Stopped"));
-        assert!(message.contains("win-4 and 2 more"), "{message}");
-        let (status, reason, message) = said(|rollout| rollout.down = names(1));
-        assert_eq!((status.as_str(), reason.as_str()), ("False", "Blocked"));
-        assert!(message.contains("win-0"), "{message}");
-        assert_eq!(said(|_| ()).1, "Updating");
-        assert_eq!(said(|rollout| rollout.waiting = 0).1, "Updating");
-        let complete = said(|rollout| (rollout.waiting, rollout.current) = (0, 9));
-        assert_eq!(complete.1, "Complete");
-        assert_eq!(
-            said(|rollout| rollout.halt = Some(Halt::Paused)).1,
-            "Paused"
-        );
+        let of = |change: &dyn Fn(&mut Rollout)| {
+            let mut rollout = Rollout {
+                nodes: 9,
+                current: 1,
+                waiting: 2,
+                ..Rollout::default()
+            };
+            change(&mut rollout);
+            rollout
+        };
+        for (rollout, reason, words) in [
+            (
+                of(&|rollout| (rollout.halt, rollout.failed) = (Some(Halt::Failures), names(7))),
+                "Stopped",
+                "win-4 and 2 more",
+            ),
+            (
+                of(&|rollout| rollout.halt = Some(Halt::Paused)),
+                "Paused",
+                "paused",
+            ),
+            (of(&|rollout| rollout.down = names(1)), "Blocked", "win-0"),
+            (of(&|_| ()), "Updating", "for its turn"),
+            (of(&|rollout| rollout.waiting = 0), "Updating", "the others"),
+            (
+                of(&|rollout| (rollout.waiting, rollout.current) = (0, 9)),
+                "Complete",
+                "9 of 9",
+            ),
+        ] {
+            let previous = WindowsStorageStatus::default();
+            let said = rollout_condition(&previous, &rollout, "v1.3.0", true);
+            assert_eq!(said.reason, reason);
+            let is_held = ["Stopped", "Paused", "Blocked"].contains(&reason);
+            assert_eq!(said.status, if is_held { "False" } else { "True" });
+            assert!(said.message.contains(words), "{}", said.message);
+        }
     }
 }

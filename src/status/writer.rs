@@ -72,7 +72,7 @@ impl StatusWriter {
     }
 
     /// Waits for the events to be published, for a process that is about to end.
-    pub async fn told(&self) {
+    pub async fn flush_events(&self) {
         self.events.flush().await;
     }
 }

@@ -44,7 +44,7 @@ impl Decisions {
             && (cluster.unread().iter()).any(|unread| unread.problem.is_some())
         {
             // Something cannot be read, which may last: the verdict says so, and all else stays as it was last known.
-            with_verdict(&before, &inputs.verdict, inputs.gate.as_ref(), when)
+            with_verdict(&before, &inputs, when)
         } else {
             return None;
         };

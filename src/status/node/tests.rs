@@ -7,7 +7,6 @@ use protocol::{
 use super::*;
 use crate::node::{Desired, NodeError, Reason, Target};
 
-const CSI_PROXY_READY: &str = "CSIProxyReady";
 const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn state(open: bool) -> NodeState {
@@ -32,15 +31,14 @@ fn state(open: bool) -> NodeState {
     }
 }
 
-fn readiness() -> NodeReadiness {
-    NodeReadiness {
-        name: "win-1".to_owned(),
-        csi_node: true,
-        drivers: vec![],
-        missing_drivers: vec![],
-        ready: true,
-        findings: Vec::new(),
-        needs_csi_proxy: true,
+fn interrupted(milliseconds: u64) -> LastResult {
+    LastResult {
+        id: "x".to_owned(),
+        outcome: Outcome::Applied,
+        failure: None,
+        interruption_milliseconds: Some(milliseconds),
+        finished: String::new(),
+        failures: 0,
     }
 }
 
@@ -60,7 +58,15 @@ fn status(
     observation: Option<&Observation>,
     second: i64,
 ) -> WindowsNodeStorageStatus {
-    let readiness = readiness();
+    let readiness = NodeReadiness {
+        name: "win-1".to_owned(),
+        csi_node: true,
+        drivers: vec![],
+        missing_drivers: vec![],
+        ready: true,
+        findings: Vec::new(),
+        needs_csi_proxy: true,
+    };
     let inputs = NodeInputs {
         readiness: &readiness,
         plan,
@@ -71,6 +77,12 @@ fn status(
     node_status(previous, &inputs, Timestamp::from_second(second).unwrap())
 }
 
+/// The first status of a node on which that was seen.
+fn first(seen: &Observation) -> WindowsNodeStorageStatus {
+    let previous = WindowsNodeStorageStatus::default();
+    status(&previous, &NodePlan::Waiting, Some(seen), 10)
+}
+
 fn said<'a>(status: &'a WindowsNodeStorageStatus, type_: &str) -> (&'a str, &'a str) {
     let condition = find(&status.conditions, type_).unwrap();
     (&condition.status, &condition.reason)
@@ -79,12 +91,7 @@ fn said<'a>(status: &'a WindowsNodeStorageStatus, type_: &str) -> (&'a str, &'a 
 #[test]
 fn a_node_with_open_pipes_is_ready_and_a_second_look_changes_nothing() {
     let seen = observed(Some(state(true)), None);
-    let first = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&seen),
-        10,
-    );
+    let first = first(&seen);
     assert_eq!(said(&first, READY), ("True", "StorageReady"));
     assert_eq!(
         first.csi_proxy.as_ref().unwrap().version.as_deref(),
@@ -99,12 +106,7 @@ fn a_node_with_open_pipes_is_ready_and_a_second_look_changes_nothing() {
 
 #[test]
 fn an_unreachable_node_loses_nothing_of_what_was_known() {
-    let good = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&observed(Some(state(true)), None)),
-        10,
-    );
+    let good = first(&observed(Some(state(true)), None));
     let gone = observed(Some(state(true)), Some(Reason::Unreachable));
     let after = status(&good, &NodePlan::Waiting, Some(&gone), 20);
     assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "Unreachable"));
@@ -117,34 +119,6 @@ fn an_unreachable_node_loses_nothing_of_what_was_known() {
 }
 
 #[test]
-fn a_closed_pipe_makes_a_node_that_needs_csi_proxy_unready() {
-    let seen = observed(Some(state(false)), None);
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&seen),
-        10,
-    );
-    assert_eq!(said(&after, READY), ("False", "NotRunning"));
-    assert_eq!(
-        after.csi_proxy.unwrap().missing_pipes,
-        ["csi-proxy-disk-v1"]
-    );
-}
-
-#[test]
-fn a_broken_document_does_not_speak_ill_of_a_running_csi_proxy() {
-    let seen = observed(Some(state(true)), Some(Reason::InvalidServices));
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&seen),
-        10,
-    );
-    assert_eq!(said(&after, CSI_PROXY_READY), ("True", "PipesOpen"));
-}
-
-#[test]
 fn a_reason_that_is_mended_does_not_stay_until_the_first_visit() {
     let blocked = NodePlan::Blocked(NodeError::new(Reason::NoAddress, "words"));
     let before = status(&WindowsNodeStorageStatus::default(), &blocked, None, 10);
@@ -154,35 +128,9 @@ fn a_reason_that_is_mended_does_not_stay_until_the_first_visit() {
 }
 
 #[test]
-fn another_services_fault_is_not_csi_proxys() {
-    let undone = observed(Some(state(true)), Some(Reason::RolledBack));
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&undone),
-        10,
-    );
-    assert_eq!(said(&after, CSI_PROXY_READY), ("True", "PipesOpen"));
-    let mut other = state(true);
-    other.files[0].sha256 = Some("previous".to_owned());
-    let undone = observed(Some(other), Some(Reason::RolledBack));
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&undone),
-        10,
-    );
-    assert_eq!(said(&after, CSI_PROXY_READY), ("False", "RolledBack"));
-}
-
-#[test]
 fn what_somebody_else_looks_after_is_not_held_against_the_node() {
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::External,
-        None,
-        10,
-    );
+    let nothing = WindowsNodeStorageStatus::default();
+    let after = status(&nothing, &NodePlan::External, None, 10);
     assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "External"));
     assert_eq!(said(&after, READY), ("True", "StorageReady"));
 }
@@ -235,30 +183,47 @@ fn an_undone_update_is_remembered_until_another_attempt_or_version() {
 }
 
 #[test]
-fn a_node_that_waits_for_its_turn_is_ready_and_says_so() {
-    let mut seen = observed(Some(state(true)), None);
-    seen.standing = Standing::Waiting;
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&seen),
-        10,
-    );
-    assert_eq!(said(&after, CSI_PROXY_READY), ("True", "UpdatePending"));
-    assert_eq!(said(&after, READY), ("True", "StorageReady"));
+fn only_csi_proxys_own_faults_are_held_against_it() {
+    let mut other = state(true);
+    other.files[0].sha256 = Some("previous".to_owned());
+    let mut waiting = observed(Some(state(true)), None);
+    waiting.standing = Standing::Waiting;
+    let running = |reason| observed(Some(state(true)), Some(reason));
+    let ready = ("True", "StorageReady");
+    for (seen, csi_proxy, node) in [
+        (
+            observed(Some(state(false)), None),
+            ("False", "NotRunning"),
+            ("False", "NotRunning"),
+        ),
+        (waiting, ("True", "UpdatePending"), ready),
+        // Another service's fault, or the document's.
+        (
+            running(Reason::InvalidServices),
+            ("True", "PipesOpen"),
+            ready,
+        ),
+        (running(Reason::RolledBack), ("True", "PipesOpen"), ready),
+        (
+            observed(Some(other), Some(Reason::RolledBack)),
+            ("False", "RolledBack"),
+            ready,
+        ),
+    ] {
+        let after = first(&seen);
+        assert_eq!(said(&after, CSI_PROXY_READY), csi_proxy);
+        assert_eq!(said(&after, READY), node);
+    }
+    let closed = first(&observed(Some(state(false)), None))
+        .csi_proxy
+        .unwrap();
+    assert_eq!(closed.missing_pipes, ["csi-proxy-disk-v1"]);
 }
 
 #[test]
 fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
     let mut replaced = state(true);
-    replaced.last_result = Some(LastResult {
-        id: "x".to_owned(),
-        outcome: Outcome::Applied,
-        failure: None,
-        interruption_milliseconds: Some(120),
-        finished: String::new(),
-        failures: 0,
-    });
+    replaced.last_result = Some(interrupted(120));
     replaced.foreign = vec![ForeignInstance {
         kind: ForeignKind::Service,
         name: "csiproxy".to_owned(),
@@ -266,12 +231,7 @@ fn the_pause_of_the_pipes_stays_known_and_foreign_instances_are_named() {
         running: false,
     }];
     let seen = observed(Some(replaced), None);
-    let first = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&seen),
-        10,
-    );
+    let first = first(&seen);
     let condition = find(&first.conditions, CSI_PROXY_READY).unwrap();
     assert!(
         condition.message.contains("120 ms"),
@@ -299,14 +259,7 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
         name: format!("csi-proxy-{}", "x".repeat(100_000)),
         open: false,
     });
-    hostile.last_result = Some(LastResult {
-        id: "x".to_owned(),
-        outcome: Outcome::Applied,
-        failure: None,
-        interruption_milliseconds: Some(u64::MAX),
-        finished: String::new(),
-        failures: 0,
-    });
+    hostile.last_result = Some(interrupted(u64::MAX));
     let instance = ForeignInstance {
         kind: ForeignKind::Process,
         name: "1".to_owned(),
@@ -314,12 +267,7 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
         running: true,
     };
     hostile.foreign = vec![instance; 1000];
-    let after = status(
-        &WindowsNodeStorageStatus::default(),
-        &NodePlan::Waiting,
-        Some(&observed(Some(hostile), None)),
-        10,
-    );
+    let after = first(&observed(Some(hostile), None));
     let csi_proxy = after.csi_proxy.clone().unwrap();
     assert_eq!(csi_proxy.sha256, None);
     assert!(csi_proxy.missing_pipes.is_empty());
