@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::OptionFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Client};
 use tokio::time::sleep_until;
 
 use crate::assess::report::Upgradeable;
-use crate::gate::{Gate, GateReport};
+use crate::gate::{Gate, GateReport, GateTask};
 use crate::logs::Levels;
 use crate::node::{Context, NodePlan, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
 use crate::payload::Payload;
@@ -17,7 +18,7 @@ use crate::run::options::ONCE_LIMIT;
 use crate::run::retries::Retries;
 use crate::run::{Options, RunError};
 use crate::serve::{Health, Shown};
-use crate::status::{NodeWriter, StatusWriter, Written};
+use crate::status::StatusWriter;
 use crate::watch::{self, OwnNamespace, SharedCluster};
 
 /// Events that come together are judged together: within this, or within so many times the time that judging took the
@@ -102,16 +103,10 @@ pub async fn lead(
         namespace: options.namespace.clone(),
         secret: SSH_SECRET.to_owned(),
     };
-    let writing_gate = async {
-        match gate_task {
-            Some(task) => task.run().await,
-            None => std::future::pending().await,
-        }
-    };
     let mut watches = watch::start(&client, &shared, &own, &options.metrics);
     tokio::select! {
         outcome = controller.drive(options.once) => outcome,
-        never = writing_gate => match never {},
+        Some(never) = OptionFuture::from(gate_task.map(GateTask::run)) => match never {},
         _ = watches.join_next() => Err(RunError::Watch),
     }
 }
@@ -145,8 +140,8 @@ impl Controller {
                 // Their senders live as long as the controller.
                 _ = cluster.changed() => None,
                 _ = observed.changed() => None,
-                () = reported(&mut self.gate) => None,
-                written = ended(&mut self.status.nodes) => Some(written),
+                Some(()) = OptionFuture::from(self.gate.as_mut().map(Gate::reported)) => None,
+                written = self.status.nodes.next() => Some(written),
                 () = sleep_until(due.into()) => None,
                 node = self.workers.ended() => return Err(RunError::Worker(node)),
             };
@@ -190,14 +185,15 @@ impl Controller {
         if elapsed < ONCE_LIMIT {
             return Ok(());
         }
-        let what = self.unread();
-        if !what.is_empty() {
-            return Err(RunError::Unread { what });
+        let unread = self.unread();
+        if !unread.is_empty() {
+            return Err(RunError::Unread(unread));
         }
-        match self.unwritten() {
-            Some(what) => Err(RunError::Unwritten { what }),
-            None => Ok(()),
-        }
+        let gate = self.gate.as_ref().map(Gate::report);
+        let gate = gate.filter(GateReport::has_failed);
+        let unwritten = gate.map(|report| report.message);
+        let unwritten = unwritten.or_else(|| self.retries.problem().map(str::to_owned));
+        unwritten.map_or(Ok(()), |what| Err(RunError::Unwritten(what)))
     }
 
     /// Whether a single pass has done all that there is to do: all is written, and every node to visit has been visited.
@@ -223,12 +219,10 @@ impl Controller {
             unread if unread.is_empty() => "not all of it has been judged yet".to_owned(),
             unread => format!("missing {unread}"),
         };
-        let stale: Vec<String> = (self.shared.read().stale().iter())
-            .map(ToString::to_string)
-            .collect();
+        let stale = listed(&self.shared.read().stale());
         let gate = self.gate.as_ref().map(Gate::report);
         Health {
-            stale: (!stale.is_empty()).then(|| stale.join(", ")),
+            stale: (!stale.is_empty()).then_some(stale),
             unread: (!self.decisions.is_complete).then(unread),
             gate: gate.map(|report| (report.clone(), report.is_written())),
             unwritten: self.retries.problem().map(str::to_owned),
@@ -237,35 +231,16 @@ impl Controller {
 
     fn unread(&self) -> String {
         let cluster = self.shared.read();
-        let mut unread: Vec<String> = cluster.unread().iter().map(ToString::to_string).collect();
-        if !cluster.knows_configuration() {
-            unread.push("the operator's namespace".to_owned());
+        let unread = listed(&cluster.unread());
+        match (cluster.knows_configuration(), unread.as_str()) {
+            (true, _) => unread,
+            (false, "") => "the operator's namespace".to_owned(),
+            (false, _) => format!("{unread}, the operator's namespace"),
         }
-        unread.join(", ")
-    }
-
-    /// The first of what could not be written.
-    fn unwritten(&self) -> Option<String> {
-        let gate = self.gate.as_ref().map(Gate::report);
-        let gate = gate
-            .filter(GateReport::has_failed)
-            .map(|report| report.message);
-        gate.or_else(|| self.retries.problem().map(str::to_owned))
     }
 }
 
-/// Waits for a report of the gate, where there is one.
-async fn reported(gate: &mut Option<Gate>) {
-    match gate {
-        Some(gate) => gate.reported().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until a status of a node is written, or could not be.
-async fn ended(nodes: &mut NodeWriter) -> Written {
-    match nodes.next().await {
-        Some(written) => written,
-        None => std::future::pending().await,
-    }
+fn listed(items: &[impl ToString]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
 }

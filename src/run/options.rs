@@ -78,30 +78,21 @@ pub enum RunError {
     /// The task of a node ended, which none does by itself.
     #[error("the task of node {0} ended unexpectedly")]
     Worker(String),
-    /// A single pass could not read the cluster.
-    #[error("the cluster could not be read within {} s: {what}", ONCE_LIMIT.as_secs())]
-    Unread {
-        /// The kinds that are missing, and why.
-        what: String,
-    },
+    /// A single pass could not read the cluster: the kinds that are missing, and why.
+    #[error("the cluster could not be read within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
+    Unread(String),
     /// Another process may lead now, or soon.
     #[error(transparent)]
     LeaseLost(#[from] Lost),
-    /// A single pass was never allowed to begin.
+    /// A single pass was never allowed to begin, for that reason.
     #[error(
-        "another operator leads: {what}; a pass of its own begins only when that one has ended and its lease is over"
+        "another operator leads: {0}; a pass of its own begins only when that one has ended and its lease is over"
     )]
-    NotLeading {
-        /// What was waited for.
-        what: String,
-    },
+    NotLeading(String),
     /// A single pass was to stop before it was done.
     #[error("asked to stop before the pass was done")]
     Interrupted,
     /// A single pass could not write what it found.
-    #[error("not everything could be written within {} s: {what}", ONCE_LIMIT.as_secs())]
-    Unwritten {
-        /// The last failure.
-        what: String,
-    },
+    #[error("not everything could be written within {limit} s: {0}", limit = ONCE_LIMIT.as_secs())]
+    Unwritten(String),
 }

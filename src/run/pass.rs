@@ -103,23 +103,22 @@ impl Controller {
     fn show(&self, todo: &Todo) {
         let metrics = &self.shown.metrics;
         let assessment = &self.decisions.assessment;
-        let nodes = assessment.windows_nodes().len();
-        let nodes = (nodes, self.decisions.ready.len());
+        let nodes = (assessment.windows_nodes().len(), self.decisions.ready.len());
         metrics.show_verdict(&todo.verdict, &assessment.blocking_by_driver(), nodes);
         if !todo.has_news_of_nodes {
             return;
         }
         let observations = self.observations.read();
-        let plans = self.decisions.plans.iter();
-        let failing = plans.filter_map(|(node, plan)| match plan {
-            NodePlan::External | NodePlan::Waiting => None,
-            NodePlan::Blocked(error) => Some(error.reason),
-            NodePlan::Visit(_) => {
-                let problem = observations.get(node)?.problem.as_ref();
-                problem.map(|error| error.reason)
-            }
-        });
-        metrics.show_failing_nodes(failing);
+        let problems = self
+            .decisions
+            .plans
+            .iter()
+            .filter_map(|(node, plan)| match plan {
+                NodePlan::External | NodePlan::Waiting => None,
+                NodePlan::Blocked(error) => Some(error),
+                NodePlan::Visit(_) => observations.get(node)?.problem.as_ref(),
+            });
+        metrics.show_failing_nodes(problems.map(|error| error.reason));
     }
 
     async fn write_services(&mut self) {
@@ -192,17 +191,17 @@ impl Controller {
     }
 
     async fn remove(&self, Left { node, is_gone }: &Left) -> Result<(), String> {
-        let words = |error: CallError| error.to_string();
+        let describe = |error: CallError| error.to_string();
         if *is_gone {
             let read = deadline::call("read Node", self.nodes.get_metadata_opt(node)).await;
-            if read.map_err(words)?.is_some() {
+            if read.map_err(describe)?.is_some() {
                 // It is back, or the watch is behind: the next pass knows more.
                 return Ok(());
             }
             let unpinned = self.pins.remove(node).await;
             unpinned.map_err(|error| error.to_string())?;
         }
-        self.status.nodes.remove(node).await.map_err(words)?;
+        self.status.nodes.remove(node).await.map_err(describe)?;
         if *is_gone {
             tracing::info!(
                 node,

@@ -1,7 +1,7 @@
 //! Writes the `windows-services` ConfigMap as planned.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
@@ -17,15 +17,11 @@ pub async fn write(
     let written = match step {
         Step::Keep(_) => return Ok(()),
         Step::Create(data) => {
-            let metadata = ObjectMeta {
-                name: Some(CONFIG_MAP.to_owned()),
-                ..ObjectMeta::default()
-            };
-            let object = ConfigMap {
-                metadata,
+            let mut object = ConfigMap {
                 data: Some(data.clone()),
                 ..ConfigMap::default()
             };
+            object.metadata.name = Some(CONFIG_MAP.to_owned());
             let parameters = PostParams::default();
             let creating = api.create(&parameters, &object);
             deadline::call("create ConfigMap windows-services", creating).await?

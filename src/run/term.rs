@@ -100,23 +100,23 @@ impl Term {
             () = sleep(self.limit) => false,
         };
         if !is_won {
-            return Err(RunError::NotLeading { what });
+            return Err(RunError::NotLeading(what));
         }
         tracing::info!(lease = LEASE, "leads");
         Ok(())
     }
 }
 
-/// Tells until the gate has been written whether it has, and never ends.
+/// Reports until the gate has been written whether it has, and never ends.
 async fn see_gate(gate: Option<&GateObject>, shown: &Shown) -> Infallible {
     if let Some(gate) = gate {
-        let tell = |problem| shown.readiness.sees_gate(problem);
-        tell(Some("it was not read yet".to_owned()));
+        let report = |problem| shown.readiness.sees_gate(problem);
+        report(Some("it was not read yet".to_owned()));
         while let Some(problem) = unwritten(gate).await {
-            tell(Some(problem));
+            report(Some(problem));
             sleep(backoff::jittered(GATE)).await;
         }
-        tell(None);
+        report(None);
     }
     std::future::pending().await
 }

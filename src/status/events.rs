@@ -71,7 +71,7 @@ pub struct Draft {
     pub note: String,
     /// Sets events of one reason about one object apart.
     pub driver: Option<String>,
-    /// It tells of a state and not of a change: found there from an earlier process, it has not happened again.
+    /// It is about a state and not about a change: found there from an earlier process, it has not happened again.
     pub lasting: bool,
 }
 
@@ -208,7 +208,22 @@ impl Publisher {
         let namespace = regarding.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| CLUSTER_NAMESPACE.to_owned());
         let events = Api::<Event>::namespaced(self.client.clone(), &namespace);
-        let event = self.event(draft, (&namespace, &name), regarding, now.clone());
+        let event = Event {
+            metadata: ObjectMeta {
+                namespace: Some(namespace),
+                name: Some(name.clone()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(now.clone()),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            action: Some(draft.action.clone()),
+            reason: Some(draft.reason.clone()),
+            regarding: Some(regarding),
+            note: Some(shortened(&draft.note, NOTE_LIMIT).into_owned()),
+            type_: Some(if draft.warning { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        };
         let created = deadline::call(WHAT, events.create(&PostParams::default(), &event)).await;
         let before = self.counts().get(&id).copied().unwrap_or_default();
         let count = match created {
@@ -249,31 +264,6 @@ impl Publisher {
         let found =
             deadline::call("read what an event is about", api.list_metadata(&named)).await?;
         Ok(found.items.first().map(|found| found.object_ref(&())))
-    }
-
-    fn event(
-        &self,
-        draft: &Draft,
-        (namespace, name): (&str, &str),
-        regarding: ObjectReference,
-        now: MicroTime,
-    ) -> Event {
-        Event {
-            metadata: ObjectMeta {
-                namespace: Some(namespace.to_owned()),
-                name: Some(name.to_owned()),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(now),
-            reporting_controller: Some(CONTROLLER.to_owned()),
-            reporting_instance: Some(self.instance.clone()),
-            action: Some(draft.action.clone()),
-            reason: Some(draft.reason.clone()),
-            regarding: Some(regarding),
-            note: Some(shortened(&draft.note, NOTE_LIMIT).into_owned()),
-            type_: Some(if draft.warning { "Warning" } else { "Normal" }.to_owned()),
-            ..Event::default()
-        }
     }
 }
 

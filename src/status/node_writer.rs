@@ -84,11 +84,13 @@ impl NodeWriter {
         });
     }
 
-    /// Waits for the next write that ends; `None` where none is in progress.
-    pub async fn next(&mut self) -> Option<Written> {
-        let written = self.writes.join_next().await?.ok()?;
+    /// Waits for the next write that ends: for ever where none is in progress.
+    pub async fn next(&mut self) -> Written {
+        let Some(Ok(written)) = self.writes.join_next().await else {
+            return std::future::pending().await;
+        };
         self.in_progress.remove(&written.node);
-        Some(written)
+        written
     }
 
     /// A write that has ended already.
@@ -100,18 +102,16 @@ impl NodeWriter {
 
     /// Removes the object of a Node that is there but no longer a Windows node of ours.
     pub async fn remove(&self, node: &str) -> Result<(), CallError> {
-        match deadline::call(
-            "delete WindowsNodeStorage",
-            self.api.nodes.delete(node, &DeleteParams::default()),
-        )
-        .await
+        let parameters = DeleteParams::default();
+        let deleting = self.api.nodes.delete(node, &parameters);
+        let deleted = deadline::call("delete WindowsNodeStorage", deleting).await;
+        if let Err(error) = deleted
+            && !error.is_not_found()
         {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => {
-                self.api.forget(node);
-                Ok(())
-            }
+            return Err(error);
         }
+        self.api.forget(node);
+        Ok(())
     }
 }
 
@@ -129,13 +129,8 @@ impl NodeApi {
     }
 
     async fn write(&self, decided: &NodeStatus) -> Result<(), CallError> {
-        let NodeStatus {
-            name,
-            uid,
-            previous,
-            status,
-        } = decided;
-        if previous.as_ref() == Some(status) {
+        let (name, previous) = (&decided.name, decided.previous.as_ref());
+        if previous == Some(&decided.status) {
             return Ok(());
         }
         let object = WindowsNodeStorage {
@@ -145,13 +140,13 @@ impl NodeApi {
                     api_version: "v1".to_owned(),
                     kind: "Node".to_owned(),
                     name: name.clone(),
-                    uid: uid.clone(),
+                    uid: decided.uid.clone(),
                     ..OwnerReference::default()
                 }]),
                 ..ObjectMeta::default()
             },
             spec: WindowsNodeStorageSpec {},
-            status: Some(status.clone()),
+            status: Some(decided.status.clone()),
         };
         let what = (
             "create WindowsNodeStorage",
@@ -178,15 +173,9 @@ impl NodeApi {
             uid: Some(name.clone()),
             ..ObjectReference::default()
         };
-        let before = previous
-            .as_ref()
-            .map_or(&[][..], |status| &status.conditions);
-        report_changes(
-            &self.events,
-            &[&node, &reference],
-            before,
-            &status.conditions,
-        );
+        let before = previous.map_or(&[][..], |status| &status.conditions);
+        let after = &decided.status.conditions;
+        report_changes(&self.events, &[&node, &reference], before, after);
         Ok(())
     }
 }
@@ -227,7 +216,8 @@ mod tests {
         }
         assert!(writer.try_next().is_none());
         drop((held, listener));
-        while let Some(written) = writer.next().await {
+        while writer.writing() > 0 {
+            let written = writer.next().await;
             assert!(written.outcome.is_err(), "nobody has answered");
             assert!(writer.may_begin(&written.node));
         }

@@ -23,7 +23,7 @@ pub use todo::{Left, News, Todo};
 
 /// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
 const STALE: Duration = Duration::from_secs(120);
-/// The least time between two looks at what is to be told of volumes that hold upgrades.
+/// The least time between two looks at volumes that hold upgrades, for their events.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// What was decided so far.
@@ -107,7 +107,7 @@ impl Decisions {
         let mut touched: BTreeSet<String> = (self.assessment.update(cluster).iter())
             .map(ToString::to_string)
             .collect();
-        // A status tells what the node has been through, which its plan follows from.
+        // A status has what the node has been through, which its plan follows from.
         touched.extend(cluster.node_statuses.take_changed());
         let cluster = &*cluster;
 
@@ -118,10 +118,10 @@ impl Decisions {
         // Who has to run csi-proxy, who else runs it, and whether anything may be written, are matters of every node.
         let is_completed = std::mem::replace(&mut self.is_complete, complete) != complete;
         let concerns_all = is_respecified || is_completed;
+        let all_nodes = || cluster.nodes.iter().map(|(name, _)| name.to_string());
         if concerns_all || csi_proxy_sets != self.csi_proxy_sets {
             self.csi_proxy_sets = csi_proxy_sets;
-            let nodes = cluster.nodes.iter();
-            self.open.extend(nodes.map(|(name, _)| name.to_string()));
+            self.open.extend(all_nodes());
         }
         self.open.extend(touched.iter().cloned());
         self.open.extend(news.observed.iter().cloned());
@@ -130,8 +130,7 @@ impl Decisions {
         if replan {
             let entry = csi_proxy_service(&self.spec.csi_proxy.extra_args);
             self.services = services::plan(cluster.config_maps.get(services::CONFIG_MAP), &entry);
-            let nodes = cluster.nodes.iter();
-            touched.extend(nodes.map(|(name, _)| name.to_string()));
+            touched.extend(all_nodes());
             touched.extend(self.plans.keys().cloned());
         }
         self.is_unassigned |= is_respecified;

@@ -37,20 +37,13 @@ impl Decisions {
             let rollout = rollout(&candidates.collect(), &limits);
             (rollout.turns.clone(), rollout)
         });
-        let is_unseen = |plan, observation| {
-            matches!(
-                standing(plan, observation),
-                Standing::Unseen | Standing::Unreachable
-            )
-        };
-        self.maybe_in_progress = managed
-            .filter(|(name, plan, observation)| {
-                news.settling
-                    && is_unseen(plan, *observation)
-                    && self.had_another_csi_proxy(cluster, name)
-            })
-            .map(|(name, ..)| name.clone())
-            .collect();
+        let unseen = [Standing::Unseen, Standing::Unreachable];
+        let maybe_in_progress = managed.filter(|(name, plan, observation)| {
+            news.settling
+                && unseen.contains(&standing(plan, *observation))
+                && self.had_another_csi_proxy(cluster, name)
+        });
+        self.maybe_in_progress = maybe_in_progress.map(|(name, ..)| name.clone()).collect();
         self.is_unassigned |= rollout.turns != self.rollout.turns;
         self.rollout = rollout;
     }

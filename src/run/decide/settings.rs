@@ -31,12 +31,10 @@ impl Decisions {
         if self.settings.as_ref() == Some(&inputs) && !changed {
             return None;
         }
-        let previous = cluster.settings.get(SETTINGS_NAME).cloned();
-        let before = previous.as_ref().and_then(|object| object.status.clone());
-        let before = before.unwrap_or_default();
-        let generation = previous
-            .as_ref()
-            .and_then(|object| object.metadata.generation);
+        let previous = cluster.settings.get(SETTINGS_NAME);
+        let written = previous.and_then(|object| object.status.as_ref());
+        let before = written.cloned().unwrap_or_default();
+        let generation = previous.and_then(|object| object.metadata.generation);
         let when = (generation, news.now);
         let status = if self.is_complete {
             cluster_status(&before, cluster, &inputs, when)
@@ -48,9 +46,8 @@ impl Decisions {
         } else {
             return None;
         };
-        let is_written =
-            previous.as_ref().and_then(|object| object.status.as_ref()) == Some(&status);
+        let is_written = written == Some(&status);
         self.settings = is_written.then_some(inputs);
-        (!is_written).then_some((previous, status))
+        (!is_written).then(|| (previous.cloned(), status))
     }
 }

@@ -97,20 +97,32 @@ impl Rig {
         let Ok(Step::Create(data)) = services::plan(None, &entry) else {
             unreachable!("without a ConfigMap one is made");
         };
+        self.put_config_map(services::CONFIG_MAP, data);
+    }
+
+    fn put_config_map(&mut self, name: &str, data: BTreeMap<String, String>) {
         let map = ConfigMap {
             data,
             ..ConfigMap::default()
         };
-        self.cluster
-            .config_maps
-            .apply(services::CONFIG_MAP.to_owned(), map);
+        self.cluster.config_maps.apply(name.to_owned(), map);
+    }
+
+    fn finish_configuration(&mut self) {
+        self.cluster.secrets.finish();
+        self.cluster.config_maps.finish();
+        self.cluster.node_statuses.finish();
     }
 
     fn read_configuration(&mut self) {
         self.add_configuration();
-        self.cluster.secrets.finish();
-        self.cluster.config_maps.finish();
-        self.cluster.node_statuses.finish();
+        self.finish_configuration();
+    }
+
+    fn change_node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+        let mut node = self.cluster.nodes.get(name).unwrap().clone();
+        change(&mut node);
+        self.cluster.nodes.apply(name.into(), node);
     }
 
     fn pass(&mut self, observed: &[&str]) -> Todo {
@@ -147,9 +159,45 @@ impl Rig {
             .apply(SETTINGS_NAME.to_owned(), object);
     }
 
-    fn put_pod(&mut self, pod: &Value) {
-        let pod = serde_json::from_value(pod.clone()).unwrap();
-        kind("v1", "Pod").unwrap().absorb(&mut self.cluster, &pod);
+    fn put(&mut self, object: &Value) {
+        let name = |field: &str| object[field].as_str().unwrap();
+        let kind = kind(name("apiVersion"), name("kind")).unwrap();
+        let object = serde_json::from_value(object.clone()).unwrap();
+        kind.absorb(&mut self.cluster, &object);
+    }
+
+    /// Records how far a node is with what is desired now.
+    fn see(&mut self, node: &str, standing: Standing) {
+        let NodePlan::Visit(target) = &self.decisions.plans[node] else {
+            panic!("{node} is to be visited")
+        };
+        let desired = target.desired.as_ref().unwrap();
+        let observation = Observation {
+            visits: 1,
+            standing,
+            revision: desired.revision.clone(),
+            attempt: desired.attempt.clone(),
+            problem: (standing == Standing::Failed)
+                .then(|| NodeError::new(crate::node::Reason::RolledBack, "undone")),
+            ..Observation::default()
+        };
+        self.observations.insert(node.to_owned(), observation);
+    }
+
+    fn turns(&mut self, observed: &[&str]) -> Vec<String> {
+        self.pass(observed);
+        self.decisions.rollout.turns.iter().cloned().collect()
+    }
+
+    fn want(&mut self, spec: &serde_json::Value) {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1",
+            "kind": "WindowsStorage",
+            "metadata": {"name": "cluster"},
+            "spec": spec,
+        }))
+        .unwrap();
+        self.cluster.settings.apply("cluster".to_owned(), object);
     }
 }
 
@@ -180,9 +228,7 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     rig.read_verdict_kinds();
     assert!(!rig.pass(&[]).assign, "nothing is known to be complete yet");
     assert!(matches!(rig.decisions.plans["win-1"], NodePlan::Visit(_)));
-    rig.cluster.secrets.finish();
-    rig.cluster.config_maps.finish();
-    rig.cluster.node_statuses.finish();
+    rig.finish_configuration();
     assert!(rig.pass(&[]).assign);
     rig.decisions.is_unassigned = false;
     assert!(!rig.pass(&[]).assign, "they are handed over once");
@@ -204,10 +250,8 @@ fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
     rig.write("win-2", status.clone());
     assert!(names(&rig.pass(&[])).is_empty());
 
-    rig.observations
-        .entry("win-2".to_owned())
-        .or_default()
-        .visits = 1;
+    let observation = rig.observations.entry("win-2".to_owned());
+    observation.or_default().visits = 1;
     assert_eq!(names(&rig.pass(&["win-2"])), ["win-2"]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     let todo = rig.pass(&[]);
@@ -252,11 +296,9 @@ fn the_operators_own_writes_are_no_news_to_the_nodes_and_what_is_wanted_is() {
 }
 
 #[test]
-fn a_node_made_anew_under_its_name_is_another_host() {
+fn a_node_recreated_under_its_name_is_another_host() {
     let mut rig = Rig::settled();
-    let mut node = rig.cluster.nodes.get("win-1").unwrap().clone();
-    node.uid = "another".to_owned();
-    rig.cluster.nodes.apply("win-1".into(), node);
+    rig.change_node("win-1", |node| node.uid = "another".to_owned());
     assert!(rig.pass(&[]).assign);
 }
 
@@ -267,7 +309,7 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     rig.pass(&[]);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
         "spec": {"nodeName": "win-1", "volumes": [{"name": "data", "azureDisk": {}}]}});
-    rig.put_pod(&pod);
+    rig.put(&pod);
     let todo = rig.pass(&[]);
     assert_eq!(todo.verdict.reason, Reason::DriversMissing);
     assert_eq!(rig.decisions.ready.len(), 0);
@@ -315,69 +357,27 @@ fn what_is_not_known_writes_no_node_status() {
     assert!(todo.settings.is_some());
 }
 
-impl Rig {
-    /// Records how far a node is with what is desired now.
-    fn see(&mut self, node: &str, standing: Standing) {
-        let NodePlan::Visit(target) = &self.decisions.plans[node] else {
-            panic!("{node} is to be visited")
-        };
-        let desired = target.desired.as_ref().unwrap();
-        let observation = Observation {
-            visits: 1,
-            standing,
-            revision: desired.revision.clone(),
-            attempt: desired.attempt.clone(),
-            problem: (standing == Standing::Failed)
-                .then(|| NodeError::new(crate::node::Reason::RolledBack, "undone")),
-            ..Observation::default()
-        };
-        self.observations.insert(node.to_owned(), observation);
-    }
-
-    fn turns(&mut self, observed: &[&str]) -> Vec<String> {
-        self.pass(observed);
-        self.decisions.rollout.turns.iter().cloned().collect()
-    }
-
-    fn want(&mut self, spec: &serde_json::Value) {
-        let object = serde_json::from_value(json!({
-            "apiVersion": "windowsstorage.dev/v1alpha1",
-            "kind": "WindowsStorage",
-            "metadata": {"name": "cluster"},
-            "spec": spec,
-        }))
-        .unwrap();
-        self.cluster.settings.apply("cluster".to_owned(), object);
-    }
-}
-
 #[test]
-fn what_can_be_seen_of_an_external_csi_proxy_is_told() {
+fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
     let mut rig = Rig::settled();
-    let mut node = rig.cluster.nodes.get("win-1").unwrap().clone();
-    node.managed_by_wmco = true;
-    node.wmco_version = Some("10.18.0".to_owned());
-    rig.cluster.nodes.apply("win-1".into(), node);
+    rig.change_node("win-1", |node| {
+        node.managed_by_wmco = true;
+        node.wmco_version = Some("10.18.0".to_owned());
+    });
     let services = r#"[{"name":"csi-proxy","path":"C:\\k\\csi-proxy.exe -v=2"}]"#;
-    let map = ConfigMap {
-        data: [("services".to_owned(), services.to_owned())].into(),
-        immutable: true,
-        ..ConfigMap::default()
-    };
-    rig.cluster
-        .config_maps
-        .apply("windows-services-10.18.0".to_owned(), map);
-    let told = |rig: &mut Rig| {
+    let data = [("services".to_owned(), services.to_owned())];
+    rig.put_config_map("windows-services-10.18.0", data.into());
+    let message = |rig: &mut Rig| {
         let todo = rig.pass(&[]);
         let node = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
         let conditions = node.status.conditions.iter();
         let mut external = conditions.filter(|condition| condition.reason == "External");
         external.next().unwrap().message.clone()
     };
-    let message = told(&mut rig);
+    let told = message(&mut rig);
     assert!(
-        message.contains(r"windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"),
-        "{message}"
+        told.contains(r"windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"),
+        "{told}"
     );
     let set = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
@@ -387,12 +387,9 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_told() {
             "containers": [{"name": "csi-proxy", "image": "example.org/csi-proxy:v1.0.2"}],
         }}},
     });
-    let set = serde_json::from_value(set).unwrap();
-    kind("apps/v1", "DaemonSet")
-        .unwrap()
-        .absorb(&mut rig.cluster, &set);
-    let message = told(&mut rig);
-    assert!(message.contains("CVE-2023-3893"), "{message}");
+    rig.put(&set);
+    let told = message(&mut rig);
+    assert!(told.contains("CVE-2023-3893"), "{told}");
 }
 
 #[test]

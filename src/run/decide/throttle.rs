@@ -1,5 +1,5 @@
 //! How often the verdict's message may change: whether upgrades may go on is announced at once, why and in which words not
-//! at every change. Pure, but for the moment that it is told.
+//! at every change. Pure, but for the moment that it is given.
 
 use std::time::{Duration, Instant};
 

@@ -40,7 +40,7 @@ pub struct Todo {
     pub is_fresh: bool,
     /// How often something that held upgrades has gone from sight.
     pub departures: u64,
-    /// The objects with volumes that hold upgrades, as many as are told; absent while not all of the cluster is known,
+    /// The objects with volumes that hold upgrades, as many as get an event; absent while not all of the cluster is known,
     /// and where they were looked at just now.
     pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
     /// What work on nodes depends on has been read.

@@ -1,11 +1,11 @@
-//! What is told of the gate.
+//! What is reported of the gate.
 
 use super::*;
 
 const TYPE: &str = "OperatorConditionWritten";
 
 /// Writes what is decided for `WindowsStorage` now, and returns what it says of the gate.
-fn told(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
+fn reported(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
     rig.gate = reason.map(|reason| GateReport {
         status: "False",
         reason,
@@ -24,40 +24,30 @@ fn told(rig: &mut Rig, reason: Option<&'static str>) -> Option<String> {
 }
 
 #[test]
-fn how_the_gate_stands_is_told_and_nothing_without_one() {
+fn how_the_gate_stands_is_reported_and_nothing_without_one() {
     let mut rig = Rig::settled();
-    assert_eq!(
-        told(&mut rig, Some("NotFound")).as_deref(),
-        Some("NotFound")
-    );
-    assert_eq!(
-        told(&mut rig, Some("Pending")).as_deref(),
-        Some("NotFound"),
-        "what was said before stands until more is known"
-    );
-    assert_eq!(told(&mut rig, None), None);
-    assert_eq!(told(&mut rig, Some("Pending")).as_deref(), Some("Pending"));
+    for (now, expected) in [
+        (Some("NotFound"), Some("NotFound")),
+        // What was said before stands until more is known.
+        (Some("Pending"), Some("NotFound")),
+        (None, None),
+        (Some("Pending"), Some("Pending")),
+    ] {
+        assert_eq!(reported(&mut rig, now).as_deref(), expected);
+    }
 }
 
 #[test]
-fn it_is_told_while_the_cluster_cannot_be_read() {
+fn it_is_reported_while_the_cluster_cannot_be_read() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
     rig.read_verdict_kinds();
-    rig.cluster.node_statuses.finish();
-    rig.cluster.config_maps.finish();
-    rig.cluster.secrets.finish();
+    rig.finish_configuration();
     rig.cluster.pods = crate::index::Table::default();
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
-    assert_eq!(
-        told(&mut rig, Some("Forbidden")).as_deref(),
-        Some("Forbidden")
-    );
-    assert_eq!(
-        told(&mut rig, Some("NotFound")).as_deref(),
-        Some("NotFound")
-    );
-    assert_eq!(told(&mut rig, None), None);
+    for reason in [Some("Forbidden"), Some("NotFound"), None] {
+        assert_eq!(reported(&mut rig, reason).as_deref(), reason);
+    }
 }
 
 #[test]

@@ -40,32 +40,21 @@ fn a_failure_stops_the_rollout_until_the_administrator_resumes_it() {
         rig.want(&json!({"probeIntervalSeconds": 60}));
         rig.pass(&[]).settings.unwrap()
     });
-    let stopped = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == "RolloutProgressing")
-        .unwrap();
-    assert_eq!(
-        (stopped.status.as_str(), stopped.reason.as_str()),
-        ("False", "Stopped")
-    );
-    assert!(
-        stopped.message.contains("win-1") && stopped.message.contains("resume"),
-        "{}",
-        stopped.message
-    );
+    let mut conditions = status.conditions.iter();
+    let progress = conditions.find(|condition| condition.type_ == "RolloutProgressing");
+    let stopped = progress.unwrap();
+    assert_eq!((&*stopped.status, &*stopped.reason), ("False", "Stopped"));
+    for word in ["win-1", "resume"] {
+        assert!(stopped.message.contains(word), "{}", stopped.message);
+    }
     assert_eq!(status.rollout.unwrap().failed_nodes, 1);
 
     // A new process knows it from the node's status.
     let failed = rig.pass(&["win-1"]);
-    let decision = failed
-        .nodes
-        .iter()
-        .find(|node| node.name == "win-1")
-        .unwrap();
-    let record = decision.status.failed_update.clone();
-    assert!(record.is_some());
-    rig.write("win-1", decision.status.clone());
+    let decision = failed.nodes.iter().find(|node| node.name == "win-1");
+    let status = decision.unwrap().status.clone();
+    assert!(status.failed_update.is_some());
+    rig.write("win-1", status);
     rig.observations.remove("win-1");
     assert!(rig.turns(&["win-1"]).is_empty());
 
