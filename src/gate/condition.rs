@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::{GateCondition, OperatorCondition, UPGRADEABLE};
-use crate::assess::report::{Upgradeable, Verdict};
+use crate::assess::report::Upgradeable;
 use crate::gate::Decision;
 use crate::visible::visible;
 
@@ -39,25 +39,19 @@ pub fn is_there(object: &OperatorCondition) -> bool {
 /// All conditions with ours as it was decided; `None` where nothing is to be written. The list is atomic for the API
 /// server, so it is merged by type here.
 pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option<Vec<Value>> {
-    let Verdict {
-        upgradeable,
-        reason,
-        message,
-    } = &decision.verdict;
+    let verdict = &decision.verdict;
     let (ours, mut conditions): (Vec<Value>, Vec<Value>) =
         existing.iter().cloned().partition(is_ours);
     let is_single = ours.len() == 1;
-    let previous = ours
-        .first()
-        .and_then(|value| GateCondition::deserialize(value).ok());
+    let previous = ours.first().map(GateCondition::deserialize);
     let mut condition = GateCondition {
         type_: UPGRADEABLE.to_owned(),
-        status: upgradeable.as_str().to_owned(),
-        reason: reason.as_str().to_owned(),
-        message: message.clone(),
+        status: verdict.upgradeable.as_str().to_owned(),
+        reason: verdict.reason.as_str().to_owned(),
+        message: verdict.message.clone(),
         last_transition_time: format!("{now:.0}"),
     };
-    if let Some(previous) = previous {
+    if let Some(Ok(previous)) = previous {
         let holds = previous.status == Upgradeable::False.as_str();
         let says_more = decision.yields && holds && previous.reason != condition.reason;
         if is_single && says_more {
@@ -103,11 +97,11 @@ fn is_ours(condition: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::assess::report::Reason;
+    use crate::assess::report::{Reason, Verdict};
 
-    fn decision(upgradeable: Upgradeable, message: &str) -> Decision {
+    pub fn decision(upgradeable: Upgradeable, message: &str) -> Decision {
         let verdict = Verdict {
             upgradeable,
             reason: Reason::DriversMissing,
@@ -211,20 +205,17 @@ mod tests {
             let spec = json!({"conditions": conditions, "overrides": overrides});
             object(&spec, &Value::Null)
         };
-        assert!(is_there(&with(
-            json!([of("Upgradeable", "False")]),
-            json!([])
-        )));
+        let ours = with(json!([of("Upgradeable", "False")]), json!([]));
+        assert!(is_there(&ours));
         let other = with(json!([of("Other", "False")]), json!([of("Other", "True")]));
         assert!(!is_there(&other) && overridden(&other).is_none());
         // OLM takes the first.
-        let overrides = [
-            ("Other", "True"),
-            ("Upgradeable", "False"),
-            ("Upgradeable", "True"),
-        ];
-        let overrides = overrides.map(|(kind, status)| of(kind, status));
-        let object = with(json!([]), json!(overrides));
+        let overrides = json!([
+            of("Other", "True"),
+            of("Upgradeable", "False"),
+            of("Upgradeable", "True"),
+        ]);
+        let object = with(json!([]), overrides);
         assert_eq!(overridden(&object).as_deref(), Some("False"));
     }
 }

@@ -1,4 +1,4 @@
-//! What the gate shall say: the verdict, without flip-flop. Pure, but for the moment that it is told.
+//! What the gate shall say: the verdict, without flip-flop. Pure, but for the moment that it is given.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -108,7 +108,7 @@ impl Decider {
         });
     }
 
-    /// What is to be told now, if it may be: the verdict, or the nodes that hold upgrades although it would not.
+    /// What is to be said now, if it may be: the verdict, or the nodes that hold upgrades although it would not.
     fn take_in(&mut self, judged: &Judged<'_>, now: Instant) -> Verdict {
         let has_judged = judged.verdict.reason != Reason::ReadinessUnknown;
         self.has_judged |= has_judged;

@@ -1,6 +1,6 @@
 //! The gate: our `Upgradeable` condition in the `OperatorCondition` that OLM asks before it upgrades the operator.
 //!
-//! [`Gate`] is told each verdict, [`GateTask`] writes. `decider` says what the condition shall say, `condition` what is to be
+//! [`Gate`] takes each verdict, [`GateTask`] writes. `decider` says what the condition shall say, `condition` what is to be
 //! written for that, `report` how it stands; all three are pure.
 
 mod condition;
@@ -42,7 +42,7 @@ impl Gate {
         (Self { decider, report }, task)
     }
 
-    /// Takes in a verdict. Each is to be told here, also while nothing can be written: the channel keeps only the last
+    /// Takes in a verdict. Each is to be given here, also while nothing can be written: the channel keeps only the last
     /// decision, but a verdict that went back and forth has not stood.
     pub fn judge(&self, judged: &Judged<'_>) {
         self.decider

@@ -1,5 +1,5 @@
-//! How the condition stands: when to look at it again, and what people are told of it. Pure, but for the moment that it
-//! is told.
+//! How the condition stands: when to look at it again, and what is reported of it. Pure, but for the moment that it
+//! is given.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const CONTESTED: usize = 3;
 const CONTEST: Duration = Duration::from_secs(600);
 const PENDING: &str = "Pending";
 
-/// What people are told: the contents of a condition of ours.
+/// What is reported: the contents of a condition of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateReport {
     /// `True`, `False` or `Unknown`: whether what the gate shall say has been written.
@@ -148,9 +148,9 @@ impl Track {
         self.next_look = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
     }
 
-    /// What people are told.
+    /// What is reported.
     pub fn report(&self, now: Instant) -> GateReport {
-        let (status, reason, message) = self.told(now);
+        let (status, reason, message) = self.describe(now);
         GateReport {
             status,
             reason,
@@ -159,7 +159,7 @@ impl Track {
         }
     }
 
-    fn told(&self, now: Instant) -> (&'static str, &'static str, String) {
+    fn describe(&self, now: Instant) -> (&'static str, &'static str, String) {
         let name = &self.name;
         if let Some((reason, message)) = &self.failure {
             return ("False", reason, message.clone());
@@ -214,18 +214,11 @@ impl Track {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assess::report::{Reason, Upgradeable, Verdict};
+    use crate::assess::report::Upgradeable;
+    use crate::gate::condition::tests;
 
     fn decision(message: &str) -> Decision {
-        let verdict = Verdict {
-            upgradeable: Upgradeable::False,
-            reason: Reason::DriversMissing,
-            message: message.to_owned(),
-        };
-        Decision {
-            verdict,
-            yields: false,
-        }
+        tests::decision(Upgradeable::False, message)
     }
 
     const WRITTEN: bool = true;
@@ -233,152 +226,127 @@ mod tests {
 
     struct Rig {
         track: Track,
-        start: Instant,
+        now: Instant,
     }
 
     impl Rig {
         fn new() -> Self {
             let track = Track::new("x".to_owned());
-            let start = Instant::now();
-            Self { track, start }
+            let now = Instant::now();
+            Self { track, now }
         }
 
         fn saw(&mut self, message: &str, is_changed: bool, is_confirmed: bool) -> bool {
-            self.saw_at(self.start, message, is_changed, is_confirmed)
-        }
-
-        fn saw_at(
-            &mut self,
-            at: Instant,
-            message: &str,
-            is_changed: bool,
-            is_confirmed: bool,
-        ) -> bool {
             let look = Look {
                 is_changed,
                 is_confirmed,
                 overridden: None,
             };
-            self.track.saw(decision(message), look, at)
+            self.track.saw(decision(message), look, self.now)
         }
 
-        fn reports(&self, at: Instant) -> (&'static str, &'static str) {
-            let report = self.track.report(at);
+        fn reports(&self) -> (&'static str, &'static str) {
+            let report = self.track.report(self.now);
             assert_eq!(report.is_pending(), report.reason == "Pending");
             (report.status, report.reason)
         }
 
+        fn is_due(&self, message: &str, after: Duration) -> bool {
+            self.track.is_due(&decision(message), self.now + after)
+        }
+
         fn pause(&self) -> Duration {
-            self.track.next_look().unwrap() - self.start
+            self.track.next_look().unwrap() - self.now
         }
     }
 
     #[test]
     fn a_condition_is_looked_at_until_olm_has_taken_it_over_and_then_now_and_again() {
         let mut rig = Rig::new();
-        let start = rig.start;
-        assert_eq!(rig.reports(start), ("Unknown", "Pending"));
-        assert!(rig.track.is_due(&decision("m"), start));
+        assert_eq!(rig.reports(), ("Unknown", "Pending"));
+        assert!(rig.is_due("m", Duration::ZERO));
         rig.saw("m", WRITTEN, false);
-        assert!(
-            !rig.track.is_due(&decision("m"), start) && rig.track.is_due(&decision("n"), start)
-        );
-        let report = rig.track.report(start);
+        assert!(!rig.is_due("m", Duration::ZERO) && rig.is_due("n", Duration::ZERO));
+        let report = rig.track.report(rig.now);
         assert!(report.says(Some(&decision("m"))) && !report.says(Some(&decision("n"))));
-        assert_eq!(rig.reports(start), ("Unknown", "Pending"));
+        assert_eq!(rig.reports(), ("Unknown", "Pending"));
         assert!(rig.pause() < FIRST_LOOK.mul_f64(1.3));
         rig.saw("m", AS_IT_WAS, false);
         assert!(rig.pause() > FIRST_LOOK.mul_f64(1.5), "less and less often");
         rig.saw("m", AS_IT_WAS, true);
-        assert_eq!(rig.reports(start), ("True", "Confirmed"));
+        assert_eq!(rig.reports(), ("True", "Confirmed"));
         assert_eq!(rig.pause(), REASSERT);
-        assert!(rig.track.is_due(&decision("m"), start + REASSERT));
+        assert!(rig.is_due("m", REASSERT));
     }
 
     #[test]
     fn an_olm_that_does_not_answer_is_called_so_once_it_is_late() {
         let mut rig = Rig::new();
-        let start = rig.start;
+        let late = rig.now + CONFIRMED_WITHIN;
         rig.saw("m", WRITTEN, true);
         // It was trusted before, so news of the verdict are no news of OLM.
         rig.saw("n", WRITTEN, false);
-        assert_eq!(rig.reports(start), ("True", "Confirmed"));
-        let mut now = start;
-        while now < start + CONFIRMED_WITHIN {
-            now = rig.track.next_look().unwrap();
-            rig.saw_at(now, "n", AS_IT_WAS, false);
+        assert_eq!(rig.reports(), ("True", "Confirmed"));
+        while rig.now < late {
+            rig.now = rig.track.next_look().unwrap();
+            rig.saw("n", AS_IT_WAS, false);
         }
-        assert_eq!(now, start + CONFIRMED_WITHIN, "it is looked at just then");
-        assert_eq!(rig.reports(now), ("False", "NotConfirmed"));
-        rig.saw_at(now, "o", WRITTEN, false);
-        let reported = rig.reports(now);
-        assert_eq!(
-            reported,
-            ("False", "NotConfirmed"),
-            "a further write is no excuse"
-        );
-        rig.saw_at(now, "o", AS_IT_WAS, true);
-        assert_eq!(rig.reports(now), ("True", "Confirmed"));
+        assert_eq!(rig.now, late, "it is looked at just then");
+        assert_eq!(rig.reports(), ("False", "NotConfirmed"));
+        rig.saw("o", WRITTEN, false);
+        let reported = rig.reports();
+        assert_eq!(reported.1, "NotConfirmed", "a further write is no excuse");
+        rig.saw("o", AS_IT_WAS, true);
+        assert_eq!(rig.reports(), ("True", "Confirmed"));
     }
 
     #[test]
     fn somebody_who_writes_it_too_is_named_and_not_fought_in_a_hot_loop() {
         let mut rig = Rig::new();
-        let start = rig.start;
         assert!(!rig.saw("m", WRITTEN, true));
         assert!(!rig.saw("n", WRITTEN, true), "our own news");
         for _ in 0..CONTESTED {
-            assert_eq!(rig.reports(start), ("True", "Confirmed"));
+            assert_eq!(rig.reports(), ("True", "Confirmed"));
             assert!(rig.saw("n", WRITTEN, true));
         }
-        assert_eq!(rig.reports(start), ("False", "Contested"));
+        assert_eq!(rig.reports(), ("False", "Contested"));
         assert!(rig.pause() > FIRST_LOOK / 2 && rig.pause() < FIRST_LOOK * 2);
         for _ in 0..20 {
             rig.saw("n", AS_IT_WAS, true);
         }
         assert!(rig.pause() > REASSERT / 2, "less and less often");
-        let later = start + CONTEST;
-        assert_eq!(rig.reports(later), ("True", "Confirmed"));
-        rig.saw_at(later, "o", WRITTEN, true);
-        let next_look = rig.track.next_look();
-        assert_eq!(
-            next_look,
-            Some(later + REASSERT),
-            "what was long ago hurries nobody"
-        );
+        rig.now += CONTEST;
+        assert_eq!(rig.reports(), ("True", "Confirmed"));
+        rig.saw("o", WRITTEN, true);
+        assert_eq!(rig.pause(), REASSERT, "what was long ago hurries nobody");
     }
 
     #[test]
-    fn an_override_is_told_and_a_failure_before_all() {
+    fn an_override_is_reported_and_a_failure_before_all() {
         let mut rig = Rig::new();
-        let start = rig.start;
         for (status, words) in [("True", "go on"), ("False", "holds"), ("Unknown", "holds")] {
             let look = Look {
                 is_changed: false,
                 is_confirmed: true,
                 overridden: Some(status.to_owned()),
             };
-            rig.track.saw(decision("m"), look, start);
-            let report = rig.track.report(start);
-            assert_eq!((report.status, report.reason), ("True", "Overridden"));
-            assert!(report.message.contains(words), "{}", report.message);
+            rig.track.saw(decision("m"), look, rig.now);
+            assert_eq!(rig.reports(), ("True", "Overridden"));
+            let message = rig.track.report(rig.now).message;
+            assert!(message.contains(words), "{message}");
         }
-        rig.track.failed(&GateError::NotServed, start);
-        assert_eq!(rig.reports(start), ("False", "NotServed"));
-        assert!(rig.track.report(start).has_failed());
+        rig.track.failed(&GateError::NotServed, rig.now);
+        assert_eq!(rig.reports(), ("False", "NotServed"));
+        assert!(rig.track.report(rig.now).has_failed());
         let first = rig.pause();
         assert!(first >= FIRST_RETRY.mul_f64(0.8));
-        assert!(
-            !rig.track.is_due(&decision("n"), start),
-            "news do not make it try sooner"
-        );
-        assert!(rig.track.is_due(&decision("n"), start + first));
-        rig.track.failed(&GateError::NotServed, start);
+        let is_due = rig.is_due("n", Duration::ZERO);
+        assert!(!is_due, "news do not make it try sooner");
+        assert!(rig.is_due("n", first));
+        rig.track.failed(&GateError::NotServed, rig.now);
         assert!(rig.pause() > first, "pauses grow");
-        assert!(
-            !rig.saw("m", WRITTEN, true),
-            "made again after it was gone: nobody's doing"
-        );
-        assert_eq!(rig.reports(start), ("True", "Confirmed"));
+        let is_disturbed = rig.saw("m", WRITTEN, true);
+        assert!(!is_disturbed, "recreated after it was gone: nobody's doing");
+        assert_eq!(rig.reports(), ("True", "Confirmed"));
     }
 }

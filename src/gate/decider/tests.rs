@@ -49,11 +49,8 @@ impl Rig {
     /// written.
     fn at(&mut self, milliseconds: u64, judged: &str) -> &'static str {
         self.departures += u64::from(judged.ends_with('!'));
-        let verdict = if judged.starts_with("open") {
-            open()
-        } else {
-            held()
-        };
+        let is_open = judged.starts_with("open");
+        let verdict = if is_open { open() } else { held() };
         let is_fresh = !judged.ends_with('?');
         let decision = self.decide(milliseconds, &verdict, is_fresh, NOBODY);
         if is_fresh {
@@ -205,10 +202,7 @@ fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     let lost = rig.decide(0, &unknown(), true, NOBODY);
-    assert!(
-        !lost.yields,
-        "this process has judged before, so it is news"
-    );
+    assert!(!lost.yields, "this process has judged before: it is news");
 }
 
 #[test]
@@ -217,13 +211,10 @@ fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     let nodes: BTreeSet<String> = (0..12).map(|number| format!("win-{number:02}")).collect();
     rig.at(0, "open");
     assert_eq!(rig.at(1_000, "open"), OPEN);
-    let Verdict {
-        upgradeable,
-        reason,
-        message,
-    } = rig.decide(2_000, &open(), true, &nodes).verdict;
-    assert_eq!(upgradeable, Upgradeable::False);
-    assert_eq!(reason.as_str(), "NodeOperationInProgress");
+    let during = rig.decide(2_000, &open(), true, &nodes).verdict;
+    assert_eq!(during.upgradeable, Upgradeable::False);
+    assert_eq!(during.reason, Reason::NodeOperationInProgress);
+    let message = during.message;
     assert!(message.contains("win-00, win-01") && message.contains("and 2 more"));
     let worse = rig.decide(2_000, &held(), true, &nodes);
     assert_eq!(worse.verdict, held(), "what holds anyway is said");
