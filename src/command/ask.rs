@@ -23,12 +23,13 @@ pub fn nodes(arguments: &NodesArgs) -> anyhow::Result<Upgradeable> {
     let mut cluster = input::read(&arguments.input)?.cluster;
     let report = assess(&mut cluster);
     let list = NodeList::of(&report, &cluster, &arguments.names);
-    if list.is_empty() && arguments.names.is_empty() {
+    if report.nodes.is_empty() && arguments.names.is_empty() {
         report_line("No Windows nodes found.");
     }
     let color = is_colored(arguments.color);
     print(&list.render(arguments.output, color)?)?;
-    let absent = arguments.names.iter().filter(|name| !list.has(name));
+    let is_absent = |name: &&String| report.nodes.iter().all(|node| node.name != **name);
+    let absent = arguments.names.iter().filter(is_absent);
     let absent: Vec<String> = absent.map(|name| visible(name)).collect();
     if !absent.is_empty() {
         bail!("there is no Windows node {}", absent.join(", "));

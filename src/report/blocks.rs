@@ -89,14 +89,6 @@ impl Block {
     }
 }
 
-/// The blocks under a title; nothing where there are none.
-pub(super) fn section(
-    title: &'static str,
-    blocks: impl IntoIterator<Item = Block>,
-) -> impl Iterator<Item = Block> {
-    under(Block::Title(title), blocks)
-}
-
 /// The blocks after that one; nothing where there are none.
 pub(super) fn under(
     first: Block,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::blocks::{Block, Note, Span, Style, section, under};
+use super::blocks::{Block, Note, Span, Style, under};
 use super::sentences::{self, count, missing_on, names, nodes_left_out};
 use super::{html, tables};
 use crate::assess::codes;
@@ -60,10 +60,10 @@ pub(super) fn lines(report: &ReadinessReport) -> Vec<Block> {
     let nodes = nodes(&report.nodes, TERMINAL, tables::nodes);
     let nodes = nodes.into_iter().chain(parts.node_notes);
     let mut lines = sentences::headline(report).lines();
-    lines.extend(section(blocking_title(report), parts.blocking));
-    lines.extend(section("Windows nodes", nodes));
-    lines.extend(section(OTHER_DRIVERS, parts.other_drivers));
-    lines.extend(section("Other findings", parts.notes));
+    lines.extend(under(Block::Title(blocking_title(report)), parts.blocking));
+    lines.extend(under(Block::Title("Windows nodes"), nodes));
+    lines.extend(under(Block::Title(OTHER_DRIVERS), parts.other_drivers));
+    lines.extend(under(Block::Title("Other findings"), parts.notes));
     lines.push(Block::text(""));
     lines.push(Block::text(sentences::counts(report, parts.findings)));
     lines
@@ -82,11 +82,11 @@ pub(super) fn page(report: &ReadinessReport, made: Timestamp) -> String {
     if !nodes.is_empty() {
         nodes.extend(more);
     }
-    let mut blocks: Vec<Block> = section("Windows nodes", nodes).collect();
-    blocks.extend(section(blocking_title(report), parts.blocking));
-    blocks.extend(section("Findings on nodes", parts.node_notes));
-    blocks.extend(section(OTHER_DRIVERS, parts.other_drivers));
-    blocks.extend(section("Other findings", parts.notes));
+    let mut blocks: Vec<Block> = under(Block::Title("Windows nodes"), nodes).collect();
+    blocks.extend(under(Block::Title(blocking_title(report)), parts.blocking));
+    blocks.extend(under(Block::Title("Findings on nodes"), parts.node_notes));
+    blocks.extend(under(Block::Title(OTHER_DRIVERS), parts.other_drivers));
+    blocks.extend(under(Block::Title("Other findings"), parts.notes));
     let counts = sentences::counts(report, parts.findings);
     html::draw(&sentences::headline(report), &blocks, &counts, made)
 }
@@ -134,11 +134,9 @@ impl Parts {
         }
         let is_blocked =
             |driver: &DriverReadiness| blocked.keys().any(|(_, name)| *name == driver.name);
-        let (missing, present): (Vec<_>, Vec<_>) = report
-            .drivers
-            .iter()
-            .filter(|driver| !is_blocked(driver))
-            .partition(|driver| !driver.missing_on.is_empty());
+        let drivers = report.drivers.iter().filter(|driver| !is_blocked(driver));
+        let (missing, present): (Vec<_>, Vec<_>) =
+            drivers.partition(|driver| !driver.missing_on.is_empty());
         let other = |driver: &DriverReadiness| {
             let volumes = report.volumes.iter();
             let volumes = volumes.filter(|it| it.csi_driver.as_ref() == Some(&driver.name));

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::blocks::{Block, Span, Style};
 use super::sentences::names;
 use super::{json, tables, text};
-use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
+use crate::api::CsiProxyStatus;
 use crate::assess::report::{API_VERSION, NodeReadiness, ReadinessReport};
-use crate::index::{Cluster, Node};
+use crate::index::Cluster;
 use crate::visible::visible;
 
 /// The table's columns.
@@ -74,10 +74,21 @@ impl NodeList {
     pub fn of(report: &ReadinessReport, cluster: &Cluster, names: &[String]) -> Self {
         let nodes = report.nodes.iter();
         let wanted = nodes.filter(|node| names.is_empty() || names.contains(&node.name));
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let row = |readiness: &NodeReadiness| {
             let node = cluster.nodes.get(readiness.name.as_str());
             let status = cluster.node_statuses.get(readiness.name.as_str());
-            NodeRow::of(readiness, node, status)
+            let address = node.and_then(|node| {
+                let internal = node.addresses.iter().find(|it| it.kind == "InternalIP");
+                internal.or(node.addresses.first())
+            });
+            NodeRow {
+                readiness: readiness.clone(),
+                kubelet_version: node.and_then(|node| some(&node.kubelet_version)),
+                address: address.and_then(|it| some(&it.address)),
+                management: status.and_then(|status| some(&status.management)),
+                csi_proxy: status.and_then(|status| status.csi_proxy.clone()),
+            }
         };
         Self {
             api_version: API_VERSION,
@@ -86,22 +97,10 @@ impl NodeList {
         }
     }
 
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     /// Whether all of them are ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.items.iter().all(|row| row.readiness.ready)
-    }
-
-    /// Whether a node of that name is in it.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.items.iter().any(|row| row.readiness.name == name)
     }
 
     /// The list in that format. `color` is for the tables alone.
@@ -130,28 +129,10 @@ impl NodeList {
 }
 
 impl NodeRow {
-    fn of(
-        readiness: &NodeReadiness,
-        node: Option<&Node>,
-        status: Option<&WindowsNodeStorageStatus>,
-    ) -> Self {
-        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Self {
-            readiness: readiness.clone(),
-            kubelet_version: node.and_then(|node| some(&node.kubelet_version)),
-            address: node.and_then(|node| {
-                let internal = node.addresses.iter().find(|it| it.kind == "InternalIP");
-                some(&internal.or(node.addresses.first())?.address)
-            }),
-            management: status.and_then(|status| some(&status.management)),
-            csi_proxy: status.and_then(|status| status.csi_proxy.clone()),
-        }
-    }
-
     fn cells(&self) -> [Span; COLUMNS.len()] {
         let readiness = &self.readiness;
         let codes: BTreeSet<&str> = readiness.findings.iter().map(|it| &*it.code).collect();
-        let codes: Vec<&str> = codes.into_iter().collect();
+        let codes = Vec::from_iter(codes).join(", ");
         let optional = |text: &Option<String>| Span::plain(text.as_deref().unwrap_or_default());
         let (csi_proxy, pipes) = match &self.csi_proxy {
             Some(csi_proxy) => {
@@ -173,7 +154,7 @@ impl NodeRow {
             csi_proxy,
             Span::plain(names(&readiness.drivers)),
             tables::missing_drivers(readiness),
-            Span::plain(codes.join(", ")),
+            Span::plain(codes),
             Span::plain(pipes),
             optional(&self.management),
             optional(&self.address),

@@ -121,51 +121,39 @@ fn kinds() -> String {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Question, QuestionError> {
-        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        Question::parse(&words)
+    /// The question of a line of words.
+    fn parse(line: &str) -> Result<Question, QuestionError> {
+        Question::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn objects_are_named_as_kubectl_names_them() {
         let pod = Some(Kind::Workload(WorkloadKind::Pod));
-        for (words, kind, name) in [
-            (vec!["win-1"], None, "win-1"),
-            (vec!["node/win-1"], Some(Kind::Node), "win-1"),
-            (vec!["no", "win-1"], Some(Kind::Node), "win-1"),
-            (vec!["pod/web-0"], pod, "web-0"),
-            (vec!["Pods", "web-0"], pod, "web-0"),
-            (vec!["pvc/data"], Some(Kind::Claim), "data"),
-            (
-                vec!["persistentvolumeclaim/data"],
-                Some(Kind::Claim),
-                "data",
-            ),
-            (
-                vec!["deployment.apps/web"],
-                Some(Kind::Workload(WorkloadKind::Deployment)),
-                "web",
-            ),
+        let deployment = Some(Kind::Workload(WorkloadKind::Deployment));
+        for (line, kind, name) in [
+            ("win-1", None, "win-1"),
+            ("node/win-1", Some(Kind::Node), "win-1"),
+            ("no win-1", Some(Kind::Node), "win-1"),
+            ("pod/web-0", pod, "web-0"),
+            ("Pods web-0", pod, "web-0"),
+            ("pvc/data", Some(Kind::Claim), "data"),
+            ("persistentvolumeclaim/data", Some(Kind::Claim), "data"),
+            ("deployment.apps/web", deployment, "web"),
         ] {
             let name = name.to_owned();
-            assert_eq!(parse(&words), Ok(Question { kind, name }), "{words:?}");
+            assert_eq!(parse(line), Ok(Question { kind, name }), "{line}");
         }
     }
 
     #[test]
     fn what_asks_about_nothing_says_how_to_ask() {
-        for words in [
-            vec![],
-            vec![""],
-            vec!["pod/"],
-            vec!["pod", "a/b"],
-            vec!["pod/a/b"],
-        ] {
-            assert_eq!(parse(&words), Err(QuestionError::NoName), "{words:?}");
+        assert_eq!(Question::parse(&[]), Err(QuestionError::NoName));
+        for line in ["", "pod/", "pod a/b", "pod/a/b"] {
+            assert_eq!(parse(line), Err(QuestionError::NoName), "{line}");
         }
-        let error = parse(&["volume/x"]).unwrap_err();
+        let error = parse("volume/x").unwrap_err().to_string();
         assert!(
-            error.to_string().contains("\"volume\"") && error.to_string().contains("pvc"),
+            error.contains("\"volume\"") && error.contains("pvc"),
             "{error}"
         );
     }

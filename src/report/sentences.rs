@@ -64,8 +64,7 @@ fn sentences(report: &ReadinessReport) -> Vec<String> {
 }
 
 fn registered(report: &ReadinessReport) -> String {
-    let in_tree = report.volumes.iter().filter(|volume| volume.in_tree);
-    let volumes = count(in_tree.count(), "in-tree volume");
+    let volumes = count(in_tree(report), "in-tree volume");
     let nodes = match report.nodes.len() {
         1 => "the only Windows node".to_owned(),
         nodes => format!("all {nodes} Windows nodes"),
@@ -73,46 +72,39 @@ fn registered(report: &ReadinessReport) -> String {
     format!("The CSI drivers for {volumes} of Windows workloads are registered on {nodes}.")
 }
 
+fn in_tree(report: &ReadinessReport) -> usize {
+    let volumes = report.volumes.iter();
+    volumes.filter(|volume| volume.in_tree).count()
+}
+
 fn risks(report: &ReadinessReport) -> Vec<String> {
     let mut risks = Vec::new();
     let nodes = report.nodes.len();
-    let abandoned = report
-        .blocking()
-        .filter(|it| it.csi_driver.is_none())
-        .count();
+    let abandoned = report.blocking().filter(|it| it.csi_driver.is_none());
+    let abandoned = abandoned.count();
+    let of_workloads = |number| count(number, "in-tree volume") + " of Windows workloads";
     if abandoned > 0 {
-        let volumes = count(abandoned, "in-tree volume");
-        let have = if abandoned == 1 { "has" } else { "have" };
+        let (volumes, have) = (of_workloads(abandoned), verb(abandoned, "has", "have"));
         risks.push(format!(
-            "{volumes} of Windows workloads {have} a type that no CSI driver takes over."
+            "{volumes} {have} a type that no CSI driver takes over."
         ));
     }
     let without = report.nodes.iter().filter(|node| !node.csi_node);
     let without: Vec<&str> = without.map(|node| node.name.as_str()).collect();
     if !without.is_empty() {
-        let have = if without.len() == 1 { "has" } else { "have" };
+        let (number, names) = (without.len(), names(&without));
+        let (all, have) = (count(nodes, "Windows node"), verb(number, "has", "have"));
         risks.push(format!(
-            "{} of {} {have} no CSINode object: {}. Is the kubelet there running and registered?",
-            without.len(),
-            count(nodes, "Windows node"),
-            names(&without)
+            "{number} of {all} {have} no CSINode object: {names}. Is the kubelet there running and registered?"
         ));
     }
     let lacking = report.blocking().count() - abandoned;
     if lacking > 0 {
-        let volumes = count(lacking, "in-tree volume");
-        let lack = if lacking == 1 {
-            "lacks its"
-        } else {
-            "lack their"
-        };
-        let node = if nodes == 1 {
-            "the only"
-        } else {
-            "at least one"
-        };
+        let volumes = of_workloads(lacking);
+        let lack = verb(lacking, "lacks its", "lack their");
+        let node = verb(nodes, "the only", "at least one");
         risks.push(format!(
-            "{volumes} of Windows workloads {lack} CSI driver on {node} Windows node."
+            "{volumes} {lack} CSI driver on {node} Windows node."
         ));
     }
     risks
@@ -125,29 +117,19 @@ pub(super) fn counts(report: &ReadinessReport, findings: usize) -> String {
         number => format!(", {number} {which}"),
     };
     let not_ready = report.nodes.iter().filter(|node| !node.ready).count();
-    let in_tree = report
-        .volumes
-        .iter()
-        .filter(|volume| volume.in_tree)
-        .count();
-    let missing = report
-        .drivers
-        .iter()
-        .filter(|it| !it.missing_on.is_empty())
-        .count();
+    let drivers = report.drivers.iter();
+    let missing = drivers.filter(|it| !it.missing_on.is_empty()).count();
     let version = report.cluster.kubernetes_version.iter();
-    let mut parts: Vec<String> = version
-        .map(|version| format!("Kubernetes {version}"))
-        .collect();
-    parts.extend([
+    let version = version.map(|version| format!("Kubernetes {version}"));
+    let parts = [
         count(report.nodes.len(), "Windows node") + &of_them(not_ready, "not ready"),
         count(report.volumes.len(), "volume")
-            + &of_them(in_tree, "in-tree")
+            + &of_them(in_tree(report), "in-tree")
             + &of_them(report.blocking().count(), "blocking"),
         count(report.drivers.len(), "driver") + &of_them(missing, "missing"),
         count(findings, "finding"),
-    ]);
-    let text = parts.join("; ");
+    ];
+    let text = version.chain(parts).collect::<Vec<_>>().join("; ");
     match report.verdict.reason {
         Reason::ReadinessUnknown => format!("As far as could be read: {text}."),
         _ => format!("{text}."),
@@ -170,8 +152,8 @@ pub(super) fn missing_on(missing_on: &[String], all: usize) -> String {
 /// Which nodes are not shown, where some are not.
 pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Option<String> {
     let that_are = |number: usize, what: &str| {
-        let be = if number == 1 { "is" } else { "are" };
-        format!("and {} that {be} {what}", count(number, "more node"))
+        let (nodes, are) = (count(number, "more node"), verb(number, "is", "are"));
+        format!("and {nodes} that {are} {what}")
     };
     let text = match (ready, not_ready) {
         (0, 0) => return None,
@@ -187,15 +169,16 @@ pub(super) fn nodes_left_out(shown: usize, ready: usize, not_ready: usize) -> Op
 
 /// So many things.
 pub(super) fn count(number: usize, thing: &str) -> String {
-    if number == 1 {
-        format!("1 {thing}")
-    } else {
-        format!("{number} {thing}s")
-    }
+    format!("{number} {thing}{}", verb(number, "", "s"))
+}
+
+/// What is said of one thing, or of any other number of them.
+pub(super) fn verb<'a>(number: usize, of_one: &'a str, of_many: &'a str) -> &'a str {
+    if number == 1 { of_one } else { of_many }
 }
 
 /// Some of the names, and how many more there are.
-pub(super) fn names<T: AsRef<str>>(names: &[T]) -> String {
+pub(crate) fn names<T: AsRef<str>>(names: &[T]) -> String {
     let shown: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
     let shown = shown.join(", ");
     match names.len().saturating_sub(NAMED) {
@@ -207,11 +190,8 @@ pub(super) fn names<T: AsRef<str>>(names: &[T]) -> String {
 /// With a capital letter and an end.
 pub(super) fn as_sentence(message: &str) -> String {
     let mut chars = message.trim().chars();
-    let mut sentence: String = chars
-        .next()
-        .into_iter()
-        .flat_map(char::to_uppercase)
-        .collect();
+    let first = chars.next().into_iter();
+    let mut sentence: String = first.flat_map(char::to_uppercase).collect();
     sentence.push_str(chars.as_str());
     if !sentence.ends_with(['.', '?', '!', '…']) {
         sentence.push('.');

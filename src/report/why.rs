@@ -2,7 +2,7 @@
 
 mod facts;
 
-use super::blocks::{Block, Span, Style, section};
+use super::blocks::{Block, Span, Style, under};
 use super::check::{Parts, Room, TERMINAL, TERMINAL_WITHOUT_VOLUMES};
 use super::question::{Kind, Question};
 use super::text;
@@ -88,34 +88,30 @@ impl Subject<'_> {
         let all = &self.report.nodes;
         let Some(readiness) = all.iter().find(|node| node.name == self.name) else {
             let facts = vec![facts::not_judged(node)];
-            return Some(Explanation::of_nothing(subject, facts, self.report));
+            let nothing = narrowed(self.report, |_| false, &[]);
+            return Some(Explanation::new(subject, facts, &nothing, TERMINAL));
         };
         let is_here = |nodes: &[String]| nodes.iter().any(|node| node == self.name);
-        let mut report = self.narrowed(|row| is_here(&row.missing_on), &[]);
+        let mut report = narrowed(self.report, |row| is_here(&row.missing_on), &[]);
         let drivers = self.report.drivers.iter();
         let missing = drivers.filter(|it| readiness.missing_drivers.contains(&it.name));
         report.drivers = missing.cloned().collect();
         // What is wrong on other nodes is theirs; what is wrong with the driver as a whole is on none of them.
-        let on_nodes: Vec<_> = all
-            .iter()
-            .flat_map(|node| &node.findings)
-            .map(place)
-            .collect();
+        let on_nodes = all.iter().flat_map(|node| &node.findings);
+        let on_nodes: Vec<_> = on_nodes.map(place).collect();
         for driver in &mut report.drivers {
             let findings = &mut driver.findings;
             findings.retain(|finding| !on_nodes.contains(&place(finding)));
         }
         report.nodes.push(readiness.clone());
         let status = self.cluster.node_statuses.get(self.name);
+        let facts = facts::of_node(node, readiness, status);
+        let ready = unless_unread(READY, &report);
+        let state = if readiness.ready { ready } else { NOT_READY };
+        let explanation = Explanation::new(subject, facts, &report, TERMINAL);
         Some(Explanation {
-            subject,
-            state: if readiness.ready {
-                unless_unread(READY, &report)
-            } else {
-                NOT_READY
-            },
-            facts: facts::of_node(node, readiness, status),
-            blocks: blocks(&report, TERMINAL),
+            state,
+            ..explanation
         })
     }
 
@@ -138,7 +134,7 @@ impl Subject<'_> {
                 && *row.workload.namespace == *self.key.namespace
                 && row.workload.name == self.name
         };
-        let report = self.narrowed(is_its_row, &about);
+        let report = narrowed(self.report, is_its_row, &about);
         if volumes.is_none() && report.volumes.is_empty() {
             return None;
         }
@@ -151,13 +147,10 @@ impl Subject<'_> {
         } else {
             facts.extend(facts::of_volumes(&report.volumes));
         }
-        Some(Explanation {
-            subject: format!("{} {}", kind.as_str().to_lowercase(), self.key),
-            state: state(&report),
-            facts,
-            // Its volumes are among the facts.
-            blocks: blocks(&report, TERMINAL_WITHOUT_VOLUMES),
-        })
+        let subject = format!("{} {}", kind.as_str().to_lowercase(), self.key);
+        // Its volumes are among the facts.
+        let room = TERMINAL_WITHOUT_VOLUMES;
+        Some(Explanation::new(subject, facts, &report, room))
     }
 
     fn claim(&self) -> Option<Explanation> {
@@ -165,18 +158,15 @@ impl Subject<'_> {
             row.persistent_volume_claim.as_deref() == Some(self.name)
                 && *row.workload.namespace == *self.key.namespace
         };
-        let report = self.narrowed(is_its_row, &[facts::finding_object(&self.key)]);
+        let report = narrowed(self.report, is_its_row, &[facts::finding_object(&self.key)]);
         let claim = self.cluster.claims.get(&self.key);
         // One that is missing is asked about for a good reason.
         if claim.is_none() && report.volumes.is_empty() && report.findings.is_empty() {
             return None;
         }
-        Some(Explanation {
-            subject: format!("persistentvolumeclaim {}", self.key),
-            state: state(&report),
-            facts: facts::of_claim(claim, &report.volumes),
-            blocks: blocks(&report, TERMINAL),
-        })
+        let subject = format!("persistentvolumeclaim {}", self.key);
+        let facts = facts::of_claim(claim, &report.volumes);
+        Some(Explanation::new(subject, facts, &report, TERMINAL))
     }
 
     fn volume(&self) -> Option<Explanation> {
@@ -185,46 +175,42 @@ impl Subject<'_> {
         let claim: Option<&ObjectKey> = claim.map(|(key, _)| key);
         let about: Vec<String> = claim.map(facts::finding_object).into_iter().collect();
         let is_its_row = |row: &VolumeUse| row.persistent_volume.as_deref() == Some(self.name);
-        let report = self.narrowed(is_its_row, &about);
+        let report = narrowed(self.report, is_its_row, &about);
         if self.cluster.volumes.get(self.name).is_none() && report.volumes.is_empty() {
             return None;
         }
-        Some(Explanation {
-            subject: format!("persistentvolume {}", self.name),
-            state: state(&report),
-            facts: facts::of_persistent_volume(claim, &report.volumes),
-            blocks: blocks(&report, TERMINAL),
-        })
+        let subject = format!("persistentvolume {}", self.name);
+        let facts = facts::of_persistent_volume(claim, &report.volumes);
+        Some(Explanation::new(subject, facts, &report, TERMINAL))
     }
+}
 
-    /// The report with these volumes only, the drivers that they need, and the findings about these objects.
-    fn narrowed(
-        &self,
-        is_its_row: impl Fn(&VolumeUse) -> bool,
-        about: &[String],
-    ) -> ReadinessReport {
-        let report = self.report;
-        let rows = report.volumes.iter().filter(|row| is_its_row(row));
-        let volumes: Vec<VolumeUse> = rows.cloned().collect();
-        let drivers = report.drivers.iter().filter(|driver| {
-            let mut rows = volumes.iter();
-            rows.any(|row| row.csi_driver.as_ref() == Some(&driver.name))
-        });
-        // The finding on a class is about the claim that asks for it, which its message begins with.
-        let findings = report.findings.iter().filter(|finding| {
-            let first = finding.message.split(' ').next().unwrap_or_default();
-            about.iter().any(|it| *it == finding.object || it == first)
-        });
-        ReadinessReport {
-            drivers: drivers.cloned().collect(),
-            findings: findings.cloned().collect(),
-            volumes,
-            nodes: Vec::new(),
-            api_version: report.api_version.clone(),
-            kind: report.kind.clone(),
-            cluster: report.cluster.clone(),
-            verdict: report.verdict.clone(),
-        }
+/// The report with these volumes only, the drivers that they need, and the findings about these objects.
+fn narrowed(
+    report: &ReadinessReport,
+    is_its_row: impl Fn(&VolumeUse) -> bool,
+    about: &[String],
+) -> ReadinessReport {
+    let rows = report.volumes.iter().filter(|row| is_its_row(row));
+    let volumes: Vec<VolumeUse> = rows.cloned().collect();
+    let drivers = report.drivers.iter().filter(|driver| {
+        let mut rows = volumes.iter();
+        rows.any(|row| row.csi_driver.as_ref() == Some(&driver.name))
+    });
+    // The finding on a class is about the claim that asks for it, which its message begins with.
+    let findings = report.findings.iter().filter(|finding| {
+        let first = finding.message.split(' ').next().unwrap_or_default();
+        about.iter().any(|it| *it == finding.object || it == first)
+    });
+    ReadinessReport {
+        drivers: drivers.cloned().collect(),
+        findings: findings.cloned().collect(),
+        volumes,
+        nodes: Vec::new(),
+        api_version: report.api_version.clone(),
+        kind: report.kind.clone(),
+        cluster: report.cluster.clone(),
+        verdict: report.verdict.clone(),
     }
 }
 
@@ -259,30 +245,26 @@ fn unless_unread(state: State, report: &ReadinessReport) -> State {
 }
 
 fn blocks(report: &ReadinessReport, room: Room) -> Vec<Block> {
-    let mut blocks = unread(report);
     let parts = Parts::of(report, room);
     let missing = parts.blocking.into_iter().chain(parts.other_drivers);
-    blocks.extend(section("On this node", parts.node_notes));
-    blocks.extend(section("What is missing", missing));
-    blocks.extend(section("Other findings", parts.notes));
+    let mut blocks = Vec::new();
+    if report.verdict.reason == Reason::ReadinessUnknown {
+        let message = format!("As far as could be read: {}.", report.verdict.message);
+        blocks.extend(["", &message].map(Block::text));
+    }
+    blocks.extend(under(Block::Title("On this node"), parts.node_notes));
+    blocks.extend(under(Block::Title("What is missing"), missing));
+    blocks.extend(under(Block::Title("Other findings"), parts.notes));
     blocks
 }
 
-fn unread(report: &ReadinessReport) -> Vec<Block> {
-    if report.verdict.reason != Reason::ReadinessUnknown {
-        return Vec::new();
-    }
-    let message = format!("As far as could be read: {}.", report.verdict.message);
-    vec![Block::text(""), Block::text(message)]
-}
-
 impl Explanation {
-    fn of_nothing(subject: String, facts: Vec<String>, report: &ReadinessReport) -> Self {
+    fn new(subject: String, facts: Vec<String>, report: &ReadinessReport, room: Room) -> Self {
         Self {
             subject,
-            state: unless_unread(FINE, report),
+            state: state(report),
             facts,
-            blocks: unread(report),
+            blocks: blocks(report, room),
         }
     }
 
@@ -292,7 +274,8 @@ impl Explanation {
         let subject = format!("{} {place}", kind.as_str().to_lowercase());
         let fact = "It is there, and its storage concerns no Windows node: it has ended, runs on a node of another system, \
              or has no volume that needs a CSI driver.";
-        Self::of_nothing(subject, vec![fact.to_owned()], report)
+        let nothing = narrowed(report, |_| false, &[]);
+        Self::new(subject, vec![fact.to_owned()], &nothing, TERMINAL)
     }
 
     /// Whether something is missing.

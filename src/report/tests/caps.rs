@@ -3,6 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::super::blocks::{Block, Span, Style};
+use super::super::sentences::nodes_left_out;
 use super::super::text as terminal;
 use super::samples::{self, AZURE_DISK};
 use super::{Format, text};
@@ -47,16 +48,10 @@ fn assert_shows(formats: &[Format], report: &ReadinessReport, there: &[&str], no
 
 #[test]
 fn of_many_volumes_of_a_driver_the_first_are_listed() {
-    for (number, left_out) in [
-        (21, "and 1 more volume (-o json"),
-        (22, "and 2 more volumes (-o json"),
-    ] {
-        assert_shows(
-            TABLE,
-            &volumes(number),
-            &["pod/web-19", left_out],
-            &["web-20"],
-        );
+    for (number, left_out) in [(21, "1 more volume "), (22, "2 more volumes ")] {
+        let left_out = format!("and {left_out}{ALL}");
+        let there = ["pod/web-19", &left_out];
+        assert_shows(TABLE, &volumes(number), &there, &["web-20"]);
     }
     assert_shows(TABLE, &volumes(20), &["pod/web-19"], &[ALL]);
     // Very many: the page shows a thousand.
@@ -79,54 +74,35 @@ fn of_many_nodes_those_that_are_not_ready_are_listed() {
     let few = ["good-000", "good-048", "held-000"];
     assert_shows(BOTH, &nodes(49, 1), &few, &[ALL]);
     assert_shows(PAGE, &nodes(499, 1), &["good-498", "held-000"], &[ALL]);
-    for (formats, ready, not_ready, there, not_there, left_out) in [
+    for (formats, (ready, not_ready), there, not_there) in [
+        (TABLE, (50, 1), "held-000", "good-000"),
+        (TABLE, (1, 50), "held-049", "good-000"),
+        (TABLE, (0, 51), "held-049", "held-050"),
+        (TABLE, (540, 60), "held-049", "held-050"),
+        (BOTH, (501, 0), "All 501 are ready", "good-000"),
+        (TABLE, (51, 0), "All 51 are ready", "NAME"),
+        (PAGE, (501, 0), "All 501 are ready", "Node</th>"),
+        (PAGE, (500, 1), "held-000", "good-000"),
+    ] {
+        assert_shows(
+            formats,
+            &nodes(ready, not_ready),
+            &[there, ALL],
+            &[not_there],
+        );
+    }
+    for (ready, not_ready, left_out) in [
+        (50, 0, "and 50 more nodes that are ready"),
+        (1, 0, "and 1 more node that is ready"),
+        (0, 1, "and 1 more node that is not ready"),
         (
-            TABLE,
-            50,
-            1,
-            "held-000",
-            "good-000",
-            "and 50 more nodes that are ready",
-        ),
-        (
-            TABLE,
-            1,
-            50,
-            "held-049",
-            "good-000",
-            "and 1 more node that is ready",
-        ),
-        (
-            TABLE,
-            0,
-            51,
-            "held-049",
-            "held-050",
-            "and 1 more node that is not ready",
-        ),
-        (
-            TABLE,
             540,
-            60,
-            "held-049",
-            "held-050",
+            10,
             "and 10 more that are not ready, 540 that are ready",
         ),
-        (BOTH, 501, 0, "", "good-000", "All 501 are ready"),
-        (TABLE, 51, 0, "", "NAME", "All 51 are ready"),
-        (PAGE, 501, 0, "", "Node</th>", "All 501 are ready"),
-        (
-            PAGE,
-            500,
-            1,
-            "held-000",
-            "good-000",
-            "and 500 more nodes that are ready",
-        ),
     ] {
-        let left_out = format!("{left_out} {ALL}");
-        let report = nodes(ready, not_ready);
-        assert_shows(formats, &report, &[there, &left_out], &[not_there]);
+        let said = nodes_left_out(50, ready, not_ready).unwrap();
+        assert_eq!(said, format!("{left_out} {ALL}"));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::api::WindowsNodeStorageStatus;
 use crate::assess::report::{NodeReadiness, VolumeUse};
 use crate::index::{Claim, Cluster, Node, ObjectKey, Pod, PodVolume, PodVolumeSource};
 use crate::report::nodes::csi_proxy_in_words;
-use crate::report::sentences::{as_sentence, count, names};
+use crate::report::sentences::{as_sentence, count, names, verb};
 
 /// A claim as findings name it.
 pub fn finding_object(claim: &ObjectKey) -> String {
@@ -45,11 +45,9 @@ pub fn of_node(
     status: Option<&WindowsNodeStorageStatus>,
 ) -> Vec<String> {
     let mut facts = Vec::new();
-    if !node.kubelet_version.is_empty() {
-        facts.push(format!(
-            "It runs Windows, with kubelet {}.",
-            node.kubelet_version
-        ));
+    let kubelet = &node.kubelet_version;
+    if !kubelet.is_empty() {
+        facts.push(format!("It runs Windows, with kubelet {kubelet}."));
     }
     facts.push(match (readiness.csi_node, readiness.drivers.as_slice()) {
         (false, _) => "It has no CSINode object, so no driver is registered on it.".to_owned(),
@@ -72,25 +70,20 @@ pub fn of_node(
         facts.push(format!("csi-proxy, as last seen: {words}{by}."));
     }
     let mut conditions = status.conditions.iter();
-    if let Some(trouble) = conditions.find(|it| it.type_ == "CSIProxyReady" && it.status != "True")
-    {
-        let message = as_sentence(&trouble.message);
-        facts.push(format!(
-            "The operator says of csi-proxy there ({}): {message}",
-            trouble.reason
-        ));
-    }
+    let fault = conditions.find(|it| it.type_ == "CSIProxyReady" && it.status != "True");
+    facts.extend(fault.map(|fault| {
+        let (reason, message) = (&fault.reason, as_sentence(&fault.message));
+        format!("The operator says of csi-proxy there ({reason}): {message}")
+    }));
     facts
 }
 
 /// Where a pod is.
 pub fn of_pod(pod: &Pod, cluster: &Cluster) -> String {
     let Some(name) = &pod.node_name else {
-        return if cluster.asks_for_windows(&pod.request) {
-            "It is on no node yet, and asks for a Windows node.".to_owned()
-        } else {
-            "It is on no node yet, and asks for no Windows node.".to_owned()
-        };
+        let asks = cluster.asks_for_windows(&pod.request);
+        let a = if asks { "a" } else { "no" };
+        return format!("It is on no node yet, and asks for {a} Windows node.");
     };
     match cluster.nodes.get(name) {
         Some(node) if node.is_windows() => format!("It is on the Windows node {name}."),
@@ -104,17 +97,15 @@ pub fn of_pod(pod: &Pod, cluster: &Cluster) -> String {
 
 /// What a claim is bound to, and who uses it.
 pub fn of_claim(claim: Option<&Claim>, rows: &[VolumeUse]) -> Vec<String> {
-    let Some(claim) = claim else {
-        let absent = "There is no such claim.".to_owned();
-        let used = (!rows.is_empty()).then(|| use_of(rows));
-        return std::iter::once(absent).chain(used).collect();
-    };
-    let bound = match (&claim.volume_name, &claim.storage_class) {
-        (Some(volume), _) => format!("It is bound to PersistentVolume {volume}."),
-        (None, Some(class)) if !class.is_empty() => {
+    const ABSENT: &str = "There is no such claim.";
+    let bound = match claim.map(|claim| (&claim.volume_name, &claim.storage_class)) {
+        None if rows.is_empty() => return vec![ABSENT.to_owned()],
+        None => ABSENT.to_owned(),
+        Some((Some(volume), _)) => format!("It is bound to PersistentVolume {volume}."),
+        Some((None, Some(class))) if !class.is_empty() => {
             format!("It is not bound yet; its StorageClass is {class}.")
         }
-        (None, _) => "It is not bound yet, and names no StorageClass.".to_owned(),
+        Some((None, _)) => "It is not bound yet, and names no StorageClass.".to_owned(),
     };
     vec![bound, use_of(rows)]
 }
@@ -129,11 +120,11 @@ pub fn of_persistent_volume(claim: Option<&ObjectKey>, rows: &[VolumeUse]) -> Ve
 }
 
 fn use_of(rows: &[VolumeUse]) -> String {
+    const NOT_USED: &str =
+        "No Windows workload uses it, or it needs no CSI driver: it holds nothing.";
     match rows.first() {
-        Some(row) => format!("{}.", served_by(row)),
-        None => {
-            "No Windows workload uses it, or it needs no CSI driver: it holds nothing.".to_owned()
-        }
+        Some(row) => served_by(row) + ".",
+        None => NOT_USED.to_owned(),
     }
 }
 
@@ -142,11 +133,11 @@ pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
     if rows.is_empty() {
         return vec!["None of its volumes needs a CSI driver.".to_owned()];
     }
-    let (need, are) = match rows {
-        [_] => ("needs", "is"),
-        _ => ("need", "are"),
-    };
-    let volumes = count(rows.len(), "volume");
+    let (volumes, need) = (
+        count(rows.len(), "volume"),
+        verb(rows.len(), "needs", "need"),
+    );
+    let are = verb(rows.len(), "is", "are");
     let first = format!("It uses {volumes} that {need} a CSI driver or {are} of an in-tree type:");
     let facts = rows.iter().map(|row| {
         let ways = [
@@ -156,10 +147,8 @@ pub fn of_volumes(rows: &[VolumeUse]) -> Vec<String> {
         ];
         let ways = ways.into_iter();
         let ways = ways.filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
-        let way = match ways.collect::<Vec<_>>().join(", ") {
-            way if way.is_empty() => "inline".to_owned(),
-            way => way,
-        };
+        let ways = ways.collect::<Vec<_>>().join(", ");
+        let way = if ways.is_empty() { "inline" } else { &ways };
         format!("  {}: {way}. {}.", row.volume, served_by(row))
     });
     std::iter::once(first).chain(facts).collect()
