@@ -5,13 +5,13 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
+use crate::payload::sha256_hex;
+use crate::report;
 use crate::visible::visible;
 
 /// The end of the name of a folder that is being filled.
 const PARTIAL: &str = ".partial";
-/// Logs and objects are nobody else's business.
+/// Logs and objects are for the one who gathers them alone.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 /// A thread that is being stopped may still make a file while all is removed.
@@ -23,28 +23,21 @@ pub enum FolderError {
     /// Another one has to be named, for what that one is.
     #[error("{0}; name another folder with --dest, or {1}")]
     Unsuitable(String, &'static str),
-    /// The operating system says no.
-    #[error("cannot {what} {path}: {cause}")]
-    Io {
-        /// What was to be done.
-        what: &'static str,
-        /// With what.
-        path: String,
-        /// Why not.
-        cause: io::Error,
-    },
+    /// The operating system refuses: what was to be done, with which file or folder, and why not.
+    #[error("cannot {0} {1}: {2}")]
+    Io(&'static str, String, io::Error),
 }
 
 impl FolderError {
     fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = visible(&path.to_string_lossy());
-        move |cause| Self::Io { what, path, cause }
+        move |cause| Self::Io(what, path, cause)
     }
 
     /// Whether it is the fault of one name, and others can still be written.
     #[must_use]
     pub fn is_of_name(&self) -> bool {
-        let Self::Io { cause, .. } = self else {
+        let Self::Io(_, _, cause) = self else {
             return false;
         };
         matches!(
@@ -73,26 +66,26 @@ pub struct Folder {
 impl Folder {
     /// A folder of that name, which may be there if it is empty.
     pub fn create(name: &Path) -> Result<Self, FolderError> {
-        let shown = || visible(&name.to_string_lossy());
+        let refused = |what: &str, or| {
+            let shown = visible(&name.to_string_lossy());
+            Err(FolderError::Unsuitable(format!("{shown} is {what}"), or))
+        };
         let is_there = match fs::read_dir(name).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
             Ok(entries) if entries.is_empty() => true,
             Ok(entries) => {
                 let found = names_in_words(&entries);
-                let what = format!("{} is there and not empty: it has {found}", shown());
-                return Err(FolderError::Unsuitable(what, "empty it"));
+                return refused(&format!("there and not empty: it has {found}"), "empty it");
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // Without a slash at its end, which would follow the link.
                 let link = name.with_file_name(name.file_name().unwrap_or_default());
                 if fs::symlink_metadata(link).is_ok() {
-                    let what = format!("{} is a link that leads nowhere", shown());
-                    return Err(FolderError::Unsuitable(what, "remove it"));
+                    return refused("a link that leads nowhere", "remove it");
                 }
                 false
             }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                let what = format!("{} is there and no folder", shown());
-                return Err(FolderError::Unsuitable(what, "remove it"));
+                return refused("there and no folder", "remove it");
             }
             Err(error) => return Err(FolderError::io("read", name)(error)),
         };
@@ -158,7 +151,7 @@ impl Drop for Folder {
             }
         }
         for outer in &self.made {
-            // One that has something in it stays: what was gathered, or what somebody else has put there.
+            // One that has something in it stays: what was gathered, or what another program has put there.
             let _ = fs::remove_dir(outer);
         }
     }
@@ -166,26 +159,15 @@ impl Drop for Folder {
 
 /// What is in a folder. What begins with a dot is easily overlooked, and some of it is ours.
 fn names_in_words(entries: &[DirEntry]) -> String {
-    const NAMED: usize = 3;
-    let names = entries
-        .iter()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    let more = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
-    for name in &mut names {
+    const LEFT: &str = " (left by a must-gather that was killed; unless one is still writing it, it may be removed)";
+    let name = |entry: &DirEntry| {
+        let name = visible(&entry.file_name().to_string_lossy());
         let is_ours = name.starts_with('.') && name.ends_with(PARTIAL);
-        *name = visible(name);
-        if is_ours {
-            *name += " (left by a must-gather that was killed; unless one is still writing it, it may be removed)";
-        }
-    }
-    let names = names.join(", ");
-    match more {
-        0 => names,
-        more => format!("{names} and {more} more"),
-    }
+        name + if is_ours { LEFT } else { "" }
+    };
+    let mut names: Vec<String> = entries.iter().map(name).collect();
+    names.sort();
+    report::names(&names)
 }
 
 fn make(folder: &Path) -> io::Result<()> {
@@ -199,17 +181,16 @@ fn make(folder: &Path) -> io::Result<()> {
 pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
     let path = root.join(path);
     // Never the root itself: it goes when all is called off, and must not come back.
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| *folder != root && root.exists())
+    let folder = path.parent().filter(|folder| *folder != root);
+    if let Some(folder) = folder
+        && root.exists()
     {
         make(folder).map_err(FolderError::io("make", folder))?;
     }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(FILE_MODE);
-    let file = options
-        .open(&path)
-        .map_err(FolderError::io("make", &path))?;
+    let file = options.open(&path);
+    let file = file.map_err(FolderError::io("make", &path))?;
     Ok(BufWriter::new(file))
 }
 
@@ -249,10 +230,8 @@ pub fn file_name(name: &str) -> String {
 pub fn log_name(name: &str) -> String {
     let safe = file_name(name);
     let lower = safe.to_ascii_lowercase();
-    if [".yaml", ".yml", ".json"]
-        .iter()
-        .any(|end| lower.ends_with(end))
-    {
+    let mut ends = [".yaml", ".yml", ".json"].iter();
+    if ends.any(|end| lower.ends_with(end)) {
         format!("{safe}.{}.txt", short_hash(name))
     } else {
         safe
@@ -260,11 +239,9 @@ pub fn log_name(name: &str) -> String {
 }
 
 fn short_hash(name: &str) -> String {
-    let sum = Sha256::digest(name.as_bytes());
-    sum.iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut hash = sha256_hex(name.as_bytes());
+    hash.truncate(12);
+    hash
 }
 
 #[cfg(test)]

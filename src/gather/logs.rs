@@ -70,32 +70,24 @@ pub struct Beginning {
 
 impl Beginning {
     /// A line that goes before the next bytes, and those of them that are kept.
-    pub fn pass<'a>(&mut self, left_out: u64, bytes: &'a [u8]) -> (Option<String>, &'a [u8]) {
+    pub fn pass<'a>(&mut self, left_out: u64, bytes: &'a [u8]) -> (String, &'a [u8]) {
         /// A longer line is not looked for the end of.
         const LONGEST_LINE: u64 = 64 * 1024;
-        if self.is_over {
-            return (None, bytes);
+        if self.is_over || left_out == 0 {
+            return (String::new(), bytes);
         }
-        if left_out == 0 {
-            self.is_over = true;
-            return (None, bytes);
-        }
-        let kept = match bytes.iter().position(|byte| *byte == b'\n') {
-            Some(end) => &bytes[end + 1..],
-            None if self.dropped + (bytes.len() as u64) < LONGEST_LINE => {
-                self.dropped += bytes.len() as u64;
-                return (None, &[]);
-            }
-            None => bytes,
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let is_long = self.dropped + bytes.len() as u64 >= LONGEST_LINE;
+        let (dropped, kept) = match end {
+            Some(end) => bytes.split_at(end + 1),
+            None if is_long => (&[][..], bytes),
+            None => (bytes, &[][..]),
         };
-        self.is_over = true;
-        let missing = left_out + self.dropped + (bytes.len() - kept.len()) as u64;
-        (
-            Some(format!(
-                "[must-gather: the first {missing} bytes of this file were left out]\n"
-            )),
-            kept,
-        )
+        self.dropped += dropped.len() as u64;
+        self.is_over = end.is_some() || is_long;
+        let missing = left_out + self.dropped;
+        let line = format!("[must-gather: the first {missing} bytes of this file were left out]\n");
+        (if self.is_over { line } else { String::new() }, kept)
     }
 }
 
@@ -147,17 +139,18 @@ mod tests {
     #[test]
     fn the_end_of_a_log_begins_with_a_whole_line_and_says_what_is_missing() {
         let mut whole = Beginning::default();
-        assert_eq!(whole.pass(0, b"a\nb"), (None, &b"a\nb"[..]));
-        assert_eq!(whole.pass(0, b"c\n"), (None, &b"c\n"[..]));
+        for text in [&b"a\nb"[..], b"c\n"] {
+            assert_eq!(whole.pass(0, text), (String::new(), text));
+        }
         let mut end = Beginning::default();
-        assert_eq!(end.pass(10, b"bro"), (None, &b""[..]));
+        assert_eq!(end.pass(10, b"bro"), (String::new(), &b""[..]));
         let (line, kept) = end.pass(10, b"ken\nwhole\n");
-        assert!(line.unwrap().contains("the first 17 bytes"));
+        assert!(line.contains("the first 17 bytes"));
         assert_eq!(kept, b"whole\n");
-        assert_eq!(end.pass(10, b"x\ny"), (None, &b"x\ny"[..]));
+        assert_eq!(end.pass(10, b"x\ny"), (String::new(), &b"x\ny"[..]));
         let mut one_line = Beginning::default();
         let long = vec![b'x'; 70_000];
         let (line, kept) = one_line.pass(10, &long);
-        assert!(line.is_some() && kept.len() == long.len());
+        assert!(!line.is_empty() && kept.len() == long.len());
     }
 }

@@ -13,6 +13,7 @@ mod operator_logs;
 pub mod redact;
 mod summary;
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ use jiff::Timestamp;
 use kube::Client;
 
 use crate::assess::assess;
-use crate::assess::report::ReadinessReport;
 use crate::check::{self, ApiError, Read};
 use crate::deadline::Patience;
 use crate::installed::OPERATOR;
@@ -50,9 +50,6 @@ pub enum GatherError {
          first is {0}"
     )]
     NothingRead(String),
-    /// The report could not be made.
-    #[error("cannot write the report: {0}")]
-    Report(std::io::Error),
 }
 
 /// What to gather.
@@ -90,7 +87,7 @@ pub async fn gather(
     version: String,
     options: &Options,
     root: &Path,
-    tell: &mut (dyn FnMut(Progress<'_>) + Send),
+    report: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Summary, GatherError> {
     let begin = Timestamp::now();
     let mut objects = Objects::new(root);
@@ -98,7 +95,7 @@ pub async fn gather(
     let mut take = |read: Read<'_>| {
         objects.take(&read);
         if let Read::Ask(progress) = read {
-            tell(Progress::Objects(progress));
+            report(Progress::Objects(progress));
         }
     };
     let reading = check::read(client, version.clone(), &mut patience, false, &mut take);
@@ -111,7 +108,7 @@ pub async fn gather(
     let (namespace, why) = operator::namespace(client, options.namespace.as_deref()).await;
     cluster.namespace.clone_from(&namespace);
 
-    tell(Progress::Operator);
+    report(Progress::Operator);
     let mut reader = operator::Reader {
         client,
         namespace: &namespace,
@@ -127,22 +124,15 @@ pub async fn gather(
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;
-    let last = None;
-    tell(Progress::Nodes { done, of, last });
-    let mut one_more = |line: &NodeLine| {
-        done += 1;
-        let last = Some(line);
-        tell(Progress::Nodes { done, of, last });
+    let mut looked = |last: Option<&NodeLine>| {
+        done += usize::from(last.is_some());
+        report(Progress::Nodes { done, of, last });
     };
-    let logs = nodes::Wanted {
-        limit: options.node_log_limit,
-        since: options.since,
-    };
-    let nodes = nodes::gather(&cluster, root, logs, &mut one_more).await?;
+    looked(None);
+    let nodes = nodes::gather(&cluster, root, options, &mut |line| looked(Some(line))).await?;
 
     let record = Gathered::new(Some(version.clone()), objects.kinds);
-    let record = json(&record).map_err(GatherError::Report)?;
-    folder::write(root, "gathered.json", record.as_bytes())?;
+    write(root, "gathered.json", json(&record))?;
     let time = Timestamp::from_second(begin.as_second()).unwrap_or(begin);
     let summary = Summary {
         time: time.to_string(),
@@ -155,22 +145,21 @@ pub async fn gather(
         nodes,
         report: assess(&mut cluster),
     };
-    write_report(root, &summary.report, begin)?;
-    folder::write(root, "summary.txt", summary.text().as_bytes())?;
-    // What `oc adm must-gather` looks for: whose it is, and which version.
-    let version = format!("{OPERATOR}\n{}\n", env!("CARGO_PKG_VERSION"));
-    folder::write(root, "version", version.as_bytes())?;
-    Ok(summary)
-}
-
-fn write_report(root: &Path, report: &ReadinessReport, made: Timestamp) -> Result<(), GatherError> {
     for (name, format) in [
         ("report.txt", Format::Table),
         ("report.json", Format::Json),
         ("report.html", Format::Html),
     ] {
-        let text = render(report, format, false, made).map_err(GatherError::Report)?;
-        folder::write(root, name, text.as_bytes())?;
+        write(root, name, render(&summary.report, format, false, begin))?;
     }
-    Ok(())
+    write(root, "summary.txt", Ok(summary.text()))?;
+    // What `oc adm must-gather` looks for: whose it is, and which version.
+    let version = format!("{OPERATOR}\n{}\n", env!("CARGO_PKG_VERSION"));
+    write(root, "version", Ok(version))?;
+    Ok(summary)
+}
+
+fn write(root: &Path, name: &str, text: io::Result<String>) -> Result<(), FolderError> {
+    let text = text.map_err(folder::not_written(root, name))?;
+    folder::write(root, name, text.as_bytes())
 }

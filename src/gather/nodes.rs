@@ -1,17 +1,16 @@
 //! What Windows nodes tell of themselves: services and pipes, and their logs.
 
-use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use protocol::NodeState;
 use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
+use crate::gather::Options;
 use crate::gather::folder::{self, FolderError};
 use crate::gather::logs::{Beginning, Log, Room, sort};
 use crate::gather::redact;
@@ -36,15 +35,6 @@ const FOLDERS: [(&str, &str); 2] = [
     ("windows-storage-agent", AGENT_LOG_DIR),
 ];
 
-/// Which logs are wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// How much of one node, in bytes.
-    pub limit: u64,
-    /// Those that were written to from then on.
-    pub since: Option<Timestamp>,
-}
-
 /// What was found on a node.
 #[derive(Default)]
 struct Found {
@@ -55,49 +45,39 @@ struct Found {
     older: usize,
     problems: Vec<String>,
     renamed: Vec<String>,
-    /// What could not be written on this machine.
-    broken: Option<FolderError>,
 }
 
 /// Looks at all Windows nodes and reports each as soon as it is done.
 pub async fn gather(
     cluster: &Cluster,
     root: &Path,
-    logs: Wanted,
+    options: &Options,
     done: &mut (dyn FnMut(&NodeLine) + Send),
 ) -> Result<Vec<NodeLine>, FolderError> {
-    let wanted = cluster.wanted();
-    let planner = Planner::to_look(cluster, &wanted);
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut looks = JoinSet::new();
-    for (name, node) in cluster.windows_nodes() {
-        let (name, plan) = (name.to_string(), planner.plan(name, node));
-        let (places, root) = (Arc::clone(&places), root.to_owned());
-        let namespace = cluster.namespace.clone();
-        looks.spawn(async move {
-            let error = match plan {
-                NodePlan::External => {
-                    let words = "looked after by somebody else, not connected to";
-                    return Ok(NodeLine::unseen(name, words.to_owned()));
-                }
+    let spec = cluster.wanted();
+    let planner = Planner::to_look(cluster, &spec);
+    let looks = cluster.windows_nodes().map(|(name, node)| {
+        let plan = planner.plan(name, node);
+        async move {
+            let words = match plan {
+                NodePlan::External => "looked after by somebody else, not connected to".to_owned(),
                 NodePlan::Visit(target) => {
-                    // Never closed; without a permit the looks only are not bounded.
-                    let _place = places.acquire().await;
-                    return look_at(&target, &namespace, root, logs).await;
+                    return look_at(&target, &cluster.namespace, root, options).await;
                 }
-                NodePlan::Blocked(error) => error,
-                NodePlan::Waiting => NodeError::new(Reason::TimedOut, "not ready"),
+                NodePlan::Blocked(error) => words(&error),
+                NodePlan::Waiting => words(&NodeError::new(Reason::TimedOut, "not ready")),
             };
-            Ok(NodeLine::unseen(name, words(&error)))
-        });
-    }
-    let mut lines = BTreeMap::new();
-    while let Some(Ok(line)) = looks.join_next().await {
-        let line = line?;
+            Ok(NodeLine::unseen(name, words))
+        }
+    });
+    let mut looks = pin!(stream::iter(looks).buffer_unordered(AT_ONCE));
+    let mut lines = Vec::new();
+    while let Some(line) = looks.try_next().await? {
         done(&line);
-        lines.insert(line.name.clone(), line);
+        lines.push(line);
     }
-    Ok(lines.into_values().collect())
+    lines.sort_by(|a: &NodeLine, b| a.name.cmp(&b.name));
+    Ok(lines)
 }
 
 fn words(error: &NodeError) -> String {
@@ -107,45 +87,41 @@ fn words(error: &NodeError) -> String {
 async fn look_at(
     target: &Target,
     namespace: &str,
-    root: PathBuf,
-    logs: Wanted,
+    root: &Path,
+    options: &Options,
 ) -> Result<NodeLine, FolderError> {
     let name = folder::file_name(&target.node);
+    let folder = format!("nodes/{name}");
     let mut found = Found::default();
     if name != target.node {
-        found.renamed.push(format!("its folder is nodes/{name}"));
+        found.renamed.push(format!("its folder is {folder}"));
     }
     let found = Arc::new(Mutex::new(found));
-    let folder = format!("nodes/{name}");
-    let of_look = Arc::clone(&found);
+    let (of_look, root, options) = (Arc::clone(&found), root.to_owned(), options.clone());
     let looked = look(target, namespace, NODE, move |session| {
         let mut look = Look {
             session,
-            root: &root,
-            folder: &folder,
+            root,
+            folder,
             until: Instant::now() + LOGS,
             found: &of_look,
         };
-        if let Err(error) = look.all(logs) {
-            look.found().broken = Some(error);
-        }
+        look.all(&options)
     });
     let looked = looked.await;
     let found = std::mem::take(&mut *lock(&found));
-    line(&target.node, looked, found)
+    let line = line(&target.node, looked.as_ref().err(), found);
+    looked.unwrap_or(Ok(())).map(|()| line)
 }
 
-/// What is said of a node. A look that was called off may have found something.
-fn line(name: &str, looked: Result<(), NodeError>, found: Found) -> Result<NodeLine, FolderError> {
+/// What is said of a node. A look that did not end may have found something.
+fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
     let mut problems = found.problems;
-    if let Some(error) = found.broken {
-        return Err(error);
-    }
-    if let Err(error) = looked {
+    if let Some(error) = failure {
         if found.state.is_none() && found.logs == 0 {
-            return Ok(NodeLine::unseen(name.to_owned(), words(&error)));
+            return NodeLine::unseen(name, words(error));
         }
-        problems.push(format!("the rest: {}", words(&error)));
+        problems.push(format!("the rest: {}", words(error)));
     }
     let of_agent = match &found.state {
         Some(state) => state_in_words(state),
@@ -157,13 +133,13 @@ fn line(name: &str, looked: Result<(), NodeError>, found: Found) -> Result<NodeL
         older => format!(", {older} older one(s) not asked for"),
     };
     let (logs, size) = (found.logs, bytes(found.bytes));
-    Ok(NodeLine {
+    NodeLine {
         name: name.to_owned(),
         is_reached: true,
         words: format!("{of_agent}; {logs} log(s), {size}{older}"),
         problems,
         renamed: found.renamed,
-    })
+    }
 }
 
 fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
@@ -173,39 +149,36 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
 
 struct Look<'a> {
     session: &'a mut Session,
-    root: &'a Path,
-    folder: &'a str,
+    root: PathBuf,
+    folder: String,
     until: Instant,
     /// Kept at once: a look that takes too long is left alone with what it has.
     found: &'a Mutex<Found>,
 }
 
 impl Look<'_> {
-    fn all(&mut self, wanted: Wanted) -> Result<(), FolderError> {
-        match state(self.session) {
-            Ok(Some(state)) => {
-                let written = self.write_state(&state);
-                self.found().state = Some(state);
-                self.unless_of_name(written)?;
-            }
-            Ok(None) => {}
-            Err(error) => self.note(error.to_string()),
+    fn all(&mut self, options: &Options) -> Result<(), FolderError> {
+        let state = state(self.session);
+        if let Some(state) = self.noted(state) {
+            let written = self.write_state(&state);
+            self.found().state = Some(state);
+            self.unless_of_name(written)?;
         }
         let mut logs = Vec::new();
         for (of, folder) in FOLDERS {
             logs.extend(self.logs_in(of, folder));
         }
-        if let Some(since) = wanted.since {
+        if let Some(since) = options.since {
             let all = logs.len();
             logs.retain(|log| log.is_since(since));
             self.found().older = all - logs.len();
         }
         sort(&mut logs);
-        let mut room = Room::of(wanted.limit);
+        let mut room = Room::of(options.node_log_limit);
         let mut left = Vec::new();
         for log in &logs {
             if self.session.is_over() {
-                // It was said why.
+                // The reason is a problem already.
                 return Ok(());
             }
             match room.for_next().filter(|_| Instant::now() < self.until) {
@@ -233,6 +206,14 @@ impl Look<'_> {
         self.found().problems.push(problem);
     }
 
+    /// What the node gave, if anything. A failure becomes a problem.
+    fn noted<T>(&self, given: Result<Option<T>, NodeError>) -> Option<T> {
+        given.unwrap_or_else(|error| {
+            self.note(error.to_string());
+            None
+        })
+    }
+
     /// What a node calls its files ends nothing but the writing of that file.
     fn unless_of_name<T>(&self, made: Result<T, FolderError>) -> Result<Option<T>, FolderError> {
         match made {
@@ -250,7 +231,7 @@ impl Look<'_> {
         redact::other(&mut value);
         let text = json(&value).unwrap_or_default();
         let path = format!("{}/state.json", self.folder);
-        folder::write(self.root, &path, text.as_bytes())
+        folder::write(&self.root, &path, text.as_bytes())
     }
 
     fn logs_in(&mut self, of: &'static str, folder: &'static str) -> Vec<Log> {
@@ -258,10 +239,7 @@ impl Look<'_> {
             return Vec::new();
         }
         let files = self.session.files_in(&to_sftp(folder), MOST_FILES);
-        let files = files.unwrap_or_else(|error| {
-            self.note(error.to_string());
-            None
-        });
+        let files = self.noted(files);
         let log = |mut file: crate::node::Found| {
             if !self.session.is_over() {
                 let path = format!("{}/{}", to_sftp(folder), file.name);
@@ -279,7 +257,7 @@ impl Look<'_> {
         let from = format!("{}/{shown}", to_sftp(log.folder));
         let name = folder::log_name(shown);
         let to = format!("{}/{}/{name}", self.folder, log.of);
-        let created = folder::create(self.root, &to);
+        let created = folder::create(&self.root, &to);
         let Some(mut file) = self.unless_of_name(created)? else {
             return Ok(0);
         };
@@ -295,10 +273,10 @@ impl Look<'_> {
                 is_empty = false;
             }
             let (line, kept) = beginning.pass(left_out, piece);
-            file.write_all(line.unwrap_or_default().as_bytes())?;
+            file.write_all(line.as_bytes())?;
             file.write_all(kept)
         });
-        file.flush().map_err(folder::not_written(self.root, &to))?;
+        file.flush().map_err(folder::not_written(&self.root, &to))?;
         if is_empty {
             // Should it stay, it says no more than that there is such a log.
             let _ = std::fs::remove_file(self.root.join(&to));
@@ -306,29 +284,25 @@ impl Look<'_> {
             let line = format!("{shown} is written as {name}");
             self.found().renamed.push(line);
         }
-        match read {
+        let (taken, problem) = match read {
             Ok(part) => {
-                if part.shortened {
-                    self.note(format!(
-                        "{shown} was shortened while it was read, so its end may be missing"
-                    ));
-                }
                 self.found().bytes += part.read;
-                Ok(part.read)
+                let shortened = "was shortened while it was read, so its end may be missing";
+                let problem = part.shortened.then(|| format!("{shown} {shortened}"));
+                (part.read, problem)
             }
-            Err(ReadFailure::Node(error)) => {
-                self.note(error.to_string());
-                Ok(0)
-            }
+            Err(ReadFailure::Node(error)) => (0, Some(error.to_string())),
             Err(ReadFailure::Here(error)) if error.kind() == ErrorKind::TimedOut => {
-                self.note(format!(
-                    "{shown}: the node is slow, and no more than this came in {} s",
-                    LOGS.as_secs()
-                ));
-                Ok(most)
+                let limit = LOGS.as_secs();
+                let slow = format!("the node is slow, and no more than this came in {limit} s");
+                (most, Some(format!("{shown}: {slow}")))
             }
-            Err(ReadFailure::Here(error)) => Err(folder::not_written(self.root, &to)(error)),
-        }
+            Err(ReadFailure::Here(error)) => {
+                return Err(folder::not_written(&self.root, &to)(error));
+            }
+        };
+        self.found().problems.extend(problem);
+        Ok(taken)
     }
 }
 
@@ -338,15 +312,17 @@ mod tests {
 
     #[test]
     fn what_came_before_time_was_up_counts() {
-        let late = || Err(NodeError::new(Reason::TimedOut, "it took longer"));
+        let late = NodeError::new(Reason::TimedOut, "it took longer");
         let found = Found {
             logs: 2,
             ..Found::default()
         };
-        let told = line("win-1", late(), found).unwrap();
-        assert!(told.is_reached && told.words.contains("2 log(s)"));
-        assert!(told.problems[0].contains("it took longer"), "{told:?}");
-        let told = line("win-1", late(), Found::default()).unwrap();
-        assert!(!told.is_reached, "{told:?}");
+        let reached = line("win-1", Some(&late), found);
+        assert!(reached.is_reached && reached.words.contains("2 log(s)"));
+        assert!(
+            reached.problems[0].contains("it took longer"),
+            "{reached:?}"
+        );
+        assert!(!line("win-1", Some(&late), Found::default()).is_reached);
     }
 }

@@ -59,10 +59,8 @@ impl<'a> Objects<'a> {
     #[must_use]
     pub fn nothing_read(&self) -> Option<String> {
         // Where our definitions are not there, they count as read.
-        let mut kinds = self
-            .kinds
-            .iter()
-            .filter(|kind| !kind.api_version.starts_with(GROUP));
+        let kinds = self.kinds.iter();
+        let mut kinds = kinds.filter(|kind| !kind.api_version.starts_with(GROUP));
         let is_read = |kind: &GatheredKind| kind.complete || kind.objects > 0;
         if kinds.clone().any(is_read) {
             return None;
@@ -97,11 +95,10 @@ impl<'a> Objects<'a> {
 
     /// A list of a kind begins, or begins again.
     pub fn begin(&mut self) {
-        for (path, _) in std::mem::take(&mut self.files) {
-            let path = self.root.join(path);
-            if let Err(error) = std::fs::remove_file(&path) {
-                self.fail(folder::not_written(&path, "")(error));
-            }
+        for path in std::mem::take(&mut self.files).into_keys() {
+            let removed = std::fs::remove_file(self.root.join(&path));
+            let removed = removed.map_err(folder::not_written(self.root, &path));
+            self.broken = self.broken.take().or(removed.err());
         }
     }
 
@@ -114,10 +111,8 @@ impl<'a> Objects<'a> {
         let objects: Vec<&Received> = objects.into_iter().collect();
         // The server lists by namespace.
         for objects in objects.chunk_by(|a, b| a.meta().namespace == b.meta().namespace) {
-            if self.broken.is_none()
-                && let Err(error) = self.append(resource, objects)
-            {
-                self.fail(error);
+            if self.broken.is_none() {
+                self.broken = self.append(resource, objects).err();
             }
         }
     }
@@ -129,16 +124,10 @@ impl<'a> Objects<'a> {
         written
     }
 
-    fn fail(&mut self, error: FolderError) {
-        self.broken.get_or_insert(error);
-    }
-
     /// Writes objects of one namespace, or of none.
     fn append(&mut self, resource: &ApiResource, objects: &[&Received]) -> Result<(), FolderError> {
-        let namespace = objects
-            .first()
-            .and_then(|object| object.meta().namespace.as_deref());
-        let path = path(resource, namespace);
+        let first = objects.first().map(|object| object.meta());
+        let path = path(resource, first.and_then(|meta| meta.namespace.as_deref()));
         let (mut file, mut text) = if self.files.contains_key(&path) {
             let file = OpenOptions::new().append(true).open(self.root.join(&path));
             let file = file.map_err(folder::not_written(self.root, &path))?;

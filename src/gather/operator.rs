@@ -51,17 +51,14 @@ impl Reader<'_, '_> {
         // One by one: the right to list them would be that to read all others too.
         for name in CONFIG_MAPS {
             let reading = deadline::call("read ConfigMap", api.get_opt(name));
-            match self.patience.ask(reading).await {
-                Ok(Some(map)) => {
+            let read = self.patience.ask(reading).await;
+            match self.noted(&format!("ConfigMap {name} of namespace {namespace}"), read) {
+                Some(Some(map)) => {
                     kind.absorb(cluster, &map);
                     self.objects.put(&kind.resource, [&map]);
                 }
-                Ok(None) => {}
-                Err(error) => {
-                    is_complete = false;
-                    let what = format!("ConfigMap {name} of namespace {namespace}");
-                    self.note(&what, &error);
-                }
+                Some(None) => {}
+                None => is_complete = false,
             }
         }
         self.objects.end();
@@ -70,53 +67,41 @@ impl Reader<'_, '_> {
         }
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
-        match self.patience.ask(reading).await {
-            Ok(Some(secret)) => {
-                cluster.secrets.apply(SSH_SECRET.to_owned(), secret.into());
-            }
-            // That the nodes could not be logged in to is said of them.
-            Ok(None) => {}
-            Err(error) => {
-                let what =
-                    format!("Secret {SSH_SECRET} of namespace {namespace}, which opens the nodes");
-                self.note(&what, &error);
-            }
+        let read = self.patience.ask(reading).await;
+        let what = format!("Secret {SSH_SECRET} of namespace {namespace}, which opens the nodes");
+        // Where there is none, each node says that it could not be logged in to.
+        if let Some(secret) = self.noted(&what, read).flatten() {
+            cluster.secrets.apply(SSH_SECRET.to_owned(), secret.into());
         }
     }
 
     /// What people look for beside what the judgement goes by. Kinds that the server does not know are left out.
     pub async fn others(&mut self) {
-        const STORAGE: &str = "storage.k8s.io";
+        /// Where Kubernetes keeps events about objects that are in no namespace.
+        const OF_CLUSTER: &str = "default";
         let own = Some(self.namespace);
-        self.list(
-            "operators.coreos.com",
-            "v2",
-            "OperatorCondition",
-            own,
-            |_| true,
-        )
-        .await;
-        self.list("coordination.k8s.io", "v1", "Lease", own, is_of_election)
-            .await;
-        self.list(STORAGE, "v1", "VolumeAttachment", None, |_| true)
-            .await;
-        self.list("", "v1", "Event", own, |_| true).await;
-        if self.namespace != EVENTS_OF_CLUSTER {
-            let of_cluster = Some(EVENTS_OF_CLUSTER);
-            self.list("", "v1", "Event", of_cluster, is_about_nodes)
-                .await;
+        let all: fn(&Received) -> bool = |_| true;
+        let kind = GroupVersionKind::gvk;
+        let condition = kind("operators.coreos.com", "v2", "OperatorCondition");
+        let lease = kind("coordination.k8s.io", "v1", "Lease");
+        let attachment = kind("storage.k8s.io", "v1", "VolumeAttachment");
+        let event = kind("", "v1", "Event");
+        self.list(&condition, own, all).await;
+        self.list(&lease, own, is_of_election).await;
+        self.list(&attachment, None, all).await;
+        self.list(&event, own, all).await;
+        if self.namespace != OF_CLUSTER {
+            self.list(&event, Some(OF_CLUSTER), is_about_nodes).await;
         }
     }
 
     async fn list(
         &mut self,
-        group: &str,
-        version: &str,
-        kind: &str,
+        kind: &GroupVersionKind,
         namespace: Option<&str>,
         is_wanted: fn(&Received) -> bool,
     ) {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let resource = ApiResource::from_gvk(kind);
         let api: Api<Received> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
@@ -130,19 +115,20 @@ impl Reader<'_, '_> {
                 objects.put(&resource, page.iter().filter(|object| is_wanted(object)));
             }
         };
-        let listed = listing::list(&api, &all, &mut take);
-        let listed = self.patience.ask(listed).await;
+        let listing = listing::list(&api, &all, &mut take);
+        let listed = self.patience.ask(listing).await;
         self.objects.end();
-        if let Err(error) = listed
-            && !error.is_not_found()
-        {
-            let place = namespace.map(|name| format!(" of namespace {name}"));
-            self.note(&format!("{kind}s{}", place.unwrap_or_default()), &error);
+        let place = namespace.map(|name| format!(" of namespace {name}"));
+        let what = format!("{}s{}", kind.kind, place.unwrap_or_default());
+        if !listed.as_ref().is_err_and(CallError::is_not_found) {
+            self.noted(&what, listed);
         }
     }
 
-    fn note(&mut self, what: &str, error: &CallError) {
-        self.problems.push(format!("{what}: {}", error.answer()));
+    /// What the API server gave. A failure becomes a problem.
+    fn noted<T>(&mut self, what: &str, answer: Result<T, CallError>) -> Option<T> {
+        let noted = |error: CallError| self.problems.push(format!("{what}: {}", error.answer()));
+        answer.map_err(noted).ok()
     }
 }
 
@@ -150,9 +136,6 @@ impl Reader<'_, '_> {
 fn is_of_election(lease: &Received) -> bool {
     kube::Resource::meta(lease).name.as_deref() == Some(LEASE)
 }
-
-/// Where Kubernetes keeps events about objects that are in no namespace.
-const EVENTS_OF_CLUSTER: &str = "default";
 
 /// Whether an event is about a Node or about one of our kinds.
 fn is_about_nodes(event: &Received) -> bool {
@@ -167,27 +150,22 @@ pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String)
     if let Some(given) = given {
         return (given.to_owned(), "as given".to_owned());
     }
-    match installed::namespaces(client).await {
-        Ok(found) => chosen(found.into_iter().collect()),
-        Err(error) => {
-            let why = error.answer();
-            let why = format!("by default, for Deployments could not be read: {why}");
-            (OPERATOR.to_owned(), why)
-        }
-    }
+    let found = installed::namespaces(client).await;
+    chosen(found.map(Vec::from_iter))
 }
 
-fn chosen(found: Vec<String>) -> (String, String) {
-    let why = match &found[..] {
-        [] => format!("no Deployment {OPERATOR} with the label {SELECTOR} was found"),
-        [namespace] => {
+fn chosen(found: Result<Vec<String>, CallError>) -> (String, String) {
+    let why = match found.as_deref() {
+        Ok([]) => format!("no Deployment {OPERATOR} with the label {SELECTOR} was found"),
+        Ok([namespace]) => {
             let why = format!("where the operator's Deployment with the label {SELECTOR} is");
             return (namespace.clone(), why);
         }
-        all => {
+        Ok(all) => {
             let all = all.join(", ");
             format!("the operator's Deployment is in {all}; --namespace names one")
         }
+        Err(error) => format!("Deployments could not be read: {}", error.answer()),
     };
     (OPERATOR.to_owned(), format!("by default, for {why}"))
 }
@@ -198,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_namespace_is_where_the_operator_is() {
-        let chosen = |found: &[&str]| chosen(found.iter().map(ToString::to_string).collect());
+        let chosen = |found: &[&str]| chosen(Ok(found.iter().map(ToString::to_string).collect()));
         assert_eq!(chosen(&[]).0, OPERATOR);
         assert_eq!(chosen(&["storage"]).0, "storage");
         let (namespace, why) = chosen(&["storage", "other"]);

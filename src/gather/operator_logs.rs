@@ -53,21 +53,14 @@ pub async fn logs(
             ..LogParams::default()
         };
         let opened = deadline::call("read the log", api.log_stream(pod, &parameters)).await;
-        let Tail { kept, problem } = match opened {
+        let (kept, problem) = match opened {
             Ok(stream) => tail(stream, BYTES, until).await,
-            Err(error) => Tail {
-                kept: Vec::new(),
-                problem: Some(error.answer()),
-            },
+            Err(error) => (Vec::new(), Some(error.answer())),
         };
-        let name = if previous {
-            "previous.log"
-        } else {
-            "current.log"
-        };
+        let which = if previous { "previous" } else { "current" };
         if problem.is_none() || !kept.is_empty() {
             let folder = [pod, container].map(folder::file_name).join("/");
-            folder::write(root, &format!("operator/{folder}/{name}"), &kept)?;
+            folder::write(root, &format!("operator/{folder}/{which}.log"), &kept)?;
             count += 1;
         }
         if let Some(problem) = problem {
@@ -76,7 +69,7 @@ pub async fn logs(
                 bytes => format!("after {bytes} bytes that are kept: "),
             };
             problems.push(format!(
-                "{name} of pod {pod}, container {container}: {part}{problem}"
+                "{which}.log of pod {pod}, container {container}: {part}{problem}"
             ));
         }
     }
@@ -98,29 +91,19 @@ fn logs_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, bool)> {
     })
 }
 
-/// The end of a log, as far as it came.
-struct Tail {
-    kept: Vec<u8>,
-    /// Why there may be more.
-    problem: Option<String>,
-}
-
-/// The last bytes of what comes until then, from the beginning of a line on.
-async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> Tail {
+/// The last bytes of what comes until then, from the beginning of a line on, and why there may be more.
+async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> (Vec<u8>, Option<String>) {
     let mut stream = std::pin::pin!(stream);
     let mut kept = Vec::new();
     let mut piece = vec![0; 64 * 1024];
-    let mut is_cut = false;
-    let mut cut_to = |kept: &mut Vec<u8>, allowed: usize| {
-        if kept.len() > allowed {
-            kept.drain(..kept.len() - most);
-            is_cut = true;
-        }
-    };
+    let mut all = 0;
     let problem = loop {
         match tokio::time::timeout_at(until, stream.read(&mut piece)).await {
             Ok(Ok(0)) => break None,
-            Ok(Ok(read)) => kept.extend_from_slice(&piece[..read]),
+            Ok(Ok(read)) => {
+                all += read;
+                kept.extend_from_slice(&piece[..read]);
+            }
             Ok(Err(error)) => break Some(error.to_string()),
             Err(_) => {
                 let limit = LOGS.as_secs();
@@ -128,13 +111,17 @@ async fn tail(stream: impl AsyncRead, most: usize, until: Instant) -> Tail {
             }
         }
         // Twice as much, so that not each piece moves all of it.
-        cut_to(&mut kept, most * 2);
+        if kept.len() > most * 2 {
+            kept.drain(..kept.len() - most);
+        }
     };
-    cut_to(&mut kept, most);
-    if is_cut && let Some(end) = kept.iter().position(|byte| *byte == b'\n') {
+    kept.drain(..kept.len().saturating_sub(most));
+    if all > most
+        && let Some(end) = kept.iter().position(|byte| *byte == b'\n')
+    {
         kept.drain(..=end);
     }
-    Tail { kept, problem }
+    (kept, problem)
 }
 
 #[cfg(test)]
@@ -148,10 +135,10 @@ mod tests {
         let until = Instant::now() + LOGS;
         let text = "line 1\nline 2\nline 3\n";
         let kept = |most| tail(text.as_bytes(), most, until);
-        assert_eq!(kept(100).await.kept, text.as_bytes());
-        assert_eq!(kept(10).await.kept, b"line 3\n");
+        assert_eq!(kept(100).await.0, text.as_bytes());
+        assert_eq!(kept(10).await.0, b"line 3\n");
         let long = "x\n".repeat(1 << 20);
-        let Tail { kept, problem } = tail(long.as_bytes(), 1000, until).await;
+        let (kept, problem) = tail(long.as_bytes(), 1000, until).await;
         assert!(kept.len() <= 1000 && kept.len() > 990, "{}", kept.len());
         assert_eq!(problem, None);
     }
@@ -162,12 +149,12 @@ mod tests {
         let begun = || stream::once(async { Ok(b"line 1\n".to_vec()) });
         let broken = stream::once(async { Err(std::io::Error::other("cut off")) });
         let broken = Box::pin(begun().chain(broken)).into_async_read();
-        let Tail { kept, problem } = tail(broken, BYTES, until).await;
+        let (kept, problem) = tail(broken, BYTES, until).await;
         assert_eq!(kept, b"line 1\n");
         assert_eq!(problem.as_deref(), Some("cut off"));
         let still = Box::pin(begun().chain(stream::pending())).into_async_read();
-        let Tail { kept, problem } =
-            tail(still, BYTES, Instant::now() + Duration::from_millis(50)).await;
+        let soon = Instant::now() + Duration::from_millis(50);
+        let (kept, problem) = tail(still, BYTES, soon).await;
         assert_eq!(kept, b"line 1\n");
         assert!(problem.is_some_and(|problem| problem.contains("longer than 120 s")));
     }

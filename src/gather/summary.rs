@@ -25,9 +25,9 @@ pub struct NodeLine {
 impl NodeLine {
     /// Of a node that was not looked at, and why.
     #[must_use]
-    pub fn unseen(name: String, words: String) -> Self {
+    pub fn unseen(name: &str, words: String) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             is_reached: false,
             words,
             problems: Vec::new(),
@@ -151,7 +151,7 @@ mod tests {
                     problems: vec!["a.log: no\u{1b}[2J".to_owned()],
                     renamed: vec!["a\nb is written as a_b.0".to_owned()],
                 },
-                NodeLine::unseen("win-2".to_owned(), "Unreachable: dead".to_owned()),
+                NodeLine::unseen("win-2", "Unreachable: dead".to_owned()),
             ],
             report: assess(&mut Cluster::default()),
         }

@@ -22,6 +22,7 @@ pub use color::{ColorChoice, use_color};
 pub(crate) use json::{json, json_as_yaml};
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};
+pub(crate) use sentences::names;
 pub use why::{Answer, Explanation, explain};
 
 /// What a report is written as.

@@ -9,6 +9,10 @@ fn names(folder: &Path) -> Vec<String> {
         .collect()
 }
 
+fn refused(name: &Path) -> String {
+    Folder::create(name).unwrap_err().to_string()
+}
+
 #[test]
 fn it_has_its_name_when_it_is_kept_and_is_gone_otherwise() {
     let outer = tempfile::tempdir().unwrap();
@@ -48,16 +52,8 @@ fn an_empty_folder_is_filled_in_its_place_and_another_is_refused() {
     let mut there = names(mounted.path());
     there.sort();
     assert_eq!(there, ["a", "c.txt"]);
-    let error = Folder::create(mounted.path()).unwrap_err();
-    assert!(
-        error.to_string().contains("is there and not empty"),
-        "{error}"
-    );
-    let error = Folder::create(&mounted.path().join("c.txt")).unwrap_err();
-    assert!(
-        error.to_string().contains("is there and no folder"),
-        "{error}"
-    );
+    assert!(refused(mounted.path()).contains("is there and not empty"));
+    assert!(refused(&mounted.path().join("c.txt")).contains("is there and no folder"));
     assert_eq!(names(mounted.path()).len(), 2);
 }
 
@@ -67,15 +63,15 @@ fn folders_that_were_made_for_it_go_with_it() {
     let name = outer.path().join("a/b/c");
     drop(Folder::create(&name).unwrap());
     assert!(names(outer.path()).is_empty());
-    // But not what somebody else has put there meanwhile.
+    // But not what another program has put there meanwhile.
     let folder = Folder::create(&name).unwrap();
     fs::write(outer.path().join("a/x"), b"x").unwrap();
     drop(folder);
     assert_eq!(names(&outer.path().join("a")), ["x"]);
     // Nor what it cannot be made in.
-    let error =
-        Folder::create(&outer.path().join(format!("new/{}/c", "x".repeat(300)))).unwrap_err();
-    assert!(matches!(error, FolderError::Io { .. }), "{error}");
+    let long = format!("new/{}/c", "x".repeat(300));
+    let error = Folder::create(&outer.path().join(long)).unwrap_err();
+    assert!(matches!(error, FolderError::Io(..)), "{error}");
     assert_eq!(names(outer.path()), ["a"]);
 }
 
@@ -85,8 +81,7 @@ fn a_link_to_nothing_is_refused_before_anything_is_gathered() {
     let link = outer.path().join("link");
     std::os::unix::fs::symlink("nothing", &link).unwrap();
     for name in [link.clone(), link.join("")] {
-        let error = Folder::create(&name).unwrap_err();
-        assert!(error.to_string().contains("leads nowhere"), "{error}");
+        assert!(refused(&name).contains("leads nowhere"));
     }
     assert_eq!(names(outer.path()), ["link"]);
     // One to a folder is as good as the folder.
@@ -101,21 +96,16 @@ fn nobody_else_may_look() {
     let folder = Folder::create(&outer.path().join("dest")).unwrap();
     write(folder.path(), "a/b.txt", b"x").unwrap();
     for (path, mode) in [("", 0o700), ("a", 0o700), ("a/b.txt", 0o600)] {
-        let found = fs::metadata(folder.path().join(path))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(found & 0o777, mode, "{path}");
+        let found = fs::metadata(folder.path().join(path)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, mode, "{path}");
     }
 }
 
 #[test]
 fn names_from_elsewhere_stay_within() {
-    assert_eq!(
-        file_name("csi-proxy.exe.WIN-1.log.INFO.2026"),
-        "csi-proxy.exe.WIN-1.log.INFO.2026"
-    );
-    assert_eq!(log_name("agent.log"), "agent.log");
+    for name in ["csi-proxy.exe.WIN-1.log.INFO.2026", "agent.log"] {
+        assert_eq!([file_name(name), log_name(name)], [name, name]);
+    }
     for (name, safe) in [
         ("../../etc/passwd", "_.._.._etc_passwd."),
         ("a\u{1b}[2J b", "a__2J_b."),
@@ -179,20 +169,12 @@ fn what_a_killed_run_has_left_is_named() {
     let mounted = tempfile::tempdir().unwrap();
     let killed = Folder::create(mounted.path()).unwrap();
     fs::write(killed.path().join("a"), b"x").unwrap();
-    let left = killed.path().file_name().unwrap();
-    let left = left.to_str().unwrap();
-    let error = Folder::create(mounted.path()).unwrap_err().to_string();
-    assert!(
-        error.contains(left) && error.contains("that was killed"),
-        "{error}"
-    );
+    let left = killed.path().file_name().unwrap().to_str().unwrap();
+    let error = refused(mounted.path());
+    assert!(error.contains(&format!("{left} (left by a must-gather that was killed")));
     drop(killed);
     for name in ["d", "c", "b\n", "a"] {
         fs::write(mounted.path().join(name), b"x").unwrap();
     }
-    let error = Folder::create(mounted.path()).unwrap_err().to_string();
-    assert!(
-        error.contains("it has a, b\\u{a}, c and 1 more;"),
-        "{error}"
-    );
+    assert!(refused(mounted.path()).contains("it has a, b\\u{a}, c, d;"));
 }
