@@ -3,6 +3,9 @@
 //! [`objects`] decodes what the cluster has into the tables of [`index`], and [`assess`] judges these. All of it is plain
 //! data and pure functions: this crate has no client, no clock and no async.
 
+#[macro_use]
+mod names;
+
 pub mod api;
 pub mod assess;
 pub mod index;

@@ -59,8 +59,8 @@ impl Metrics {
     ) {
         let is_open = verdict.upgradeable == Upgradeable::True;
         self.0.upgradeable.set(i64::from(is_open));
-        for reason in VerdictReason::ALL {
-            let is_it = usize::from(reason == verdict.reason);
+        for reason in VerdictReason::JUDGED {
+            let is_it = usize::from(*reason == verdict.reason);
             set(&self.0.verdict, "reason", reason.as_str(), is_it);
         }
         for driver in drivers() {

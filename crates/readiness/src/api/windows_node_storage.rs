@@ -29,62 +29,53 @@ pub struct WindowsNodeStorageSpec {}
 
 /// What the operator found on one Windows node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct WindowsNodeStorageStatus {
     /// Managed or External.
-    #[serde(default)]
     pub management: String,
     /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,
     /// The update that did not work on this node and is not tried again by itself.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_update: Option<FailedUpdate>,
     /// Instances of csi-proxy on the node that somebody else made, as last seen over SSH.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_instances: Vec<String>,
     /// Whether the node has its CSINode object.
-    #[serde(default)]
     pub csi_node: bool,
     /// CSI drivers that are registered on the node.
-    #[serde(default)]
     pub drivers: Vec<String>,
     /// CSI drivers that workloads need and that are not registered on the node.
-    #[serde(default)]
     pub missing_drivers: Vec<String>,
     /// When the operator was last on the node, as of the last change of this status.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
     /// `CSIProxyReady`, `CSINodePresent`, `DriversRegistered`, `Ready`.
-    #[serde(default)]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
 }
 
 /// csi-proxy as last seen on the node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct CsiProxyStatus {
     /// Its version, where its binary is one that the operator knows.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// SHA-256 of its binary.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The service's state.
-    #[serde(default)]
     pub service_state: String,
     /// Named pipes that are open.
-    #[serde(default)]
     pub open_pipes: u32,
     /// Named pipes that should be open and are not.
-    #[serde(default)]
     pub missing_pipes: Vec<String>,
     /// How often the agent had to start the service again since the agent's own start.
-    #[serde(default)]
     pub restarts: u32,
     /// Milliseconds between the old pipes closing and the new ones opening, the last time that csi-proxy was replaced.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_interruption_milliseconds: Option<u64>,
 }
 

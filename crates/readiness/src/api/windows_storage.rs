@@ -28,26 +28,20 @@ use crate::assess::report::Verdict;
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.verdict.message","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageSpec {
     /// Who looks after csi-proxy and how it is run.
-    #[serde(default)]
     pub csi_proxy: CsiProxySpec,
     /// How the operator logs in to nodes.
-    #[serde(default)]
     pub ssh: SshSpec,
     /// How another csi-proxy reaches nodes on which one works.
-    #[serde(default)]
     pub rollout: RolloutSpec,
     /// Seconds between two looks at a node that is in order.
-    #[serde(default = "default_probe_interval_seconds")]
     #[schemars(range(min = 10, max = 86400))]
     pub probe_interval_seconds: u32,
     /// Whether missing drivers hold upgrades. With Ignore the risk is still named, but upgrades may go on.
-    #[serde(default)]
     pub upgrade_gate: UpgradeGate,
     /// How much the operator logs; it follows at once, without a restart.
-    #[serde(default)]
     pub log_level: LogLevel,
 }
 
@@ -57,7 +51,7 @@ impl Default for WindowsStorageSpec {
             csi_proxy: CsiProxySpec::default(),
             ssh: SshSpec::default(),
             rollout: RolloutSpec::default(),
-            probe_interval_seconds: default_probe_interval_seconds(),
+            probe_interval_seconds: 300,
             upgrade_gate: UpgradeGate::default(),
             log_level: LogLevel::default(),
         }
@@ -66,16 +60,14 @@ impl Default for WindowsStorageSpec {
 
 /// Who looks after csi-proxy and how it is run.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct CsiProxySpec {
     /// Who looks after csi-proxy on the nodes.
-    #[serde(default)]
     pub management: Management,
     /// On which Windows nodes csi-proxy has to run for the node to count as ready.
-    #[serde(default)]
     pub needed: CsiProxyNeed,
     /// Further flags for csi-proxy, each one flag such as -kubelet-path=D:\kubelet. No spaces and no quotes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
         inner(
@@ -85,10 +77,8 @@ pub struct CsiProxySpec {
     )]
     pub extra_args: Vec<String>,
     /// What to do on a managed node with a service csi-proxy that somebody else made.
-    #[serde(default)]
     pub foreign_service: ForeignService,
     /// Bring csi-proxy also where it is older than 1.1.3. Such versions let a pod run commands on the node (CVE-2023-3893).
-    #[serde(default)]
     pub allow_vulnerable: bool,
 }
 
@@ -104,26 +94,21 @@ pub enum ForeignService {
 
 /// How another csi-proxy reaches nodes on which one works. Nodes without a working one get it at once.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct RolloutSpec {
     /// How many nodes may be without csi-proxy at one time for the sake of an update: a number, or a percentage of the
     /// managed nodes, rounded up.
-    #[serde(
-        default = "default_max_unavailable",
-        deserialize_with = "max_unavailable_or_default"
-    )]
+    #[serde(deserialize_with = "max_unavailable_or_default")]
     #[schemars(schema_with = "max_unavailable_schema")]
     pub max_unavailable: IntOrString,
     /// After the update was undone on so many nodes no further node is updated.
-    #[serde(default = "default_max_failures")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_failures: u32,
     /// No node is updated while this is true.
-    #[serde(default)]
     pub paused: bool,
     /// Any text. Another text than before lets an update that has stopped go on, and tries it once more on the nodes on which it was
     /// undone.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub resume: String,
 }
@@ -132,7 +117,7 @@ impl Default for RolloutSpec {
     fn default() -> Self {
         Self {
             max_unavailable: default_max_unavailable(),
-            max_failures: default_max_failures(),
+            max_failures: 1,
             paused: false,
             resume: String::new(),
         }
@@ -180,18 +165,15 @@ pub enum CsiProxyNeed {
 
 /// How the operator logs in to nodes.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct SshSpec {
     /// The user for nodes that the ConfigMap windows-instances does not name. Must be an administrator of the node.
-    #[serde(default = "default_user")]
     #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
     pub user: String,
     /// The SSH server's port.
-    #[serde(default = "default_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
     /// What makes a host key trustworthy.
-    #[serde(default)]
     pub host_keys: HostKeys,
 }
 
@@ -208,8 +190,8 @@ pub enum HostKeys {
 impl Default for SshSpec {
     fn default() -> Self {
         Self {
-            user: default_user(),
-            port: default_port(),
+            user: "Administrator".to_owned(),
+            port: 22,
             host_keys: HostKeys::default(),
         }
     }
@@ -239,14 +221,6 @@ pub enum LogLevel {
     TraceAll,
 }
 
-fn default_user() -> String {
-    "Administrator".to_owned()
-}
-
-fn default_port() -> u16 {
-    22
-}
-
 fn default_max_unavailable() -> IntOrString {
     IntOrString::Int(1)
 }
@@ -257,10 +231,6 @@ fn max_unavailable_or_default<'de, D: serde::Deserializer<'de>>(
 ) -> Result<IntOrString, D::Error> {
     let value = Option::<IntOrString>::deserialize(deserializer)?;
     Ok(value.unwrap_or_else(default_max_unavailable))
-}
-
-fn default_max_failures() -> u32 {
-    1
 }
 
 /// Whole numbers from 1 and percentages from 1% to 100%.
@@ -275,30 +245,24 @@ fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema
     })
 }
 
-fn default_probe_interval_seconds() -> u32 {
-    300
-}
-
 /// What the operator found.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageStatus {
     /// Whether the cluster may be upgraded, and why.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        default,
         deserialize_with = "known_verdict"
     )]
     pub verdict: Option<Verdict>,
     /// Numbers for a quick look.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
     /// How far csi-proxy is on the nodes that this operator looks after.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
     /// `Upgradeable`, `OperatorConditionWritten` (where there is an OperatorCondition to write), `CredentialsValid`,
     /// `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
-    #[serde(default)]
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
 }
@@ -313,22 +277,17 @@ fn known_verdict<'de, D: serde::Deserializer<'de>>(
 
 /// How far csi-proxy is on the nodes that this operator looks after.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct RolloutStatus {
     /// The version of csi-proxy that nodes shall have.
-    #[serde(default)]
     pub version: String,
     /// Nodes that this operator looks after.
-    #[serde(default)]
     pub nodes: u32,
     /// Those that are as they shall be.
-    #[serde(default)]
     pub updated_nodes: u32,
     /// Those on which csi-proxy works and waits for its update, or is being updated.
-    #[serde(default)]
     pub waiting_nodes: u32,
     /// Those on which the update was undone.
-    #[serde(default)]
     pub failed_nodes: u32,
 }
 

@@ -15,52 +15,33 @@ pub struct WindowsDriver {
     images: &'static [&'static str],
 }
 
+macro_rules! drivers {
+    ($($name:expr, $daemon_set:literal, $home:literal, $images:expr;)+) => {
+        [$(WindowsDriver {
+            name: $name,
+            daemon_set: $daemon_set,
+            home: concat!("https://github.com/", $home),
+            images: &$images,
+        }),+]
+    };
+}
+
 /// All of them.
-pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = [
-    WindowsDriver {
-        name: VSPHERE,
-        daemon_set: "vmware-system-csi/vsphere-csi-node-windows",
-        home: "https://github.com/kubernetes-sigs/vsphere-csi-driver",
-        images: &[
-            "csi-vsphere/driver",
-            "cloud-provider-vsphere/csi/release/driver",
-            "vmware-vsphere-csi-driver",
-        ],
-    },
-    WindowsDriver {
-        name: "smb.csi.k8s.io",
-        daemon_set: "kube-system/csi-smb-node-win",
-        home: "https://github.com/kubernetes-csi/csi-driver-smb",
-        images: &["smbplugin", "smb-csi-driver"],
-    },
-    WindowsDriver {
-        name: "disk.csi.azure.com",
-        daemon_set: "kube-system/csi-azuredisk-node-win",
-        home: "https://github.com/kubernetes-sigs/azuredisk-csi-driver",
-        images: &["azuredisk-csi", "azure-disk-csi-driver"],
-    },
-    WindowsDriver {
-        name: "file.csi.azure.com",
-        daemon_set: "kube-system/csi-azurefile-node-win",
-        home: "https://github.com/kubernetes-sigs/azurefile-csi-driver",
-        images: &["azurefile-csi", "azure-file-csi-driver"],
-    },
-    WindowsDriver {
-        name: "pd.csi.storage.gke.io",
-        daemon_set: "gce-pd-csi-driver/csi-gce-pd-node-win",
-        home: "https://github.com/kubernetes-sigs/gcp-compute-persistent-disk-csi-driver",
-        images: &[
-            "gcp-compute-persistent-disk-csi-driver",
-            "gcp-pd-csi-driver",
-        ],
-    },
-    WindowsDriver {
-        name: "ebs.csi.aws.com",
-        daemon_set: "kube-system/ebs-csi-node-windows",
-        home: "https://github.com/kubernetes-sigs/aws-ebs-csi-driver",
-        images: &["aws-ebs-csi-driver"],
-    },
-];
+pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = drivers! {
+    VSPHERE, "vmware-system-csi/vsphere-csi-node-windows", "kubernetes-sigs/vsphere-csi-driver",
+        ["csi-vsphere/driver", "cloud-provider-vsphere/csi/release/driver", "vmware-vsphere-csi-driver"];
+    "smb.csi.k8s.io", "kube-system/csi-smb-node-win", "kubernetes-csi/csi-driver-smb",
+        ["smbplugin", "smb-csi-driver"];
+    "disk.csi.azure.com", "kube-system/csi-azuredisk-node-win", "kubernetes-sigs/azuredisk-csi-driver",
+        ["azuredisk-csi", "azure-disk-csi-driver"];
+    "file.csi.azure.com", "kube-system/csi-azurefile-node-win", "kubernetes-sigs/azurefile-csi-driver",
+        ["azurefile-csi", "azure-file-csi-driver"];
+    "pd.csi.storage.gke.io", "gce-pd-csi-driver/csi-gce-pd-node-win",
+        "kubernetes-sigs/gcp-compute-persistent-disk-csi-driver",
+        ["gcp-compute-persistent-disk-csi-driver", "gcp-pd-csi-driver"];
+    "ebs.csi.aws.com", "kube-system/ebs-csi-node-windows", "kubernetes-sigs/aws-ebs-csi-driver",
+        ["aws-ebs-csi-driver"];
+};
 
 /// The vSphere driver, which has a switch for Windows.
 pub const VSPHERE: &str = "csi.vsphere.vmware.com";

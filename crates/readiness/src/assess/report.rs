@@ -60,77 +60,45 @@ pub struct Verdict {
     pub message: String,
 }
 
-/// A condition's status, without `Unknown`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Upgradeable {
-    /// Go.
-    True,
-    /// Hold.
-    False,
-}
-
-impl Upgradeable {
-    /// As conditions write it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-        }
+names! {
+    /// A condition's status, without `Unknown`.
+    #[derive(Serialize, Deserialize)]
+    pub enum Upgradeable {
+        /// Go.
+        True,
+        /// Hold.
+        False,
     }
 }
 
-/// Why the verdict is as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reason {
-    /// An input has not been read completely.
-    ReadinessUnknown,
-    /// There is no Windows node.
-    NoWindowsNodes,
-    /// No Windows workload uses an in-tree volume.
-    NoInTreeVolumes,
-    /// A volume's type has no driver that takes over.
-    NoCSIMigration,
-    /// A Windows node has no CSINode object.
-    CSINodeMissing,
-    /// A driver that an in-tree volume needs is missing on a Windows node.
-    DriversMissing,
-    /// Every driver that in-tree volumes need is registered on every Windows node.
-    DriversRegistered,
-    /// The administrator accepts the risk.
-    Override,
-    /// A node is in the middle of an update. Only the gate says so.
-    NodeOperationInProgress,
+names! {
+    /// Why the verdict is as it is.
+    #[derive(Serialize, Deserialize)]
+    pub enum Reason {
+        /// An input has not been read completely.
+        ReadinessUnknown,
+        /// There is no Windows node.
+        NoWindowsNodes,
+        /// No Windows workload uses an in-tree volume.
+        NoInTreeVolumes,
+        /// A volume's type has no driver that takes over.
+        NoCSIMigration,
+        /// A Windows node has no CSINode object.
+        CSINodeMissing,
+        /// A driver that an in-tree volume needs is missing on a Windows node.
+        DriversMissing,
+        /// Every driver that in-tree volumes need is registered on every Windows node.
+        DriversRegistered,
+        /// The administrator accepts the risk.
+        Override,
+        /// A node is in the middle of an update. Only the gate says so.
+        NodeOperationInProgress,
+    }
 }
 
 impl Reason {
-    /// Each that the cluster can be judged by.
-    pub const ALL: [Self; 8] = [
-        Self::ReadinessUnknown,
-        Self::NoWindowsNodes,
-        Self::NoInTreeVolumes,
-        Self::NoCSIMigration,
-        Self::CSINodeMissing,
-        Self::DriversMissing,
-        Self::DriversRegistered,
-        Self::Override,
-    ];
-
-    /// As conditions write it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadinessUnknown => "ReadinessUnknown",
-            Self::NoWindowsNodes => "NoWindowsNodes",
-            Self::NoInTreeVolumes => "NoInTreeVolumes",
-            Self::NoCSIMigration => "NoCSIMigration",
-            Self::CSINodeMissing => "CSINodeMissing",
-            Self::DriversMissing => "DriversMissing",
-            Self::DriversRegistered => "DriversRegistered",
-            Self::Override => "Override",
-            Self::NodeOperationInProgress => "NodeOperationInProgress",
-        }
-    }
+    /// Those that the cluster is judged by: all but the gate's own.
+    pub const JUDGED: &[Self] = Self::ALL.split_at(Self::ALL.len() - 1).0;
 }
 
 /// One Windows node.

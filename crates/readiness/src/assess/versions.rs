@@ -36,18 +36,10 @@ pub fn minor(text: &str) -> Option<(u64, u64)> {
 /// Mended in Kubernetes 1.23.10, 1.24.4 and 1.25.0.
 #[must_use]
 pub fn misses_registrations(kubelet: &str) -> bool {
-    parse(kubelet).is_some_and(|version| {
-        let Version {
-            major,
-            minor,
-            patch,
-            ..
-        } = version;
-        match (major, minor) {
-            (1, 23) => patch < 10,
-            (1, 24) => patch < 4,
-            _ => (major, minor) < (1, 23),
-        }
+    parse(kubelet).is_some_and(|version| match (version.major, version.minor) {
+        (1, 23) => version.patch < 10,
+        (1, 24) => version.patch < 4,
+        older => older < (1, 23),
     })
 }
 

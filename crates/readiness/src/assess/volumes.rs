@@ -104,12 +104,8 @@ impl Resolver<'_> {
     fn volume(&mut self, volume: &PodVolume) {
         match &volume.source {
             PodVolumeSource::Inline(served_by) => {
-                self.row(
-                    &volume.name,
-                    None,
-                    (Source::Inline, None, None),
-                    served_by.clone(),
-                );
+                let found = (Source::Inline, None, None);
+                self.row(&volume.name, None, found, served_by.clone());
             }
             PodVolumeSource::Claim(name) => self.named_claim(&volume.name, name),
             PodVolumeSource::Ephemeral(template) => self.ephemeral(&volume.name, template),
@@ -169,10 +165,9 @@ impl Resolver<'_> {
     }
 
     fn claim(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
-        if let Some(name) = &claim.volume_name {
-            self.bound(volume, key, claim, name);
-        } else {
-            self.unbound(volume, key, claim);
+        match &claim.volume_name {
+            Some(name) => self.bound(volume, key, claim, name),
+            None => self.unbound(volume, key, claim),
         }
     }
 
@@ -199,14 +194,12 @@ impl Resolver<'_> {
     }
 
     fn unbound(&mut self, volume: &Name, key: Option<&ObjectKey>, claim: &Claim) {
-        let Some((class, provisioner)) = self.class_of(key, claim) else {
-            return;
-        };
-        let Some(served_by) = self.provisioned_type(&provisioner) else {
-            return;
-        };
-        let found = (Source::StorageClass, None, Some(class));
-        self.row(volume, key, found, served_by);
+        if let Some((class, provisioner)) = self.class_of(key, claim)
+            && let Some(served_by) = self.provisioned_type(&provisioner)
+        {
+            let found = (Source::StorageClass, None, Some(class));
+            self.row(volume, key, found, served_by);
+        }
     }
 
     /// A volume and how it was found, with its `PersistentVolume` and its class.
@@ -229,22 +222,18 @@ impl Resolver<'_> {
 
     /// The class that a claim gets its volume from, and that class's provisioner.
     fn class_of(&mut self, key: Option<&ObjectKey>, claim: &Claim) -> Option<(Name, Name)> {
-        let Lookup {
-            cluster,
-            default_class,
-            ..
-        } = self.lookup;
+        let classes = &self.lookup.cluster.classes;
         let Some(name) = &claim.storage_class else {
             self.depend_on(Dependency::DefaultClass);
-            let name = default_class?;
-            let class = cluster.classes.get(name)?;
+            let name = self.lookup.default_class?;
+            let class = classes.get(name)?;
             return Some((name.clone(), class.provisioner.clone()));
         };
         if name.is_empty() {
             return None;
         }
         self.depend_on(Dependency::Class(name.clone()));
-        let class = cluster.classes.get(name).map(|class| &class.provisioner);
+        let class = classes.get(name).map(|class| &class.provisioner);
         if let Some(provisioner) = class.or(claim.provisioner.as_ref()) {
             return Some((name.clone(), provisioner.clone()));
         }
@@ -268,13 +257,9 @@ impl Resolver<'_> {
             return Some(VolumeType::Csi(provisioner.clone()));
         }
         self.depend_on(Dependency::Driver(provisioner.clone()));
-        let Lookup {
-            cluster,
-            registered,
-            ..
-        } = self.lookup;
+        let objects = &self.lookup.cluster.csi_drivers;
         let is_driver =
-            registered.contains(provisioner) || cluster.csi_drivers.get(provisioner).is_some();
+            self.lookup.registered.contains(provisioner) || objects.get(provisioner).is_some();
         is_driver.then(|| VolumeType::Csi(provisioner.clone()))
     }
 

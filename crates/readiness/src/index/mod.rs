@@ -20,8 +20,8 @@ pub use owners::{ClaimTemplate, Owner, WorkloadKey, WorkloadKind};
 pub use table::{AnyTable, Key, Table};
 
 use crate::api::{
-    CsiProxyNeed, SETTINGS_NAME, UpgradeGate, WindowsNodeStorageStatus, WindowsStorage,
-    WindowsStorageSpec,
+    CsiProxyNeed, CsiProxyStatus, SETTINGS_NAME, UpgradeGate, WindowsNodeStorageStatus,
+    WindowsStorage, WindowsStorageSpec,
 };
 use crate::objects::KINDS;
 
@@ -156,6 +156,15 @@ impl Cluster {
             && !self.settings.is_unreadable(&SETTINGS_NAME.to_owned())
             && self.nodes.is_complete()
             && self.node_statuses.is_complete()
+    }
+
+    /// csi-proxy as last seen on that node. Files say nothing of what runs at present.
+    #[must_use]
+    pub fn csi_proxy(&self, node: &str) -> Option<&CsiProxyStatus> {
+        match self.read_from {
+            ReadFrom::Api => self.node_statuses.get(node)?.csi_proxy.as_ref(),
+            ReadFrom::Files => None,
+        }
     }
 
     /// The Windows nodes, by name.

@@ -4,55 +4,30 @@ use std::fmt;
 
 use crate::index::{Claim, Name, NodeSide, ObjectKey, PodVolume, WindowsRequest};
 
-/// The kinds of workloads, in the order of their names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WorkloadKind {
-    /// `batch` CronJob.
-    CronJob,
-    /// `apps` DaemonSet.
-    DaemonSet,
-    /// `apps` Deployment.
-    Deployment,
-    /// `batch` Job.
-    Job,
-    /// A Pod.
-    Pod,
-    /// `apps` ReplicaSet.
-    ReplicaSet,
-    /// `ReplicationController`.
-    ReplicationController,
-    /// `apps` StatefulSet.
-    StatefulSet,
+names! {
+    /// The kinds of workloads, in the order of their names.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum WorkloadKind {
+        /// `batch` CronJob.
+        CronJob,
+        /// `apps` DaemonSet.
+        DaemonSet,
+        /// `apps` Deployment.
+        Deployment,
+        /// `batch` Job.
+        Job,
+        /// A Pod.
+        Pod,
+        /// `apps` ReplicaSet.
+        ReplicaSet,
+        /// `ReplicationController`.
+        ReplicationController,
+        /// `apps` StatefulSet.
+        StatefulSet,
+    }
 }
 
 impl WorkloadKind {
-    /// All of them, in order.
-    pub const ALL: [Self; 8] = [
-        Self::CronJob,
-        Self::DaemonSet,
-        Self::Deployment,
-        Self::Job,
-        Self::Pod,
-        Self::ReplicaSet,
-        Self::ReplicationController,
-        Self::StatefulSet,
-    ];
-
-    /// As objects write it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CronJob => "CronJob",
-            Self::DaemonSet => "DaemonSet",
-            Self::Deployment => "Deployment",
-            Self::Job => "Job",
-            Self::Pod => "Pod",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::ReplicationController => "ReplicationController",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-
     /// Whether a controller above it stands for it.
     #[must_use]
     pub fn yields_to_its_controller(self) -> bool {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{GROUP, WindowsStorage};
 use crate::index::{Cluster, ReadFrom};
+use crate::objects::kinds::group;
 use crate::objects::{Kind, cluster_kinds};
 
 /// The record of a must-gather: with it, its files are as good for the judgement as the API server was then.
@@ -56,17 +57,13 @@ impl Gathered {
     /// Whether an object of that kind is a record.
     #[must_use]
     pub fn is_one(api_version: &str, kind: &str) -> bool {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        kind == Self::KIND && group == GROUP
+        kind == Self::KIND && group(api_version) == GROUP
     }
 
     fn find(&self, wanted: &Kind) -> Option<&GatheredKind> {
-        let group = |kind: &GatheredKind| {
-            let group = kind.api_version.split_once('/');
-            group.map_or(String::new(), |(group, _)| group.to_owned())
-        };
-        let mut kinds = self.kinds.iter();
-        kinds.find(|kind| kind.kind == wanted.name() && group(kind) == wanted.resource.group)
+        self.kinds.iter().find(|kind| {
+            kind.kind == wanted.name() && group(&kind.api_version) == wanted.resource.group
+        })
     }
 }
 

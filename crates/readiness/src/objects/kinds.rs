@@ -38,7 +38,8 @@ pub struct Kind {
     pub scope: Scope,
     /// Whether the verdict rests on it.
     pub decides: bool,
-    put: Box<Put>,
+    /// Takes an object into its table. Says whether that changes anything.
+    pub(super) put: Box<Put>,
     table: Box<dyn (Fn(&Cluster) -> &dyn AnyTable) + Send + Sync>,
     table_mut: Box<dyn (Fn(&mut Cluster) -> &mut dyn AnyTable) + Send + Sync>,
 }
@@ -82,40 +83,34 @@ impl Kind {
     /// Takes an object as the API server sent it into its table. Says whether that changes anything.
     pub fn absorb(&self, cluster: &mut Cluster, object: &Received) -> bool {
         let meta = object.meta();
-        self.put(cluster, meta, Source::Text(object.text()))
-            .unwrap_or_else(|error| {
-                // What it says is not known, so nothing good may follow from it.
-                let problem = if self.is_secret() {
-                    "it is not as Kubernetes defines it".to_owned()
-                } else {
-                    error.to_string()
-                };
-                let table = self.table_mut(cluster);
-                let problem = format!(
-                    "{} {} cannot be read: {problem}",
-                    self.name(),
-                    table.key(meta)
-                );
-                tracing::warn!("{problem}");
-                table.reject(meta, problem)
-            })
+        (self.put)(cluster, meta, Source::Text(object.text())).unwrap_or_else(|error| {
+            // What it says is not known, so nothing good may follow from it.
+            let problem = if self.is_secret() {
+                "it is not as Kubernetes defines it".to_owned()
+            } else {
+                error.to_string()
+            };
+            let table = self.table_mut(cluster);
+            let problem = format!(
+                "{} {} cannot be read: {problem}",
+                self.name(),
+                table.key(meta)
+            );
+            tracing::warn!("{problem}");
+            table.reject(meta, problem)
+        })
     }
+}
 
-    /// Takes an object into its table. Says whether that changes anything.
-    pub(super) fn put(
-        &self,
-        cluster: &mut Cluster,
-        meta: &ObjectMeta,
-        source: Source<'_>,
-    ) -> Result<bool, FieldError> {
-        (self.put)(cluster, meta, source)
-    }
+/// The group of an apiVersion; that of `v1` is empty.
+pub(super) fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// The kind of which objects are used, wherever they are in the cluster.
 #[must_use]
 pub fn kind(api_version: &str, name: &str) -> Option<&'static Kind> {
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let group = group(api_version);
     cluster_kinds().find(|kind| {
         let is_old = kind.resource.group == "apps" && group == OLD_APPS_GROUP;
         (group == kind.resource.group || is_old) && name == kind.name()
@@ -138,7 +133,7 @@ pub fn cluster_kinds() -> impl Iterator<Item = &'static Kind> {
 
 /// A kind's resource, its table, how an object becomes a row, and perhaps what else is done when a row is stored.
 macro_rules! kind {
-    ($resource:ty, $table:ident $([$owner:ident])?, $row:path) => {
+    ($resource:ty, $table:ident $([$owner:ident])?, $row:expr) => {
         kind_of(
             ApiResource::erase::<$resource>(&()),
             |cluster| &cluster.$table$([WorkloadKind::$owner])?,
@@ -167,8 +162,14 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     };
     let switches = kind!(core::ConfigMap, feature_switches, own::feature_switches);
     let node_statuses = kind!(WindowsNodeStorage, node_statuses, own::node_status);
-    let config_maps = kind!(core::ConfigMap, config_maps, own::config_map);
-    let secrets = kind!(core::Secret, secrets, own::secret);
+    let config_maps = kind!(
+        core::ConfigMap,
+        config_maps,
+        |_, map: core::ConfigMap| Some(map.into())
+    );
+    let secrets = kind!(core::Secret, secrets, |_, secret: core::Secret| Some(
+        secret.into()
+    ));
     vec![
         kind!(storage::CSINode, csi_nodes, node::csi_node),
         kind!(storage::CSIDriver, csi_drivers, node::csi_driver),

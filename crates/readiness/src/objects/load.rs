@@ -63,7 +63,7 @@ impl Loader {
         // Files are not read again: no object is left out because of others that come later.
         self.cluster.read_from = ReadFrom::Files;
         if self.is_newer(kind, &metadata) {
-            kind.put(&mut self.cluster, &metadata, Source::Value(value))?;
+            (kind.put)(&mut self.cluster, &metadata, Source::Value(value))?;
         }
         Ok(())
     }

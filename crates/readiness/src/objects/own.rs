@@ -37,14 +37,6 @@ pub(super) fn feature_switches(_: &ObjectMeta, object: FeatureSwitches) -> Optio
     })
 }
 
-pub(super) fn config_map(_: &ObjectMeta, object: core::ConfigMap) -> Option<ConfigMap> {
-    Some(object.into())
-}
-
-pub(super) fn secret(_: &ObjectMeta, object: core::Secret) -> Option<Secret> {
-    Some(object.into())
-}
-
 impl From<core::ConfigMap> for ConfigMap {
     fn from(object: core::ConfigMap) -> Self {
         Self {

@@ -5,6 +5,13 @@
 )]
 #![allow(clippy::too_many_lines, reason = "a table is as long as the contract")]
 
+/// A row of a table: the case's name, its objects, and what the report must say of them.
+macro_rules! case {
+    ($name:literal: $objects:expr => $expected:expr) => {
+        crate::cases::case($name, Vec::from($objects), $expected)
+    };
+}
+
 mod drivers;
 mod owners;
 mod verdict;

@@ -89,13 +89,11 @@ fn unbound_kind(
 
 impl Entry {
     fn take(&mut self, found: Resolution, node: Option<Name>) {
-        let Resolution {
-            rows,
-            findings,
-            dependencies,
-        } = found;
-        self.uses = Uses { node, rows };
-        self.findings.extend(findings);
-        self.dependencies.extend(dependencies);
+        self.findings.extend(found.findings);
+        self.dependencies.extend(found.dependencies);
+        self.uses = Uses {
+            node,
+            rows: found.rows,
+        };
     }
 }

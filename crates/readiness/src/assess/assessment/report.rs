@@ -240,17 +240,13 @@ impl Assessment {
     }
 }
 
-/// What is known of csi-proxy on a node that needs it. Files say nothing of what runs at present.
+/// What is known of csi-proxy on a node that needs it.
 fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<Finding> {
     if !is_needed {
         return None;
     }
-    let status = match cluster.read_from {
-        ReadFrom::Api => cluster.node_statuses.get(&**name),
-        ReadFrom::Files => None,
-    };
     let object = format!("Node/{name}");
-    match status.and_then(|status| status.csi_proxy.as_ref()) {
+    match cluster.csi_proxy(name) {
         Some(csi_proxy) if csi_proxy.is_running() => None,
         Some(csi_proxy) => Some(Finding::new(
             codes::CSI_PROXY_NOT_READY,

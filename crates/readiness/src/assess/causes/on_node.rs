@@ -4,7 +4,7 @@ use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::assess::{codes, versions};
-use crate::index::{ObjectKey, Pod, ReadFrom};
+use crate::index::{ObjectKey, Pod};
 
 /// Why a container waits where its logs cannot say it, for it has none.
 const WITHOUT_LOGS: [(&[&str], &str); 2] = [
@@ -202,14 +202,8 @@ impl<'a> Place<'a> {
     }
 
     fn pipes_not_offered(&self) -> Vec<Finding> {
-        let status = match self.cluster.read_from {
-            ReadFrom::Api => self.cluster.node_statuses.get(&**self.name),
-            // Files say nothing of what runs at present.
-            ReadFrom::Files => None,
-        };
-        let closed = status
-            .and_then(|status| status.csi_proxy.as_ref())
-            .map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
+        let csi_proxy = self.cluster.csi_proxy(self.name);
+        let closed = csi_proxy.map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
         let mut findings = Vec::new();
         for set in &self.sets.windows {
             let (known, unknown): (Vec<&str>, Vec<&str>) = set

@@ -1,5 +1,19 @@
 //! Every finding on drivers, out of objects as Kubernetes writes them.
 
+/// One finding of that code is there, on that object, and its message has those words.
+macro_rules! says {
+    ($findings:expr => $code:ident, $object:expr $(, $word:expr)*) => {
+        says($findings, crate::assess::codes::$code, $object, &[$($word),*])
+    };
+}
+
+/// No finding of that code is there.
+macro_rules! silent {
+    ($findings:expr => $code:ident) => {
+        silent($findings, crate::assess::codes::$code)
+    };
+}
+
 mod no_pod;
 mod of_driver;
 mod on_node;
@@ -35,6 +49,15 @@ fn live_report(objects: &[Value]) -> ReadinessReport {
     let mut cluster = cluster(objects);
     cluster.read_from = ReadFrom::Api;
     assess(&mut cluster)
+}
+
+/// The report on the start and these.
+fn report_with(more: &[Value]) -> ReadinessReport {
+    report(&with(start(), more))
+}
+
+fn live_report_with(more: &[Value]) -> ReadinessReport {
+    live_report(&with(start(), more))
 }
 
 fn with(mut objects: Vec<Value>, more: &[Value]) -> Vec<Value> {

@@ -80,79 +80,30 @@ fn templates() -> Vec<Case> {
         each("a DaemonSet's template", DAEMON_SET),
         each("a Job's template", JOB),
         each("a ReplicationController's template", REPLICATION_CONTROLLER),
-        case(
-            "a CronJob's template",
-            vec![windows("win-1"), cron_job()],
-            reported(&[(CRON_JOB, "cron")]),
-        ),
-        case(
-            "a template that does not ask",
-            vec![
-                windows("win-1"),
-                owner(DEPLOYMENT, "a", json!({"volumes": [azure_disk()]})),
-            ],
-            reported(&[]),
-        ),
-        case(
-            "zero replicas count",
-            vec![windows("win-1"), none_wanted],
-            reported(&[(DEPLOYMENT, "a")]),
-        ),
-        case(
-            "a suspended Job is unfinished",
-            vec![windows("win-1"), suspended],
-            reported(&[(JOB, "a")]),
-        ),
-        case(
-            "a finished Job uses nothing",
-            vec![windows("win-1"), finished],
-            reported(&[]),
-        ),
-        case(
-            "a condition that is not True",
-            vec![windows("win-1"), unfinished],
-            reported(&[(JOB, "a")]),
-        ),
-        case(
-            "a controlled ReplicaSet is not reported",
-            deployment_and(vec![]),
-            reported(&[(DEPLOYMENT, "deploy")]),
-        ),
-        case(
-            "a ReplicaSet whose Deployment is gone is reported",
-            vec![
-                windows("win-1"),
-                controlled_by(asking_owner(REPLICA_SET, "rs"), "gone"),
-            ],
-            reported(&[(REPLICA_SET, "rs")]),
-        ),
-        case(
-            "a controlled ReplicationController is not reported",
-            vec![
-                windows("win-1"),
-                asking_owner(DEPLOYMENT, "a"),
-                controlled_by(asking_owner(REPLICATION_CONTROLLER, "rc"), "a"),
-            ],
-            reported(&[(DEPLOYMENT, "a")]),
-        ),
-        case(
-            "a Deployment is reported whoever controls it",
-            vec![
-                windows("win-1"),
-                asking_owner(DEPLOYMENT, "a"),
-                controlled_by(asking_owner(DEPLOYMENT, "b"), "a"),
-            ],
-            reported(&[(DEPLOYMENT, "a"), (DEPLOYMENT, "b")]),
-        ),
-        case(
-            "a Job of a CronJob is not reported",
-            vec![
-                windows("win-1"),
-                cron_job(),
-                controlled_by(asking_owner(JOB, "job"), "cron"),
-            ],
-            reported(&[(CRON_JOB, "cron")]),
-        ),
+        case!("a CronJob's template": [windows("win-1"), cron_job()] => reported(&[(CRON_JOB, "cron")])),
+        case!("a template that does not ask":
+            [windows("win-1"), owner(DEPLOYMENT, "a", json!({"volumes": [azure_disk()]}))]
+            => reported(&[])),
+        case!("zero replicas count": [windows("win-1"), none_wanted] => reported(&[(DEPLOYMENT, "a")])),
+        case!("a suspended Job is unfinished": [windows("win-1"), suspended] => reported(&[(JOB, "a")])),
+        case!("a finished Job uses nothing": [windows("win-1"), finished] => reported(&[])),
+        case!("a condition that is not True": [windows("win-1"), unfinished] => reported(&[(JOB, "a")])),
+        case!("a controlled ReplicaSet is not reported": deployment_and(vec![])
+            => reported(&[(DEPLOYMENT, "deploy")])),
+        case!("a ReplicaSet whose Deployment is gone is reported":
+            [windows("win-1"), controlled_by(asking_owner(REPLICA_SET, "rs"), "gone")]
+            => reported(&[(REPLICA_SET, "rs")])),
+        case!("a controlled ReplicationController is not reported":
+            [windows("win-1"), asking_owner(DEPLOYMENT, "a"),
+                controlled_by(asking_owner(REPLICATION_CONTROLLER, "rc"), "a")]
+            => reported(&[(DEPLOYMENT, "a")])),
+        case!("a Deployment is reported whoever controls it":
+            [windows("win-1"), asking_owner(DEPLOYMENT, "a"),
+                controlled_by(asking_owner(DEPLOYMENT, "b"), "a")]
+            => reported(&[(DEPLOYMENT, "a"), (DEPLOYMENT, "b")])),
+        case!("a Job of a CronJob is not reported":
+            [windows("win-1"), cron_job(), controlled_by(asking_owner(JOB, "job"), "cron")]
+            => reported(&[(CRON_JOB, "cron")])),
     ]
 }
 
@@ -196,16 +147,12 @@ fn standing() -> Vec<Case> {
         json!({"labels": {"windowsstorage.dev/ignore": "true"}}),
     ));
     vec![
-        case(
-            "a live pod is reported in place of its owners",
-            deployment_and(vec![pod_of_replica_set(on("win-1"))]),
-            json!({"volumes": [{"workload": {"kind": "Pod", "name": "web-0"}}]}),
-        ),
-        case(
-            "an unbound pod that asks is reported in place of its owners",
-            deployment_and(vec![pod_of_replica_set(asking(azure_disk()))]),
-            json!({"volumes": [{"workload": {"kind": "Pod", "name": "web-0"}}]}),
-        ),
+        case!("a live pod is reported in place of its owners":
+            deployment_and(vec![pod_of_replica_set(on("win-1"))])
+            => json!({"volumes": [{"workload": {"kind": "Pod", "name": "web-0"}}]})),
+        case!("an unbound pod that asks is reported in place of its owners":
+            deployment_and(vec![pod_of_replica_set(asking(azure_disk()))])
+            => json!({"volumes": [{"workload": {"kind": "Pod", "name": "web-0"}}]})),
         does_not("an ended pod does not stand", ended),
         does_not(
             "a live pod on Linux does not stand",
@@ -238,21 +185,11 @@ fn circles() -> Vec<Case> {
     let mut with_pod = round();
     with_pod.push(controlled_by(pod_on("gone", "web-0", azure_disk()), "a"));
     vec![
-        case(
-            "a circle of controllers hides nobody, nor who hangs on it",
-            round(),
-            reported(&[(REPLICA_SET, "a"), (REPLICA_SET, "b"), (REPLICA_SET, "c")]),
-        ),
-        case(
-            "a live pod stands for a whole circle",
-            with_pod,
-            reported(&[(REPLICA_SET, "c")]),
-        ),
-        case(
-            "its own controller",
-            vec![windows("win-1"), controlled_by(asking_owner(JOB, "a"), "a")],
-            reported(&[(JOB, "a")]),
-        ),
+        case!("a circle of controllers hides nobody, nor who hangs on it": round()
+            => reported(&[(REPLICA_SET, "a"), (REPLICA_SET, "b"), (REPLICA_SET, "c")])),
+        case!("a live pod stands for a whole circle": with_pod => reported(&[(REPLICA_SET, "c")])),
+        case!("its own controller": [windows("win-1"), controlled_by(asking_owner(JOB, "a"), "a")]
+            => reported(&[(JOB, "a")])),
     ]
 }
 
@@ -274,56 +211,21 @@ fn stateful() -> Vec<Case> {
     bound_to_nothing["spec"]["volumeClaimTemplates"][0]["spec"]["volumeName"] = json!("pv-1");
     let of_class = |name: &str| claim(name, json!({"storageClassName": "std"}));
     vec![
-        case(
-            "a claim template shadows the volume of its name",
-            vec![
-                windows("win-1"),
-                set(),
-                std(),
-                of_class("data-db-x"),
-                of_class("data-db-00"),
-                of_class("data-other-0"),
-            ],
-            json!({"volumes": [row(Value::Null)]}),
-        ),
-        case(
-            "a claim of another namespace is another's",
-            vec![windows("win-1"), set(), std(), elsewhere],
-            json!({"volumes": [row(Value::Null)]}),
-        ),
-        case(
-            "a claim template that names a volume which is not there",
-            vec![windows("win-1"), bound_to_nothing, std()],
-            json!({"volumes": [], "findings": [["PersistentVolumeNotFound", "StatefulSet/shop/db"]]}),
-        ),
-        case(
-            "every claim that exists stands in for the template",
-            vec![
-                windows("win-1"),
-                set(),
-                std(),
-                of_class("data-db-2"),
-                of_class("data-db-10"),
-            ],
-            json!({"volumes": [row(json!("data-db-10")), row(json!("data-db-2"))]}),
-        ),
-        case(
-            "claims of a StatefulSet with pods are the pods'",
-            vec![
-                windows("win-1"),
-                set(),
-                std(),
-                of_class("data-db-1"),
-                controlled_by(
-                    pod(
-                        "db-0",
-                        asking(json!({
-                "name": "data", "emptyDir": {}})),
-                    ),
-                    "db",
-                ),
-            ],
-            json!({"volumes": []}),
-        ),
+        case!("a claim template shadows the volume of its name":
+            [windows("win-1"), set(), std(), of_class("data-db-x"), of_class("data-db-00"),
+                of_class("data-other-0")]
+            => json!({"volumes": [row(Value::Null)]})),
+        case!("a claim of another namespace is another's": [windows("win-1"), set(), std(), elsewhere]
+            => json!({"volumes": [row(Value::Null)]})),
+        case!("a claim template that names a volume which is not there":
+            [windows("win-1"), bound_to_nothing, std()]
+            => json!({"volumes": [], "findings": [["PersistentVolumeNotFound", "StatefulSet/shop/db"]]})),
+        case!("every claim that exists stands in for the template":
+            [windows("win-1"), set(), std(), of_class("data-db-2"), of_class("data-db-10")]
+            => json!({"volumes": [row(json!("data-db-10")), row(json!("data-db-2"))]})),
+        case!("claims of a StatefulSet with pods are the pods'":
+            [windows("win-1"), set(), std(), of_class("data-db-1"),
+                controlled_by(pod("db-0", asking(json!({"name": "data", "emptyDir": {}}))), "db")]
+            => json!({"volumes": []})),
     ]
 }

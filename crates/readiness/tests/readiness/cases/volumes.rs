@@ -17,10 +17,17 @@ const EBS: &str = "kubernetes.io/aws-ebs";
 const DISK: &str = "kubernetes.io/azure-disk";
 
 /// The pod with the claim `data` on the only Windows node, and these.
-fn with(name: &'static str, others: impl IntoIterator<Item = Value>, expected: Value) -> Case {
+fn claimed(others: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mut objects = vec![windows("win-1"), pod_with_claim()];
     objects.extend(others);
-    case(name, objects, expected)
+    objects
+}
+
+fn bound_claim(class: &str) -> Value {
+    claim(
+        "data",
+        json!({"volumeName": "pv-1", "storageClassName": class}),
+    )
 }
 
 fn no_row() -> Value {
@@ -47,41 +54,27 @@ fn tables() -> Vec<Case> {
         let expected =
             json!({"volumes": [{"plugin": plugin, "csiDriver": driver, "inTree": true}]});
         let volume = json!({"name": "data", field: {}});
-        cases.push(case(
-            "a plugin inline",
-            vec![windows("win-1"), pod_on("win-1", "web-0", volume)],
-            expected.clone(),
-        ));
+        cases.push(
+            case!("a plugin inline": [windows("win-1"), pod_on("win-1", "web-0", volume)]
+            => expected.clone()),
+        );
         let spec = json!({"volumeName": "pv-1"});
         let bound = [
             claim("data", spec),
             persistent_volume("pv-1", json!({field: {}})),
         ];
-        cases.push(with(
-            "a plugin in a PersistentVolume",
-            bound,
-            expected.clone(),
-        ));
-        cases.push(with(
-            "a plugin in a class",
-            [of_class("std"), class("std", plugin)],
-            expected,
-        ));
+        cases.push(case!("a plugin in a PersistentVolume": claimed(bound) => expected.clone()));
+        cases.push(case!("a plugin in a class": claimed([of_class("std"), class("std", plugin)]) => expected));
     }
     for field in DEAD {
         let plugin = format!("kubernetes.io/{}", field.to_lowercase());
         let expected = json!({"verdict": {"reason": "NoCSIMigration"}, "volumes": [{"plugin": plugin, "csiDriver": null, "inTree": true}]});
         let volume = json!({"name": "data", field: {}});
-        cases.push(case(
-            "a dead type inline",
-            vec![windows("win-1"), pod_on("win-1", "web-0", volume)],
-            expected.clone(),
-        ));
-        cases.push(with(
-            "a dead type in a class",
-            [of_class("std"), class("std", &plugin)],
-            expected,
-        ));
+        cases.push(
+            case!("a dead type inline": [windows("win-1"), pod_on("win-1", "web-0", volume)]
+            => expected.clone()),
+        );
+        cases.push(case!("a dead type in a class": claimed([of_class("std"), class("std", &plugin)]) => expected));
     }
     for field in [
         "nfs",
@@ -93,116 +86,54 @@ fn tables() -> Vec<Case> {
         "configMap",
     ] {
         let volume = json!({"name": "data", field: {}});
-        cases.push(case(
-            "a type that is not meant",
-            vec![windows("win-1"), pod_on("win-1", "web-0", volume)],
-            no_row(),
-        ));
+        cases.push(
+            case!("a type that is not meant": [windows("win-1"), pod_on("win-1", "web-0", volume)]
+            => no_row()),
+        );
     }
     cases
 }
 
 fn bound() -> Vec<Case> {
-    let to = |spec: Value| {
-        [
-            claim(
-                "data",
-                json!({"volumeName": "pv-1", "storageClassName": "std"}),
-            ),
-            persistent_volume("pv-1", spec),
-        ]
-    };
+    let to = |spec: Value| [bound_claim("std"), persistent_volume("pv-1", spec)];
     let cinder = || persistent_volume("pv-1", json!({"cinder": {}}));
     vec![
-        with(
-            "a bound claim",
-            to(json!({"azureDisk": {}})),
-            json!({"volumes": [{"source": "PersistentVolume", "persistentVolumeClaim": "data", "persistentVolume": "pv-1",
-                "storageClass": "std", "plugin": DISK, "missingOn": ["win-1"], "blocking": true}],
-                "verdict": {"messageEnd": "pod shop/web-0: PersistentVolume pv-1 (kubernetes.io/azure-disk) needs \
-                    disk.csi.azure.com, missing on win-1"}}),
-        ),
-        with(
-            "a bound claim of a type that is not meant",
-            to(json!({"nfs": {}})),
-            no_row(),
-        ),
-        with(
-            "a PersistentVolume with csi is not in-tree whatever its annotations say",
-            [
-                claim("data", json!({"volumeName": "pv-1"})),
-                annotated(
-                    persistent_volume(
-                        "pv-1",
-                        json!({"csi": {"driver": "x.example.com", "volumeHandle": "h"}}),
-                    ),
-                    "pv.kubernetes.io/provisioned-by",
-                    EBS,
-                ),
-            ],
-            json!({"volumes": [{"plugin": null, "csiDriver": "x.example.com", "inTree": false, "storageClass": null}],
-                "verdict": {"reason": "NoInTreeVolumes"}}),
-        ),
-        with(
-            "the volume's name decides, also where it is gone",
-            [
-                claim(
-                    "data",
-                    json!({"volumeName": "pv-1", "storageClassName": "std"}),
-                ),
-                class("std", EBS),
-            ],
-            json!({"volumes": [], "findings": [["PersistentVolumeNotFound", "PersistentVolumeClaim/shop/data"]]}),
-        ),
-        with(
-            "a claim that is not there",
-            [],
-            json!({"volumes": [], "findings": [["PersistentVolumeClaimNotFound", "PersistentVolumeClaim/shop/data"]]}),
-        ),
-        with(
-            "the class of a bound claim is the annotation's first",
-            [
-                annotated(
-                    claim(
-                        "data",
-                        json!({"volumeName": "pv-1", "storageClassName": "std"}),
-                    ),
-                    CLASS,
-                    "old",
-                ),
-                cinder(),
-            ],
-            json!({"volumes": [{"storageClass": "old"}]}),
-        ),
-        with(
-            "a bound claim without class has no default class",
-            [
-                claim("data", json!({"volumeName": "pv-1"})),
-                cinder(),
-                annotated(class("std", EBS), DEFAULT, "true"),
-            ],
-            json!({"volumes": [{"storageClass": null}]}),
-        ),
-        with(
-            "an empty volume name is none",
-            [
-                claim("data", json!({"volumeName": "", "storageClassName": "std"})),
-                class("std", EBS),
-            ],
-            json!({"volumes": [{"source": "StorageClass", "plugin": EBS}], "findings": []}),
-        ),
-        with(
-            "a bound claim has no default class, and an empty one is none",
-            [
-                claim(
-                    "data",
-                    json!({"volumeName": "pv-1", "storageClassName": ""}),
-                ),
-                cinder(),
-                annotated(class("std", EBS), DEFAULT, "true"),
-            ],
-            json!({"volumes": [{"storageClass": null, "plugin": "kubernetes.io/cinder"}]}),
-        ),
+        case!("a bound claim": claimed(to(json!({"azureDisk": {}})))
+            => json!({"volumes": [{"source": "PersistentVolume", "persistentVolumeClaim": "data",
+                "persistentVolume": "pv-1", "storageClass": "std", "plugin": DISK, "missingOn": ["win-1"],
+                "blocking": true}],
+                "verdict": {"messageEnd": "pod shop/web-0: PersistentVolume pv-1 (kubernetes.io/azure-disk) needs disk.csi.azure.com, missing on win-1"}})),
+        case!("a bound claim of a type that is not meant": claimed(to(json!({"nfs": {}}))) => no_row()),
+        case!("a PersistentVolume with csi is not in-tree whatever its annotations say":
+            claimed([claim("data", json!({"volumeName": "pv-1"})), annotated(persistent_volume("pv-1",
+                json!({"csi": {"driver": "x.example.com", "volumeHandle": "h"}})),
+                "pv.kubernetes.io/provisioned-by", EBS)])
+            => json!({"volumes": [{"plugin": null, "csiDriver": "x.example.com", "inTree": false,
+                "storageClass": null}], "verdict": {"reason": "NoInTreeVolumes"}})),
+        case!("the volume's name decides, also where it is gone":
+            claimed([bound_claim("std"), class("std",
+                EBS)])
+            => json!({"volumes": [], "findings": [["PersistentVolumeNotFound",
+                "PersistentVolumeClaim/shop/data"]]})),
+        case!("a claim that is not there": claimed([])
+            => json!({"volumes": [], "findings": [["PersistentVolumeClaimNotFound",
+                "PersistentVolumeClaim/shop/data"]]})),
+        case!("the class of a bound claim is the annotation's first":
+            claimed([annotated(bound_claim("std"),
+                CLASS, "old"), cinder()])
+            => json!({"volumes": [{"storageClass": "old"}]})),
+        case!("a bound claim without class has no default class":
+            claimed([claim("data", json!({"volumeName": "pv-1"})), cinder(), annotated(class("std", EBS),
+                DEFAULT, "true")])
+            => json!({"volumes": [{"storageClass": null}]})),
+        case!("an empty volume name is none":
+            claimed([claim("data", json!({"volumeName": "", "storageClassName": "std"})), class("std",
+                EBS)])
+            => json!({"volumes": [{"source": "StorageClass", "plugin": EBS}], "findings": []})),
+        case!("a bound claim has no default class, and an empty one is none":
+            claimed([bound_claim(""), cinder(),
+                annotated(class("std", EBS), DEFAULT, "true")])
+            => json!({"volumes": [{"storageClass": null, "plugin": "kubernetes.io/cinder"}]})),
     ]
 }
 
@@ -220,66 +151,32 @@ fn classes() -> Vec<Case> {
     let early = Some("2026-01-01T00:00:00Z");
     let late = Some("2026-02-01T00:00:00Z");
     vec![
-        with(
-            "the annotation wins over the class",
-            [
-                annotated(of_class("b"), CLASS, "a"),
-                class("a", EBS),
-                class("b", DISK),
-            ],
-            row("a", EBS),
-        ),
-        with(
-            "an empty class",
-            [of_class(""), default("a", EBS, late)],
-            no_row(),
-        ),
-        with(
-            "an empty annotation",
-            [annotated(of_class("a"), CLASS, ""), class("a", EBS)],
-            no_row(),
-        ),
-        with(
-            "no class and no default",
-            [unsaid(), class("a", EBS)],
-            no_row(),
-        ),
-        with(
-            "the default class",
-            [unsaid(), default("a", EBS, None)],
-            row("a", EBS),
-        ),
-        with(
-            "the default class by its beta",
-            [unsaid(), annotated(class("a", EBS), BETA_DEFAULT, "true")],
-            row("a", EBS),
-        ),
-        with(
-            "a class marked as no default",
-            [unsaid(), annotated(class("a", EBS), DEFAULT, "false")],
-            no_row(),
-        ),
-        with(
-            "the newest default",
-            [unsaid(), default("a", EBS, early), default("b", DISK, late)],
-            row("b", DISK),
-        ),
-        with(
-            "of equally old defaults the first",
-            [unsaid(), default("b", DISK, late), default("a", EBS, late)],
-            row("a", EBS),
-        ),
-        with(
-            "a default without time is the oldest",
-            [unsaid(), default("a", EBS, None), default("b", DISK, early)],
-            row("b", DISK),
-        ),
-        with(
-            "an unbound claim in the message",
-            [of_class("a"), class("a", EBS), csi_node("win-1", &[])],
-            json!({"verdict": {"message": "pod shop/web-0: PersistentVolumeClaim data (kubernetes.io/aws-ebs) needs \
-                ebs.csi.aws.com, missing on win-1"}}),
-        ),
+        case!("the annotation wins over the class":
+            claimed([annotated(of_class("b"), CLASS, "a"), class("a", EBS), class("b", DISK)])
+            => row("a", EBS)),
+        case!("an empty class": claimed([of_class(""), default("a", EBS, late)]) => no_row()),
+        case!("an empty annotation": claimed([annotated(of_class("a"), CLASS, ""), class("a", EBS)])
+            => no_row()),
+        case!("no class and no default": claimed([unsaid(), class("a", EBS)]) => no_row()),
+        case!("the default class": claimed([unsaid(), default("a", EBS, None)]) => row("a", EBS)),
+        case!("the default class by its beta":
+            claimed([unsaid(), annotated(class("a", EBS), BETA_DEFAULT, "true")])
+            => row("a", EBS)),
+        case!("a class marked as no default":
+            claimed([unsaid(), annotated(class("a", EBS), DEFAULT, "false")])
+            => no_row()),
+        case!("the newest default":
+            claimed([unsaid(), default("a", EBS, early), default("b", DISK, late)])
+            => row("b", DISK)),
+        case!("of equally old defaults the first":
+            claimed([unsaid(), default("b", DISK, late), default("a", EBS, late)])
+            => row("a", EBS)),
+        case!("a default without time is the oldest":
+            claimed([unsaid(), default("a", EBS, None), default("b", DISK, early)])
+            => row("b", DISK)),
+        case!("an unbound claim in the message":
+            claimed([of_class("a"), class("a", EBS), csi_node("win-1", &[])])
+            => json!({"verdict": {"message": "pod shop/web-0: PersistentVolumeClaim data (kubernetes.io/aws-ebs) needs ebs.csi.aws.com, missing on win-1"}})),
     ]
 }
 
@@ -287,43 +184,21 @@ fn gone_classes() -> Vec<Case> {
     let row = |plugin: &str| json!({"volumes": [{"storageClass": "gone", "plugin": plugin}], "findings": []});
     let gone = || of_class("gone");
     vec![
-        with(
-            "a class that is gone",
-            [gone()],
-            json!({"volumes": [], "findings": [["StorageClassNotFound", "StorageClass/gone"]]}),
-        ),
-        with(
-            "a noted provisioner",
-            [annotated(gone(), PROVISIONER, EBS)],
-            row(EBS),
-        ),
-        with(
-            "a provisioner noted by the beta annotation",
-            [annotated(gone(), BETA_PROVISIONER, EBS)],
-            row(EBS),
-        ),
-        with(
-            "of two noted provisioners",
-            [annotated(
-                annotated(gone(), BETA_PROVISIONER, EBS),
-                PROVISIONER,
-                DISK,
-            )],
-            row(DISK),
-        ),
-        with(
-            "an unknown provisioner that is noted",
-            [annotated(gone(), PROVISIONER, "example.com/nfs")],
-            no_row(),
-        ),
-        with(
-            "a note proves nothing where the class is there",
-            [
-                annotated(of_class("std"), PROVISIONER, EBS),
-                class("std", DISK),
-            ],
-            json!({"volumes": [{"plugin": DISK}]}),
-        ),
+        case!("a class that is gone": claimed([gone()])
+            => json!({"volumes": [], "findings": [["StorageClassNotFound", "StorageClass/gone"]]})),
+        case!("a noted provisioner": claimed([annotated(gone(), PROVISIONER, EBS)]) => row(EBS)),
+        case!("a provisioner noted by the beta annotation":
+            claimed([annotated(gone(), BETA_PROVISIONER, EBS)])
+            => row(EBS)),
+        case!("of two noted provisioners":
+            claimed([annotated(annotated(gone(), BETA_PROVISIONER, EBS), PROVISIONER, DISK)])
+            => row(DISK)),
+        case!("an unknown provisioner that is noted":
+            claimed([annotated(gone(), PROVISIONER, "example.com/nfs")])
+            => no_row()),
+        case!("a note proves nothing where the class is there":
+            claimed([annotated(of_class("std"), PROVISIONER, EBS), class("std", DISK)])
+            => json!({"volumes": [{"plugin": DISK}]})),
     ]
 }
 
@@ -333,26 +208,20 @@ fn provisioners() -> Vec<Case> {
         json!({"volumes": [{"plugin": null, "csiDriver": "x.example.com", "inTree": false, "blocking": false,
             "missingOn": ["win-1"]}]})
     };
-    let mut by_object = with("a provisioner that a CSIDriver knows", own(), known());
-    by_object.objects.push(object(
-        CSI_DRIVER,
-        false,
-        "x.example.com",
-        json!({"spec": {}}),
-    ));
-    let mut by_node = with("a provisioner that a Linux node knows", own(), known());
+    let mut by_object = case!("a provisioner that a CSIDriver knows": claimed(own()) => known());
+    let known_driver = object(CSI_DRIVER, false, "x.example.com", json!({}));
+    by_object.objects.push(known_driver);
+    let mut by_node = case!("a provisioner that a Linux node knows": claimed(own()) => known());
     by_node
         .objects
         .extend([linux("n-1"), csi_node("n-1", &["x.example.com"])]);
     let table = |name, driver: &str| {
-        with(
-            name,
-            [of_class("std"), class("std", driver)],
-            json!({"volumes": [{"csiDriver": driver, "inTree": false}]}),
-        )
+        let expected = json!({"volumes": [{"csiDriver": driver, "inTree": false}]});
+        let objects = claimed([of_class("std"), class("std", driver)]);
+        case(name, objects, expected)
     };
     vec![
-        with("a provisioner that nobody knows", own(), no_row()),
+        case!("a provisioner that nobody knows": claimed(own()) => no_row()),
         by_object,
         by_node,
         table("a provisioner of the table of plugins", "pxd.portworx.com"),
@@ -364,36 +233,19 @@ fn ephemeral() -> Vec<Case> {
     let volume = || json!({"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "std"}}}});
     let pod = || pod_on("win-1", "web-0", volume());
     vec![
-        case(
-            "an ephemeral volume without its claim",
-            vec![windows("win-1"), pod(), class("std", EBS)],
-            json!({"volumes": [{"source": "StorageClass", "persistentVolumeClaim": "web-0-data", "storageClass": "std",
-                "plugin": EBS}]}),
-        ),
-        case(
-            "an ephemeral volume with its claim",
-            vec![
-                windows("win-1"),
-                pod(),
-                class("std", EBS),
-                claim("web-0-data", json!({"volumeName": "pv-1"})),
-                persistent_volume("pv-1", json!({"azureDisk": {}})),
-            ],
-            json!({"volumes": [{"source": "PersistentVolume", "persistentVolumeClaim": "web-0-data", "storageClass": null,
-                "plugin": DISK}]}),
-        ),
-        case(
-            "an ephemeral volume of a template has no claim",
-            vec![
-                windows("win-1"),
-                csi_node("win-1", &[]),
-                owner(DEPLOYMENT, "web", asking(volume())),
-                class("std", EBS),
-                claim("web-data", json!({"storageClassName": ""})),
-            ],
-            json!({"volumes": [{"workload": {"kind": "Deployment"}, "persistentVolumeClaim": null, "plugin": EBS}],
-                "verdict": {"message": "deployment shop/web: volume data (kubernetes.io/aws-ebs) needs ebs.csi.aws.com, \
-                    missing on win-1"}}),
-        ),
+        case!("an ephemeral volume without its claim": [windows("win-1"), pod(), class("std", EBS)]
+            => json!({"volumes": [{"source": "StorageClass", "persistentVolumeClaim": "web-0-data",
+                "storageClass": "std", "plugin": EBS}]})),
+        case!("an ephemeral volume with its claim":
+            [windows("win-1"), pod(), class("std", EBS), claim("web-0-data", json!({"volumeName": "pv-1"})),
+                persistent_volume("pv-1", json!({"azureDisk": {}}))]
+            => json!({"volumes": [{"source": "PersistentVolume", "persistentVolumeClaim": "web-0-data",
+                "storageClass": null, "plugin": DISK}]})),
+        case!("an ephemeral volume of a template has no claim":
+            [windows("win-1"), csi_node("win-1", &[]), owner(DEPLOYMENT, "web", asking(volume())),
+                class("std", EBS), claim("web-data", json!({"storageClassName": ""}))]
+            => json!({"volumes": [{"workload": {"kind": "Deployment"}, "persistentVolumeClaim": null,
+                "plugin": EBS}],
+                "verdict": {"message": "deployment shop/web: volume data (kubernetes.io/aws-ebs) needs ebs.csi.aws.com, missing on win-1"}})),
     ]
 }

@@ -8,21 +8,60 @@ fn rows(count: usize) -> Value {
     json!({"volumes": vec![json!({}); count]})
 }
 
-/// An unbound pod with a disk; it is a workload if its spec asks for Windows.
-fn unbound(name: &'static str, asks: bool, mut spec: Value) -> Case {
+/// In each line whether an unbound pod asks for Windows, and what its spec says.
+const SPECS: &str = r#"
+no  {}
+yes {"os": {"name": "windows"}}
+no  {"os": {"name": "linux"}}
+yes {"nodeSelector": {"kubernetes.io/os": "windows"}}
+no  {"nodeSelector": {"kubernetes.io/os": "linux"}}
+yes {"nodeSelector": {"beta.kubernetes.io/os": "windows"}}
+yes {"nodeSelector": {"node.kubernetes.io/windows-build": "10.0.20348"}}
+no  {"runtimeClassName": "hyperv"}
+no  {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["windows"]}]}}]}}}
+"#;
+
+/// In each line the same, and the node selector terms of a required affinity: key, operator and values.
+const TERMS: &str = "
+yes kubernetes.io/os In windows
+no  kubernetes.io/os In windows linux
+yes kubernetes.io/os NotIn linux
+no  kubernetes.io/os NotIn linux windows
+no  kubernetes.io/os NotIn darwin
+no  kubernetes.io/os Exists
+yes beta.kubernetes.io/os In windows
+yes node.kubernetes.io/windows-build In 10.0.20348
+yes node.kubernetes.io/windows-build Exists
+yes node.kubernetes.io/windows-build Gt 1
+yes node.kubernetes.io/windows-build Lt 9
+no  node.kubernetes.io/windows-build NotIn 10.0.20348
+no  node.kubernetes.io/windows-build DoesNotExist
+yes kubernetes.io/os In windows; node.kubernetes.io/windows-build Exists
+no  kubernetes.io/os In windows; zone In a
+no  kubernetes.io/os In windows;
+";
+
+/// In each line the same, and what the node selector of its RuntimeClass says.
+const CLASSES: &str = "
+yes kubernetes.io/os windows
+yes node.kubernetes.io/windows-build 10.0.20348
+no  kubernetes.io/os linux
+";
+
+/// An unbound pod with a disk, which is a workload if the line says that its spec asks for Windows.
+fn unbound(line: &'static str, mut spec: Value) -> Case {
     spec["volumes"] = json!([azure_disk()]);
-    case(
-        name,
-        vec![windows("win-1"), pod("web-0", spec)],
-        rows(usize::from(asks)),
-    )
+    let objects = vec![windows("win-1"), pod("web-0", spec)];
+    case(line, objects, rows(usize::from(line.starts_with("yes"))))
 }
 
-fn with_terms(terms: &Value) -> Value {
-    json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
-}
-
-fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
+/// A term out of key, operator and values; an empty one asks for nothing.
+fn term(text: &str) -> Value {
+    let mut words = text.split_whitespace();
+    let Some(key) = words.next() else {
+        return json!({});
+    };
+    let (operator, values) = (words.next(), words.collect::<Vec<_>>());
     json!({"matchExpressions": [{"key": "zone", "operator": "Exists"},
         {"key": key, "operator": operator, "values": values}]})
 }
@@ -53,194 +92,54 @@ fn nodes() -> Vec<Case> {
         node("n-1", metadata)
     };
     let count = |count: usize| json!({"windowsNodes": count});
+    let mut on_linux = asking(azure_disk());
+    on_linux["nodeName"] = json!("n-1");
     vec![
-        case(
-            "the label makes a Windows node",
-            vec![by_info(json!({"kubernetes.io/os": "windows"}), "linux")],
-            count(1),
-        ),
-        case(
-            "the label has the last word",
-            vec![by_info(json!({"kubernetes.io/os": "linux"}), "windows")],
-            count(0),
-        ),
-        case(
-            "without a label the node info decides",
-            vec![by_info(json!({}), "windows")],
-            count(1),
-        ),
-        case(
-            "an ignored node",
-            vec![windows_with(
-                json!({"labels": {"windowsstorage.dev/ignore": "true"}}),
-            )],
-            count(0),
-        ),
-        case(
-            "ignoring takes the value true",
-            vec![windows_with(
-                json!({"labels": {"windowsstorage.dev/ignore": "false"}}),
-            )],
-            count(1),
-        ),
-        case(
-            "a node that is being deleted",
-            vec![windows_with(
-                json!({"deletionTimestamp": "2026-01-02T03:04:05Z"}),
-            )],
-            json!({"windowsNodes": 0, "nodes": [], "verdict": {"reason": "NoWindowsNodes"}}),
-        ),
-        case(
-            "nodes are sorted by name, and a CSINode without node is none",
-            vec![
-                windows("win-2"),
-                windows("win-1"),
-                csi_node("win-3", &["a.example.com"]),
-            ],
-            json!({"nodes": [{"name": "win-1"}, {"name": "win-2"}], "drivers": []}),
-        ),
-        case(
-            "a pod on a Linux node asks in vain",
-            vec![windows("win-1"), linux("n-1"), {
-                let mut spec = asking(azure_disk());
-                spec["nodeName"] = json!("n-1");
-                pod("web-0", spec)
-            }],
-            rows(0),
-        ),
-        case(
-            "a pod on a node that nobody knows",
-            vec![windows("win-1"), pod_on("gone", "web-0", azure_disk())],
-            rows(0),
-        ),
-        case(
-            "a pod on a Windows node need not ask",
-            vec![windows("win-1"), pod_on("win-1", "web-0", azure_disk())],
-            rows(1),
-        ),
+        case!("the label makes a Windows node":
+            [by_info(json!({"kubernetes.io/os": "windows"}), "linux")]
+            => count(1)),
+        case!("the label has the last word": [by_info(json!({"kubernetes.io/os": "linux"}), "windows")]
+            => count(0)),
+        case!("without a label the node info decides": [by_info(json!({}), "windows")] => count(1)),
+        case!("an ignored node": [windows_with(json!({"labels": {"windowsstorage.dev/ignore": "true"}}))]
+            => count(0)),
+        case!("ignoring takes the value true":
+            [windows_with(json!({"labels": {"windowsstorage.dev/ignore": "false"}}))]
+            => count(1)),
+        case!("a node that is being deleted":
+            [windows_with(json!({"deletionTimestamp": "2026-01-02T03:04:05Z"}))]
+            => json!({"windowsNodes": 0, "nodes": [], "verdict": {"reason": "NoWindowsNodes"}})),
+        case!("nodes are sorted by name, and a CSINode without node is none":
+            [windows("win-2"), windows("win-1"), csi_node("win-3", &["a.example.com"])]
+            => json!({"nodes": [{"name": "win-1"}, {"name": "win-2"}], "drivers": []})),
+        case!("a pod on a Linux node asks in vain": [windows("win-1"), linux("n-1"), pod("web-0", on_linux)]
+            => rows(0)),
+        case!("a pod on a node that nobody knows":
+            [windows("win-1"), pod_on("gone", "web-0", azure_disk())]
+            => rows(0)),
+        case!("a pod on a Windows node need not ask":
+            [windows("win-1"), pod_on("win-1", "web-0", azure_disk())]
+            => rows(1)),
     ]
 }
 
 fn asks() -> Vec<Case> {
-    let os = "kubernetes.io/os";
-    let build = "node.kubernetes.io/windows-build";
-    let one = |key: &str, operator: &str, values: &[&str]| {
-        with_terms(&json!([expression(key, operator, values)]))
-    };
-    let class_case = |name, asks, selector: Value| {
-        let mut case = unbound(name, asks, json!({"runtimeClassName": "hyperv"}));
-        case.objects.push(runtime_class(&selector));
+    let rest = |line: &'static str| line[3..].trim_start();
+    let specs = SPECS.trim().lines();
+    let specs = specs.map(|line| unbound(line, serde_json::from_str(rest(line)).unwrap()));
+    let terms = TERMS.trim().lines().map(|line| {
+        let terms: Vec<_> = rest(line).split(';').map(term).collect();
+        let affinity =
+            json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+        unbound(line, json!({"affinity": {"nodeAffinity": affinity}}))
+    });
+    let classes = CLASSES.trim().lines().map(|line| {
+        let (key, value) = rest(line).split_once(' ').unwrap();
+        let mut case = unbound(line, json!({"runtimeClassName": "hyperv"}));
+        case.objects.push(runtime_class(&json!({key: value})));
         case
-    };
-    vec![
-        unbound("no sign of Windows", false, json!({})),
-        unbound("os.name windows", true, json!({"os": {"name": "windows"}})),
-        unbound("os.name linux", false, json!({"os": {"name": "linux"}})),
-        unbound(
-            "selector os",
-            true,
-            json!({"nodeSelector": {os: "windows"}}),
-        ),
-        unbound(
-            "selector linux",
-            false,
-            json!({"nodeSelector": {os: "linux"}}),
-        ),
-        unbound(
-            "selector beta os",
-            true,
-            json!({"nodeSelector": {"beta.kubernetes.io/os": "windows"}}),
-        ),
-        unbound(
-            "selector of any build",
-            true,
-            json!({"nodeSelector": {build: "10.0.20348"}}),
-        ),
-        unbound("affinity In windows", true, one(os, "In", &["windows"])),
-        unbound(
-            "affinity In windows or linux",
-            false,
-            one(os, "In", &["windows", "linux"]),
-        ),
-        unbound("affinity NotIn linux", true, one(os, "NotIn", &["linux"])),
-        unbound(
-            "affinity NotIn both",
-            false,
-            one(os, "NotIn", &["linux", "windows"]),
-        ),
-        unbound(
-            "affinity NotIn something else",
-            false,
-            one(os, "NotIn", &["darwin"]),
-        ),
-        unbound("affinity Exists os", false, one(os, "Exists", &[])),
-        unbound(
-            "affinity beta os",
-            true,
-            one("beta.kubernetes.io/os", "In", &["windows"]),
-        ),
-        unbound("affinity In build", true, one(build, "In", &["10.0.20348"])),
-        unbound("affinity Exists build", true, one(build, "Exists", &[])),
-        unbound("affinity Gt build", true, one(build, "Gt", &["1"])),
-        unbound("affinity Lt build", true, one(build, "Lt", &["9"])),
-        unbound(
-            "affinity NotIn build",
-            false,
-            one(build, "NotIn", &["10.0.20348"]),
-        ),
-        unbound(
-            "affinity DoesNotExist build",
-            false,
-            one(build, "DoesNotExist", &[]),
-        ),
-        unbound(
-            "every term asks",
-            true,
-            with_terms(&json!([
-                expression(os, "In", &["windows"]),
-                expression(build, "Exists", &[])
-            ])),
-        ),
-        unbound(
-            "one term of two asks",
-            false,
-            with_terms(&json!([
-                expression(os, "In", &["windows"]),
-                expression("zone", "In", &["a"])
-            ])),
-        ),
-        unbound(
-            "an empty term asks for nothing",
-            false,
-            with_terms(&json!([expression(os, "In", &["windows"]), {}])),
-        ),
-        unbound(
-            "a preference is no requirement",
-            false,
-            json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 1, "preference": expression(os, "In", &["windows"])}]}}}),
-        ),
-        unbound(
-            "a RuntimeClass that is not there",
-            false,
-            json!({"runtimeClassName": "hyperv"}),
-        ),
-        class_case(
-            "a RuntimeClass that selects Windows",
-            true,
-            json!({os: "windows"}),
-        ),
-        class_case(
-            "a RuntimeClass that selects a build",
-            true,
-            json!({build: "10.0.20348"}),
-        ),
-        class_case(
-            "a RuntimeClass that selects Linux",
-            false,
-            json!({os: "linux"}),
-        ),
-    ]
+    });
+    specs.chain(terms).chain(classes).collect()
 }
 
 fn phases() -> Vec<Case> {
@@ -255,10 +154,6 @@ fn phases() -> Vec<Case> {
         in_phase("a pod that succeeded uses nothing", "Succeeded", 0),
         in_phase("a pod that failed uses nothing", "Failed", 0),
         in_phase("a pending pod uses its volumes", "Pending", 1),
-        case(
-            "a pod that is being deleted still does",
-            vec![windows("win-1"), leaving],
-            rows(1),
-        ),
+        case!("a pod that is being deleted still does": [windows("win-1"), leaving] => rows(1)),
     ]
 }

@@ -16,7 +16,7 @@ fn a_driver_without_a_daemon_set_for_windows_says_where_to_get_it() {
     let anywhere = change(driver_set(), "nodeSelector", json!(null));
     for set in [linux_set, not_in, anywhere] {
         let name = set["metadata"]["name"].as_str().unwrap().to_owned();
-        let report = report(&with(start(), &[set]));
+        let report = report_with(&[set]);
         let words = [
             "csi-azuredisk-node-win",
             "https://github.com/kubernetes-sigs/azuredisk-csi-driver",
@@ -27,51 +27,29 @@ fn a_driver_without_a_daemon_set_for_windows_says_where_to_get_it() {
         let of_all = of_driver(&report, AZURE_DISK);
         says(of_all, codes::DAEMON_SET_MISSING, &object, &["(on win-1)"]);
     }
-    silent(
-        on_node(&report(&with(start(), &[driver_set()]))),
-        codes::DAEMON_SET_MISSING,
-    );
+    silent!(on_node(&report_with(&[driver_set()])) => DAEMON_SET_MISSING);
 }
 
 #[test]
 fn a_controller_is_no_node_side_and_a_driver_nobody_knows_is_its_vendors() {
     let mut deployment = driver_set();
     deployment["kind"] = json!("Deployment");
-    let found = live_report(&with(start(), &[deployment]));
-    says(
-        on_node(&found),
-        codes::DAEMON_SET_MISSING,
-        &format!("CSIDriver/{AZURE_DISK}"),
-        &["no DaemonSet"],
-    );
+    let found = live_report_with(&[deployment]);
+    says!(on_node(&found) => DAEMON_SET_MISSING, &format!("CSIDriver/{AZURE_DISK}"), "no DaemonSet");
 
     let vendors = user("csi", json!({"driver": "csi.vendor.example"}));
     let objects = [node("v1.30.4", &[]), csi_node(&[]), vendors];
     let found = live_report(&objects);
-    says(
-        on_node(&found),
-        codes::DAEMON_SET_MISSING,
-        "CSIDriver/csi.vendor.example",
-        &["ask its vendor"],
-    );
+    says!(on_node(&found) => DAEMON_SET_MISSING, "CSIDriver/csi.vendor.example", "ask its vendor");
 }
 
 #[test]
 fn files_without_daemon_sets_prove_nothing() {
     let found = report(&start());
-    says(
-        on_node(&found),
-        codes::DAEMON_SET_MISSING,
-        &format!("CSIDriver/{AZURE_DISK}"),
-        &["cannot be seen", "kubectl get daemonsets -A -o yaml"],
-    );
-    let found = report(&with(start(), &[driver_set()]));
-    says(
-        on_node(&found),
-        codes::DRIVER_POD_MISSING,
-        SET,
-        &["kubectl get pods -n kube-system -o yaml"],
-    );
+    says!(on_node(&found) => DAEMON_SET_MISSING, &format!("CSIDriver/{AZURE_DISK}"), "cannot be seen",
+        "kubectl get daemonsets -A -o yaml");
+    let found = report_with(&[driver_set()]);
+    says!(on_node(&found) => DRIVER_POD_MISSING, SET, "kubectl get pods -n kube-system -o yaml");
 }
 
 #[test]
@@ -95,10 +73,10 @@ fn a_daemon_set_that_names_its_driver_only_by_a_path_is_seen() {
             "x/ose-azure-disk-csi-driver-rhel9@sha256:00",
         ),
     ] {
-        let found = live_report(&with(start(), &[set]));
+        let found = live_report_with(&[set]);
         says(on_node(&found), codes::DRIVER_POD_MISSING, SET, &[]);
     }
-    let found = live_report(&with(start(), &[plain]));
+    let found = live_report_with(&[plain]);
     silent(on_node(&found), codes::DRIVER_POD_MISSING);
 }
 
@@ -135,12 +113,8 @@ fn a_taint_that_is_not_tolerated_comes_with_the_toleration_to_add() {
     ] {
         let found = report(&objects(&os, tolerations));
         silent(on_node(&found), codes::TAINT_NOT_TOLERATED);
-        says(
-            on_node(&found),
-            codes::DRIVER_POD_MISSING,
-            SET,
-            &["kubectl describe daemonset -n kube-system azuredisk-win"],
-        );
+        says!(on_node(&found) => DRIVER_POD_MISSING, SET,
+            "kubectl describe daemonset -n kube-system azuredisk-win");
     }
     let two = [
         ("a", "", "NoExecute"),
@@ -148,20 +122,13 @@ fn a_taint_that_is_not_tolerated_comes_with_the_toleration_to_add() {
         ("c", "", "PreferNoSchedule"),
     ];
     let found = report(&objects(&two, json!([])));
-    says(
-        on_node(&found),
-        codes::TAINT_NOT_TOLERATED,
-        SET,
-        &["a:NoExecute, b=1:NoSchedule;", "{key: a,", ", {key: b,"],
-    );
+    says!(on_node(&found) => TAINT_NOT_TOLERATED, SET, "a:NoExecute, b=1:NoSchedule;", "{key: a,",
+        ", {key: b,");
     let pressed = [
         ("node.kubernetes.io/disk-pressure", "", "NoSchedule"),
         ("node.kubernetes.io/unschedulable", "", "NoSchedule"),
     ];
-    silent(
-        on_node(&report(&objects(&pressed, json!([])))),
-        codes::TAINT_NOT_TOLERATED,
-    );
+    silent!(on_node(&report(&objects(&pressed, json!([])))) => TAINT_NOT_TOLERATED);
 }
 
 #[test]
@@ -174,12 +141,7 @@ fn a_node_in_trouble_is_mended_not_tolerated() {
         let found = live_report(&objects);
         silent(on_node(&found), codes::TAINT_NOT_TOLERATED);
         if effect == "NoSchedule" {
-            says(
-                on_node(&found),
-                codes::NODE_NOT_READY,
-                "Node/win-1",
-                &[key, "kubectl describe node win-1"],
-            );
+            says!(on_node(&found) => NODE_NOT_READY, "Node/win-1", key, "kubectl describe node win-1");
         } else {
             silent(on_node(&found), codes::NODE_NOT_READY);
         }
@@ -198,10 +160,5 @@ fn of_two_daemon_sets_the_one_that_tolerates_is_the_one_that_should_be_there() {
     objects[0] = node("v1.30.4", &[("os", "Windows", "NoSchedule")]);
     let found = live_report(&objects);
     silent(on_node(&found), codes::TAINT_NOT_TOLERATED);
-    says(
-        on_node(&found),
-        codes::DRIVER_POD_MISSING,
-        "DaemonSet/kube-system/b-win",
-        &["b-win"],
-    );
+    says!(on_node(&found) => DRIVER_POD_MISSING, "DaemonSet/kube-system/b-win", "b-win");
 }

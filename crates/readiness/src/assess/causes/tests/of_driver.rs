@@ -6,18 +6,11 @@ fn two_daemon_sets_for_one_driver_on_windows_are_one_too_many() {
     let by_hand = daemon_set("storage", "azuredisk-win", IMAGE);
     let other = daemon_set("kube-system", "azurefile-win", "x/azurefile-csi:v1.30.0");
     let for_linux = linux(daemon_set("kube-system", "azuredisk", IMAGE));
-    let found = report(&with(
-        start(),
-        &[driver_set(), by_hand, other.clone(), for_linux.clone()],
-    ));
+    let found = report_with(&[driver_set(), by_hand, other.clone(), for_linux.clone()]);
     let findings = of_driver(&found, AZURE_DISK);
-    says(
-        findings,
-        codes::DAEMON_SET_DUPLICATE,
-        "DaemonSet/storage/azuredisk-win",
-        &["so does kube-system/azuredisk-win"],
-    );
-    let found = report(&with(start(), &[driver_set(), other, for_linux]));
+    says!(findings => DAEMON_SET_DUPLICATE, "DaemonSet/storage/azuredisk-win",
+        "so does kube-system/azuredisk-win");
+    let found = report_with(&[driver_set(), other, for_linux]);
     silent(of_driver(&found, AZURE_DISK), codes::DAEMON_SET_DUPLICATE);
 }
 
@@ -29,25 +22,15 @@ fn a_difference_in_the_minor_version_is_a_skew_and_one_in_the_patch_is_not() {
             set("azuredisk-win", windows),
             linux(set("azuredisk-node", others)),
         ];
-        let found = report(&with(start(), &objects));
+        let found = report_with(&objects);
         of_driver(&found, AZURE_DISK).to_vec()
     };
     let x = |tag: &str| format!("x/azuredisk-csi{tag}");
     let found = skew(&x(":v1.28.5-windows-hp"), &x(":v1.30.2"));
     let object = "DaemonSet/kube-system/azuredisk-win";
-    says(
-        &found,
-        codes::VERSION_SKEW,
-        object,
-        &["v1.28.5-windows-hp", "azuredisk-node", "v1.30.2"],
-    );
+    says!(&found => VERSION_SKEW, object, "v1.28.5-windows-hp", "azuredisk-node", "v1.30.2");
     let rhel = |tag| format!("x/ose-azure-disk-csi-driver-rhel{tag}");
-    says(
-        &skew(&rhel("8:v4.13.1"), &rhel("9:v4.14.1")),
-        codes::VERSION_SKEW,
-        object,
-        &["v4.14.1"],
-    );
+    says!(&skew(&rhel("8:v4.13.1"), &rhel("9:v4.14.1")) => VERSION_SKEW, object, "v4.14.1");
     for (windows, others) in [
         (x(":v3.0.1"), x(":v3.0.2")),
         (x(":v1.30.2-windows-hp"), x(":v1.30.2")),
@@ -75,7 +58,7 @@ fn sidecars_have_versions_of_their_own() {
         "containers",
         containers("v2.10.0", "v1.1.0"),
     ));
-    let found = report(&with(start(), &[windows, others]));
+    let found = report_with(&[windows, others]);
     silent(of_driver(&found, AZURE_DISK), codes::VERSION_SKEW);
 }
 
@@ -83,23 +66,13 @@ fn sidecars_have_versions_of_their_own() {
 fn a_driver_without_its_csi_driver_object_is_named() {
     let csi_driver = |name: &str| json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name}});
     let object = format!("CSIDriver/{AZURE_DISK}");
-    let found = live_report(&with(start(), &[driver_set()]));
-    says(
-        of_driver(&found, AZURE_DISK),
-        codes::CSI_DRIVER_MISSING,
-        &object,
-        &["apply"],
-    );
-    let found = report(&with(start(), &[driver_set(), csi_driver("other")]));
-    says(
-        of_driver(&found, AZURE_DISK),
-        codes::CSI_DRIVER_MISSING,
-        &object,
-        &[],
-    );
+    let found = live_report_with(&[driver_set()]);
+    says!(of_driver(&found, AZURE_DISK) => CSI_DRIVER_MISSING, &object, "apply");
+    let found = report_with(&[driver_set(), csi_driver("other")]);
+    says!(of_driver(&found, AZURE_DISK) => CSI_DRIVER_MISSING, &object);
     for silent_on in [
-        report(&with(start(), &[driver_set()])),
-        report(&with(start(), &[driver_set(), csi_driver(AZURE_DISK)])),
+        report_with(&[driver_set()]),
+        report_with(&[driver_set(), csi_driver(AZURE_DISK)]),
         live_report(&start()),
     ] {
         silent(of_driver(&silent_on, AZURE_DISK), codes::CSI_DRIVER_MISSING);
@@ -173,12 +146,7 @@ fn the_vsphere_switch_counts_where_the_driver_reads_it() {
     let found = switch_findings(&[switches("somewhere", &off)]);
     silent(&found, codes::FEATURE_SWITCH_OFF);
     let found = switch_findings(&[switches(openshift, &off)]);
-    says(
-        &found,
-        codes::FEATURE_SWITCH_OFF,
-        &object(openshift),
-        &["restart the driver's pods"],
-    );
+    says!(&found => FEATURE_SWITCH_OFF, &object(openshift), "restart the driver's pods");
     let found = switch_findings(&[
         vsphere_set(":v3.0.1"),
         switches(openshift, &off),
@@ -196,14 +164,11 @@ fn the_vsphere_switch_counts_where_the_driver_reads_it() {
     let found = switch_findings(&[elsewhere, switches("somewhere", &off)]);
     says(&found, codes::FEATURE_SWITCH_OFF, &object("somewhere"), &[]);
     // Another driver has no such switch, and one that is registered everywhere has it on.
-    let found = report(&with(start(), &[switches(own, &off)]));
+    let found = report_with(&[switches(own, &off)]);
     silent(of_driver(&found, AZURE_DISK), codes::FEATURE_SWITCH_OFF);
     let mut registered = with(start_vsphere(), &[switches(own, &off)]);
     registered[1] = csi_node(&[VSPHERE]);
-    silent(
-        of_driver(&report(&registered), VSPHERE),
-        codes::FEATURE_SWITCH_OFF,
-    );
+    silent!(of_driver(&report(&registered), VSPHERE) => FEATURE_SWITCH_OFF);
 }
 
 #[test]

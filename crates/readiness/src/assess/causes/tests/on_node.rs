@@ -40,10 +40,7 @@ fn a_pod_that_is_not_ready_says_where_to_look() {
             "kubectl logs",
         ),
     ] {
-        let found = report(&with(
-            start(),
-            &[set.clone(), driver_pod(set, false, reason)],
-        ));
+        let found = report_with(&[set.clone(), driver_pod(set, false, reason)]);
         says(on_node(&found), codes::DRIVER_POD_NOT_READY, POD, &[has]);
         let message = &on_node(&found)
             .iter()
@@ -52,41 +49,22 @@ fn a_pod_that_is_not_ready_says_where_to_look() {
             .message;
         assert!(!message.contains(has_not), "{message}");
     }
-    let found = report(&with(
-        start(),
-        &[plain.clone(), driver_pod(&plain, true, None)],
-    ));
+    let found = report_with(&[plain.clone(), driver_pod(&plain, true, None)]);
     silent(on_node(&found), codes::DRIVER_POD_NOT_READY);
 }
 
 #[test]
 fn a_linux_daemon_sets_pod_on_windows_is_not_taken_for_the_driver() {
     let anywhere = change(driver_set(), "nodeSelector", json!(null));
-    let found = report(&with(
-        start(),
-        &[
-            anywhere.clone(),
-            driver_pod(&anywhere, false, Some("ErrImagePull")),
-        ],
-    ));
-    says(
-        on_node(&found),
-        codes::DAEMON_SET_NOT_FOR_WINDOWS,
-        SET,
-        &["kubernetes.io/os: linux"],
-    );
-    says(
-        on_node(&found),
-        codes::DAEMON_SET_MISSING,
-        &format!("CSIDriver/{AZURE_DISK}"),
-        &[],
-    );
+    let found = report_with(&[
+        anywhere.clone(),
+        driver_pod(&anywhere, false, Some("ErrImagePull")),
+    ]);
+    says!(on_node(&found) => DAEMON_SET_NOT_FOR_WINDOWS, SET, "kubernetes.io/os: linux");
+    says!(on_node(&found) => DAEMON_SET_MISSING, &format!("CSIDriver/{AZURE_DISK}"));
     silent(on_node(&found), codes::DRIVER_POD_NOT_READY);
     // One with images for both is the driver all the same.
-    let found = report(&with(
-        start(),
-        &[anywhere.clone(), driver_pod(&anywhere, true, None)],
-    ));
+    let found = report_with(&[anywhere.clone(), driver_pod(&anywhere, true, None)]);
     silent(on_node(&found), codes::DAEMON_SET_NOT_FOR_WINDOWS);
     says(on_node(&found), codes::DRIVER_NOT_REGISTERED, POD, &[]);
 }
@@ -103,44 +81,22 @@ fn a_ready_pod_without_an_entry_is_started_again_unless_the_kubelet_is_too_old()
     };
     for kubelet in ["v1.23.10", "v1.24.4+k3s1", "v1.25.0", "v1.34.0"] {
         let found = report(&objects(kubelet));
-        says(
-            on_node(&found),
-            codes::DRIVER_NOT_REGISTERED,
-            POD,
-            &[
-                "kubectl delete pod -n kube-system azuredisk-win-x7k2p",
-                "--root-dir",
-            ],
-        );
+        says!(on_node(&found) => DRIVER_NOT_REGISTERED, POD,
+            "kubectl delete pod -n kube-system azuredisk-win-x7k2p", "--root-dir");
         silent(on_node(&found), codes::KUBELET_TOO_OLD);
     }
     for kubelet in ["v1.22.17", "v1.23.9", "v1.24.3"] {
         let found = report(&objects(kubelet));
-        says(
-            on_node(&found),
-            codes::KUBELET_TOO_OLD,
-            "Node/win-1",
-            &[kubelet, "1.24.4"],
-        );
+        says!(on_node(&found) => KUBELET_TOO_OLD, "Node/win-1", kubelet, "1.24.4");
         silent(on_node(&found), codes::DRIVER_NOT_REGISTERED);
     }
     let mut alone = objects("v1.30.4");
     alone[4]["metadata"]["ownerReferences"] = json!(null);
-    says(
-        on_node(&report(&alone)),
-        codes::DRIVER_NOT_REGISTERED,
-        POD,
-        &["nothing makes it anew"],
-    );
+    says!(on_node(&report(&alone)) => DRIVER_NOT_REGISTERED, POD, "nothing makes it anew");
     let mut without = objects("v1.30.4");
     without.remove(1);
     let found = report(&without);
-    says(
-        on_node(&found),
-        codes::CSI_NODE_MISSING,
-        "CSINode/win-1",
-        &["kubelet"],
-    );
+    says!(on_node(&found) => CSI_NODE_MISSING, "CSINode/win-1", "kubelet");
     silent(on_node(&found), codes::DRIVER_NOT_REGISTERED);
 }
 
@@ -163,39 +119,25 @@ fn pipes_that_csi_proxy_does_not_offer_are_named() {
         "csi-proxy-disk-v1beta2",
         "csi-proxy-system-v1alpha1",
     ];
-    silent(
-        on_node(&live_report(&mounting(&known))),
-        codes::PIPE_NOT_OFFERED,
-    );
+    silent!(on_node(&live_report(&mounting(&known))) => PIPE_NOT_OFFERED);
     let found = live_report(&mounting(&["csi-proxy-disk-v1", "csi-proxy-filesystem-v1"]));
-    says(
-        on_node(&found),
-        codes::PIPE_NOT_OFFERED,
-        SET,
-        &[r"mounts \\.\pipe\csi-proxy-disk-v1, which csi-proxy here"],
-    );
+    says!(on_node(&found) => PIPE_NOT_OFFERED, SET,
+        r"mounts \\.\pipe\csi-proxy-disk-v1, which csi-proxy here");
     // Files say nothing of what runs at present.
-    silent(
-        on_node(&report(&mounting(&["csi-proxy-disk-v1"]))),
-        codes::PIPE_NOT_OFFERED,
-    );
+    silent!(on_node(&report(&mounting(&["csi-proxy-disk-v1"]))) => PIPE_NOT_OFFERED);
     let found = report(&mounting(&[
         "csi-proxy-disk-v2",
         "csi-proxy-disk-v3",
         "csi-proxy-disk-v1",
     ]));
-    says(
-        on_node(&found),
-        codes::PIPE_NOT_OFFERED,
-        SET,
-        &[r"\\.\pipe\csi-proxy-disk-v2, \\.\pipe\csi-proxy-disk-v3, which no csi-proxy"],
-    );
+    says!(on_node(&found) => PIPE_NOT_OFFERED, SET,
+        r"\\.\pipe\csi-proxy-disk-v2, \\.\pipe\csi-proxy-disk-v3, which no csi-proxy");
 }
 
 #[test]
 fn a_host_process_driver_without_pipes_needs_no_csi_proxy() {
     let set = driver_set();
-    let found = report(&with(start(), &[set.clone(), driver_pod(&set, true, None)]));
+    let found = report_with(&[set.clone(), driver_pod(&set, true, None)]);
     for code in [
         codes::PIPE_NOT_OFFERED,
         codes::CSI_PROXY_UNKNOWN,
@@ -205,23 +147,13 @@ fn a_host_process_driver_without_pipes_needs_no_csi_proxy() {
     }
     let piped = change(set, "volumes", pipes(&["csi-proxy-disk-v1"]));
     let objects = with(start(), &[piped.clone(), driver_pod(&piped, true, None)]);
-    says(
-        on_node(&report(&objects)),
-        codes::CSI_PROXY_UNKNOWN,
-        "Node/win-1",
-        &["kubectl get windowsnodestorages"],
-    );
+    says!(on_node(&report(&objects)) => CSI_PROXY_UNKNOWN, "Node/win-1", "kubectl get windowsnodestorages");
     let stopped = json!({
         "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsNodeStorage", "metadata": {"name": "win-1"},
         "spec": {}, "status": {"csiProxy": {"serviceState": "Stopped", "openPipes": 20}},
     });
     let found = live_report(&with(objects, &[stopped]));
-    says(
-        on_node(&found),
-        codes::CSI_PROXY_NOT_READY,
-        "Node/win-1",
-        &["Stopped"],
-    );
+    says!(on_node(&found) => CSI_PROXY_NOT_READY, "Node/win-1", "Stopped");
 }
 
 #[test]
@@ -235,30 +167,12 @@ fn an_entry_that_no_ready_pod_stands_behind_is_stale() {
     let pod = |ready| driver_pod(&set, ready, Some("CrashLoopBackOff"));
     let object = "CSINode/win-1";
     let found = report(&registered(&[set.clone(), pod(false)]));
-    says(
-        on_node(&found),
-        codes::STALE_ENTRY,
-        object,
-        &["azuredisk-win-x7k2p is not ready (CrashLoopBackOff)"],
-    );
+    says!(on_node(&found) => STALE_ENTRY, object, "azuredisk-win-x7k2p is not ready (CrashLoopBackOff)");
     let found = live_report(&registered(std::slice::from_ref(&set)));
-    says(
-        on_node(&found),
-        codes::STALE_ENTRY,
-        object,
-        &["kubectl describe daemonset -n kube-system azuredisk-win"],
-    );
+    says!(on_node(&found) => STALE_ENTRY, object, "kubectl describe daemonset -n kube-system azuredisk-win");
     let found = live_report(&registered(&[]));
-    says(
-        on_node(&found),
-        codes::STALE_ENTRY,
-        object,
-        &["no DaemonSet", "deploy it"],
-    );
-    silent(
-        on_node(&report(&registered(&[set.clone(), pod(true)]))),
-        codes::STALE_ENTRY,
-    );
+    says!(on_node(&found) => STALE_ENTRY, object, "no DaemonSet", "deploy it");
+    silent!(on_node(&report(&registered(&[set.clone(), pod(true)]))) => STALE_ENTRY);
     // What was not given cannot be missed.
     silent(on_node(&report(&registered(&[]))), codes::STALE_ENTRY);
     silent(on_node(&report(&registered(&[set]))), codes::STALE_ENTRY);
@@ -282,8 +196,8 @@ fn the_pod_of_another_driver_tells_nothing_of_this_one() {
         "csi-smb-node-win",
         "registry.k8s.io/sig-storage/smbplugin:v1.17.0",
     );
-    let without = live_report(&with(start(), &[driver_set(), other.clone()]));
+    let without = live_report_with(&[driver_set(), other.clone()]);
     let pod = driver_pod(&other, false, Some("CrashLoopBackOff"));
-    let along = live_report(&with(start(), &[driver_set(), other, pod]));
+    let along = live_report_with(&[driver_set(), other, pod]);
     assert_eq!(on_node(&along), on_node(&without));
 }

@@ -39,12 +39,7 @@ fn the_advice_on_a_driver_follows_the_clusters_version() {
         &words,
     );
     let found = advice_at("v1.27.1", "vsphereVolume", vsphere(), VSPHERE);
-    says(
-        &found,
-        codes::CSI_RECOMMENDED,
-        "CSIDriver/csi.vsphere.vmware.com",
-        &["7.0.3-21424296"],
-    );
+    says!(&found => CSI_RECOMMENDED, "CSIDriver/csi.vsphere.vmware.com", "7.0.3-21424296");
     silent(&found, codes::CSI_OPT_IN);
 }
 
@@ -73,18 +68,8 @@ fn data_that_no_driver_takes_over_moves_with_a_warning_where_it_may_be_lost() {
     };
     let object = "PersistentVolumeClaim/shop/data";
     let lost = found("Delete");
-    says(
-        &lost,
-        codes::DATA_MUST_MOVE,
-        object,
-        &[
-            "kubernetes.io/rbd",
-            "1.31",
-            "pv-migrate",
-            "Warning",
-            "kubectl patch pv pv-1",
-        ],
-    );
+    says!(&lost => DATA_MUST_MOVE, object, "kubernetes.io/rbd", "1.31", "pv-migrate", "Warning",
+        "kubectl patch pv pv-1");
     let kept = found("Retain");
     says(&kept, codes::DATA_MUST_MOVE, object, &["smb.csi.k8s.io"]);
     assert!(!kept[0].message.contains("Warning"));
@@ -93,12 +78,7 @@ fn data_that_no_driver_takes_over_moves_with_a_warning_where_it_may_be_lost() {
         csi_node(&[]),
         user("cephfs", json!({"monitors": []})),
     ]);
-    says(
-        &inline.findings,
-        codes::DATA_MUST_MOVE,
-        "Pod/shop/web-0",
-        &["volume data of Pod/shop/web-0"],
-    );
+    says!(&inline.findings => DATA_MUST_MOVE, "Pod/shop/web-0", "volume data of Pod/shop/web-0");
     silent(&report(&start()).findings, codes::DATA_MUST_MOVE);
 }
 
@@ -116,26 +96,11 @@ fn what_dangles_is_named() {
         report(&with(start, objects)).findings
     };
     let object = "PersistentVolumeClaim/shop/data";
-    says(
-        &found(&[]),
-        codes::PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
-        object,
-        &["create it"],
-    );
+    says!(&found(&[]) => PERSISTENT_VOLUME_CLAIM_NOT_FOUND, object, "create it");
     let bound = claim(json!({"volumeName": "pv-1"}));
-    says(
-        &found(&[bound]),
-        codes::PERSISTENT_VOLUME_NOT_FOUND,
-        object,
-        &["pv-1"],
-    );
+    says!(&found(&[bound]) => PERSISTENT_VOLUME_NOT_FOUND, object, "pv-1");
     let of_class = claim(json!({"storageClassName": "gone"}));
-    says(
-        &found(&[of_class]),
-        codes::STORAGE_CLASS_NOT_FOUND,
-        "StorageClass/gone",
-        &["create it"],
-    );
+    says!(&found(&[of_class]) => STORAGE_CLASS_NOT_FOUND, "StorageClass/gone", "create it");
 }
 
 #[test]
@@ -149,13 +114,13 @@ fn an_owner_that_is_its_own_controller_is_named() {
             "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "windows"}}}},
         })
     };
-    let found = report(&with(start(), &[owner("a", "b"), owner("b", "a")])).findings;
+    let found = report_with(&[owner("a", "b"), owner("b", "a")]).findings;
     let circles = found
         .iter()
         .filter(|finding| finding.code == codes::OWNER_CIRCLE);
     let objects: Vec<&str> = circles.map(|finding| &*finding.object).collect();
     assert_eq!(objects, ["ReplicaSet/shop/a", "ReplicaSet/shop/b"]);
-    let found = report(&with(start(), &[owner("a", "gone")])).findings;
+    let found = report_with(&[owner("a", "gone")]).findings;
     silent(&found, codes::OWNER_CIRCLE);
 }
 
@@ -163,25 +128,12 @@ fn an_owner_that_is_its_own_controller_is_named() {
 fn a_csi_proxy_that_somebody_runs_as_a_daemon_set_is_named_and_an_old_one_warned_of() {
     let set = |image: &str| daemon_set("kube-system", "csi-proxy", image);
     let object = "DaemonSet/kube-system/csi-proxy";
-    let found = report(&with(
-        start(),
-        &[set("ghcr.io/kubernetes-sigs/sig-windows/csi-proxy:v1.0.2")],
-    ))
-    .findings;
-    says(
-        &found,
-        codes::CSI_PROXY_DAEMON_SET,
-        object,
-        &["v1.0.2", "External"],
-    );
-    says(
-        &found,
-        codes::CSI_PROXY_VULNERABLE,
-        object,
-        &["CVE-2023-3893", "1.1.3"],
-    );
+    let found =
+        report_with(&[set("ghcr.io/kubernetes-sigs/sig-windows/csi-proxy:v1.0.2")]).findings;
+    says!(&found => CSI_PROXY_DAEMON_SET, object, "v1.0.2", "External");
+    says!(&found => CSI_PROXY_VULNERABLE, object, "CVE-2023-3893", "1.1.3");
     for image in ["example.org/csi-proxy:v1.1.3", "example.org:5000/csi-proxy"] {
-        let found = report(&with(start(), &[set(image)])).findings;
+        let found = report_with(&[set(image)]).findings;
         says(&found, codes::CSI_PROXY_DAEMON_SET, object, &[]);
         assert!(
             found
@@ -191,7 +143,7 @@ fn a_csi_proxy_that_somebody_runs_as_a_daemon_set_is_named_and_an_old_one_warned
         );
     }
     let elsewhere = linux(set("example.org/csi-proxy:v1.0.2"));
-    assert!(report(&with(start(), &[elsewhere])).findings.is_empty());
+    assert!(report_with(&[elsewhere]).findings.is_empty());
     let other = set("example.org/csi-proxy-tools:v1.0.2");
-    assert!(report(&with(start(), &[other])).findings.is_empty());
+    assert!(report_with(&[other]).findings.is_empty());
 }
