@@ -1,6 +1,6 @@
 //! What each Windows node shall look like and how to get there, from the index alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -125,41 +125,38 @@ impl<'a> Planner<'a> {
         if is_external(node, self.spec.csi_proxy.management) {
             return NodePlan::External;
         }
-        match (
-            &self.desired,
-            reach(node, self.spec, &self.instances),
-            &self.key,
-        ) {
-            (_, Err(error), _) => NodePlan::Blocked(error),
-            (_, _, Err(error)) => NodePlan::Blocked(error.clone()),
-            (None, _, _) => NodePlan::Waiting,
-            (Some(desired), Ok((address, user)), Ok(key)) => NodePlan::Visit(Arc::new(Target {
-                node: name.to_owned(),
-                uid: node.uid.clone(),
-                boot_id: node.boot_id.clone(),
-                host_keys: self.known(name, node, &address),
-                address,
-                port: self.spec.ssh.port,
-                user,
-                key: key.clone(),
-                agent_seen: self
-                    .cluster
-                    .node_statuses
-                    .get(name)
-                    .is_some_and(|status| status.csi_proxy.is_some()),
-                desired: desired
-                    .clone()
-                    .map(|desired| self.with_history(name, desired)),
-            })),
+        match self.target(name, node) {
+            Ok(Some(target)) => NodePlan::Visit(Arc::new(target)),
+            Ok(None) => NodePlan::Waiting,
+            Err(error) => NodePlan::Blocked(error),
         }
+    }
+
+    fn target(&self, name: &str, node: &Node) -> Result<Option<Target>, NodeError> {
+        let (address, user) = reach(node, self.spec, &self.instances)?;
+        let key = self.key.clone()?;
+        let Some(desired) = self.desired.clone() else {
+            return Ok(None);
+        };
+        let status = self.cluster.node_statuses.get(name);
+        Ok(Some(Target {
+            node: name.to_owned(),
+            uid: node.uid.clone(),
+            boot_id: node.boot_id.clone(),
+            host_keys: self.host_keys(name, node, &address),
+            address,
+            port: self.spec.ssh.port,
+            user,
+            key,
+            agent_seen: status.is_some_and(|status| status.csi_proxy.is_some()),
+            desired: desired.map(|desired| self.with_history(name, desired)),
+        }))
     }
 
     /// What is desired, with what has become of it on this node before.
     fn with_history(&self, name: &str, desired: Desired) -> Desired {
-        let failed = self
-            .cluster
-            .node_statuses
-            .get(name)
+        let status = self.cluster.node_statuses.get(name);
+        let failed = status
             .and_then(|status| status.failed_update.as_ref())
             .filter(|failed| failed.revision == desired.revision);
         let refused = failed
@@ -172,10 +169,10 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn known(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
+    fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
         let known = self.known_hosts.look_up(address, self.spec.ssh.port);
-        let same = one_spelling(address);
-        let other = self.pinned.get(&same).filter(|other| **other != name);
+        let other = self.pinned.get(&one_spelling(address));
+        let other = other.filter(|other| **other != name);
         HostKeyPolicy {
             address_of: other.map(|other| (*other).to_owned()),
             ..host_keys(self.cluster, self.spec, (name, node), known)
@@ -185,8 +182,7 @@ impl<'a> Planner<'a> {
 
 /// The nodes with a pin, by their addresses.
 fn pinned(cluster: &Cluster) -> HashMap<String, &str> {
-    let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
-    let names = pins.into_iter().flat_map(|pins| pins.data.keys());
+    let names = pins(cluster).into_iter().flat_map(BTreeMap::keys);
     let nodes = names.filter_map(|name| Some((name, cluster.nodes.get(name.as_str())?)));
     nodes
         .flat_map(|(name, node)| {
@@ -211,11 +207,9 @@ pub(super) fn host_keys(
     (name, node): (&str, &Node),
     known: Known,
 ) -> HostKeyPolicy {
-    let pins = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+    let pin = pins(cluster).and_then(|pins| pins.get(name));
     HostKeyPolicy {
-        pin: pins
-            .and_then(|pins| pins.data.get(name))
-            .map(|text| HostKey::parse(text)),
+        pin: pin.map(|text| HostKey::parse(text)),
         known,
         announced: HostKey::announced(
             node.wmco_host_key_type.as_deref(),
@@ -226,21 +220,24 @@ pub(super) fn host_keys(
     }
 }
 
+/// What the ConfigMap of host keys holds: pins by node, and the administrator's lines.
+fn pins(cluster: &Cluster) -> Option<&BTreeMap<String, String>> {
+    let map = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+    map.map(|map| &map.data)
+}
+
 /// The administrator's lines of known hosts.
-pub(super) fn known_hosts(cluster: &Cluster) -> KnownHosts {
-    cluster
-        .config_maps
-        .get(HOST_KEYS_CONFIG_MAP)
-        .and_then(|map| map.data.get(KNOWN_HOSTS))
-        .map(|lines| KnownHosts::parse(lines))
-        .unwrap_or_default()
+#[must_use]
+pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
+    let lines = pins(cluster).and_then(|pins| pins.get(KNOWN_HOSTS));
+    lines.map_or_else(KnownHosts::default, |lines| KnownHosts::parse(lines))
 }
 
 /// The users of `windows-instances`.
-pub(super) fn instances(cluster: &Cluster) -> Instances {
+#[must_use]
+pub fn instances(cluster: &Cluster) -> Instances {
     let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
-    map.map(|map| parse_instances(&map.data))
-        .unwrap_or_default()
+    map.map_or_else(Instances::new, |map| parse_instances(&map.data))
 }
 
 /// Whether somebody else looks after csi-proxy on the node.
@@ -266,18 +263,13 @@ pub(super) fn reach(
         "ExternalDNS",
         "Hostname",
     ];
-    let addresses: Vec<&str> = PREFERRED
-        .iter()
-        .flat_map(|kind| {
-            node.addresses
-                .iter()
-                .filter(move |address| address.kind == *kind)
-        })
+    let of = |kind| (node.addresses.iter()).filter(move |address| address.kind == kind);
+    let addresses: Vec<&str> = (PREFERRED.into_iter().flat_map(of))
         .map(|address| address.address.as_str())
         .filter(|address| !address.is_empty())
         .collect();
     for &address in &addresses {
-        match instances.by_address.get(address) {
+        match instances.get(address) {
             Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
             Some(Err(problem)) => return Err(NodeError::new(Reason::InvalidInstance, problem)),
             None => {}

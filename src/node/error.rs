@@ -4,9 +4,30 @@ use protocol::{Failure, FailureCategory};
 
 use crate::visible::is_hidden;
 
-/// A bounded word for metrics, conditions and events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+macro_rules! reasons {
+    ($($(#[$meaning:meta])* $name:ident,)+) => {
+        /// A bounded word for metrics, conditions and events.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[$meaning])* $name,)+
+        }
+
+        impl Reason {
+            /// Each of them.
+            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
+
+            /// As conditions, events and metrics write it.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// The Secret with the SSH key is not there, or lacks its key.
     CredentialsMissing,
     /// The Secret does not hold a usable private key.
@@ -51,61 +72,6 @@ pub enum Reason {
     TimedOut,
 }
 
-impl Reason {
-    /// Each of them.
-    pub const ALL: [Self; 21] = [
-        Self::CredentialsMissing,
-        Self::InvalidPrivateKey,
-        Self::InvalidInstance,
-        Self::InvalidServices,
-        Self::VulnerableVersion,
-        Self::NoAddress,
-        Self::Unreachable,
-        Self::HostKeyChanged,
-        Self::HostKeyUnknown,
-        Self::HostKeyNotStored,
-        Self::LoginRefused,
-        Self::TransferFailed,
-        Self::PayloadUnusable,
-        Self::DiskFull,
-        Self::AgentFailed,
-        Self::CSIProxyFailed,
-        Self::CrashLoop,
-        Self::ForeignCSIProxy,
-        Self::UnresolvedCommand,
-        Self::RolledBack,
-        Self::TimedOut,
-    ];
-
-    /// As conditions, events and metrics write it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CredentialsMissing => "CredentialsMissing",
-            Self::InvalidPrivateKey => "InvalidPrivateKey",
-            Self::InvalidInstance => "InvalidInstance",
-            Self::InvalidServices => "InvalidServices",
-            Self::VulnerableVersion => "VulnerableVersion",
-            Self::NoAddress => "NoAddress",
-            Self::Unreachable => "Unreachable",
-            Self::HostKeyChanged => "HostKeyChanged",
-            Self::HostKeyUnknown => "HostKeyUnknown",
-            Self::HostKeyNotStored => "HostKeyNotStored",
-            Self::LoginRefused => "LoginRefused",
-            Self::TransferFailed => "TransferFailed",
-            Self::PayloadUnusable => "PayloadUnusable",
-            Self::DiskFull => "DiskFull",
-            Self::AgentFailed => "AgentFailed",
-            Self::CSIProxyFailed => "CSIProxyFailed",
-            Self::CrashLoop => "CrashLoop",
-            Self::ForeignCSIProxy => "ForeignCSIProxy",
-            Self::UnresolvedCommand => "UnresolvedCommand",
-            Self::RolledBack => "RolledBack",
-            Self::TimedOut => "TimedOut",
-        }
-    }
-}
-
 /// A failure of work on a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -119,7 +85,7 @@ pub struct NodeError {
 }
 
 impl NodeError {
-    /// A failure; text from the node is cleaned, so that it can be shown anywhere.
+    /// A failure; what a terminal would act on is taken out, so that it can be shown anywhere.
     #[must_use]
     pub fn new(reason: Reason, message: impl AsRef<str>) -> Self {
         Self {
@@ -139,49 +105,48 @@ impl NodeError {
     /// What the agent reported.
     #[must_use]
     pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
-        let told = &failure.message;
-        let (reason, message) = match failure.category {
+        let said = &failure.message;
+        let (reason, before, after) = match failure.category {
             _ if rolled_back => (
                 Reason::RolledBack,
-                format!(
-                    "the change did not work and was undone, what ran before runs again: {told}; it is not tried again before \
-                     spec.rollout.resume of WindowsStorage changes or there is another version"
-                ),
+                "the change did not work and was undone, what ran before runs again: ",
+                "; it is not tried again before spec.rollout.resume of WindowsStorage changes or there is another version",
             ),
             FailureCategory::DiskFull => (
                 Reason::DiskFull,
-                format!("no space is left on the node: {told}; free some space on drive C:"),
+                "no space is left on the node: ",
+                "; free some space on drive C:",
             ),
             FailureCategory::HashMismatch | FailureCategory::UploadMissing => (
                 Reason::TransferFailed,
-                format!("a file did not arrive whole and was not used: {told}"),
+                "a file did not arrive whole and was not used: ",
+                "",
             ),
             FailureCategory::InvalidRequest | FailureCategory::Unsupported => (
                 Reason::InvalidServices,
-                format!("the agent refused the services document: {told}"),
+                "the agent refused the services document: ",
+                "",
             ),
             FailureCategory::AgentUnavailable => (
                 Reason::AgentFailed,
-                format!("the agent's service does not answer: {told}"),
+                "the agent's service does not answer: ",
+                "",
             ),
             FailureCategory::AccessDenied => (
                 Reason::AgentFailed,
-                format!(
-                    "Windows refused access: {told}; the SSH user must be an administrator of the node"
-                ),
+                "Windows refused access: ",
+                "; the SSH user must be an administrator of the node",
             ),
             FailureCategory::Foreign => (
                 Reason::ForeignCSIProxy,
-                format!(
-                    "{told}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service csi-proxy, or \
-                     spec.csiProxy.management to External where somebody else shall look after csi-proxy"
-                ),
+                "",
+                "; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service csi-proxy, or \
+                 spec.csiProxy.management to External where somebody else shall look after csi-proxy",
             ),
             FailureCategory::PreScript => (
                 Reason::UnresolvedCommand,
-                format!(
-                    "{told}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"
-                ),
+                "",
+                "; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services",
             ),
             FailureCategory::ServiceStart
             | FailureCategory::ServiceStop
@@ -191,12 +156,11 @@ impl NodeError {
             | FailureCategory::Internal
             | FailureCategory::Unknown => (
                 Reason::CSIProxyFailed,
-                format!(
-                    "{told}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
-                ),
+                "",
+                "; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node",
             ),
         };
-        Self::new(reason, message)
+        Self::new(reason, format!("{before}{said}{after}"))
     }
 }
 
@@ -205,8 +169,8 @@ impl NodeError {
 #[must_use]
 pub fn printable(text: &str) -> String {
     const MOST: usize = 2500;
-    let clean = |c: char| if is_hidden(c) { ' ' } else { c };
-    let mut short: String = text.trim().chars().map(clean).take(MOST).collect();
+    let visible = |c: char| if is_hidden(c) { ' ' } else { c };
+    let mut short: String = text.trim().chars().map(visible).take(MOST).collect();
     if text.trim().chars().count() > MOST {
         short.push('…');
     }
@@ -230,13 +194,8 @@ mod tests {
             category: FailureCategory::PipesMissing,
             message: "pipe x".to_owned(),
         };
-        assert_eq!(
-            NodeError::from_agent(&failure, true).reason,
-            Reason::RolledBack
-        );
-        assert_eq!(
-            NodeError::from_agent(&failure, false).reason,
-            Reason::CSIProxyFailed
-        );
+        let reason = |rolled_back| NodeError::from_agent(&failure, rolled_back).reason;
+        assert_eq!(reason(true), Reason::RolledBack);
+        assert_eq!(reason(false), Reason::CSIProxyFailed);
     }
 }

@@ -33,15 +33,11 @@ impl HostKey {
     /// The key that annotations tell: its type, and its base64 with or without the type before it.
     #[must_use]
     pub fn announced(kind: Option<&str>, key: Option<&str>) -> Option<Self> {
-        let key = key?.trim();
-        if key.is_empty() {
-            return None;
-        }
-        Some(match kind.map(str::trim) {
-            Some(kind) if !kind.is_empty() && !key.starts_with(kind) => {
-                Self::parse(&format!("{kind} {key}"))
-            }
-            _ => Self::parse(key),
+        let key = key.map(str::trim).filter(|key| !key.is_empty())?;
+        let kind = kind.map_or("", str::trim);
+        Some(match key.starts_with(kind) {
+            true => Self::parse(key),
+            false => Self::parse(&format!("{kind} {key}")),
         })
     }
 
@@ -60,16 +56,10 @@ impl HostKey {
     /// The fingerprint as `ssh-keygen -l` shows it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        let bytes = self
-            .0
-            .split(' ')
-            .nth(1)
-            .and_then(|text| openssl::base64::decode_block(text).ok());
-        let sum = openssl::sha::sha256(&bytes.unwrap_or_default());
-        format!(
-            "SHA256:{}",
-            openssl::base64::encode_block(&sum).trim_end_matches('=')
-        )
+        let text = self.0.split(' ').nth(1).unwrap_or_default();
+        let bytes = openssl::base64::decode_block(text);
+        let sum = openssl::base64::encode_block(&openssl::sha::sha256(&bytes.unwrap_or_default()));
+        format!("SHA256:{}", sum.trim_end_matches('='))
     }
 }
 
@@ -79,17 +69,16 @@ impl fmt::Display for HostKey {
     }
 }
 
-/// The comment of a pin that the operator has made.
+/// The comments of pins that were made for a node that is there: by the operator, and by an administrator's command. Other
+/// pins an administrator has put there.
 const FIRST_CONTACT: &str = "stored-at-first-contact";
+const ACCEPTED: &str = "accepted";
 
-/// A key as the operator pins it, told apart from one that an administrator has put there.
+/// A key as the operator pins it.
 #[must_use]
 pub fn first_contact(key: &HostKey) -> String {
     format!("{key} {FIRST_CONTACT}")
 }
-
-/// The comment of a pin that was accepted by command for a node that is there.
-const ACCEPTED: &str = "accepted";
 
 /// A key as it is pinned for a node when its administrator accepts it.
 #[must_use]
@@ -101,7 +90,7 @@ pub fn accepted(key: &HostKey) -> String {
 #[must_use]
 pub fn goes_with_node(pin: &str) -> bool {
     let comment = pin.split_whitespace().nth(2);
-    comment == Some(FIRST_CONTACT) || comment == Some(ACCEPTED)
+    comment.is_some_and(|comment| [FIRST_CONTACT, ACCEPTED].contains(&comment))
 }
 
 /// What is known of a node's host keys before it is connected to.
@@ -136,76 +125,65 @@ impl HostKeyPolicy {
             pin,
             known,
             announced,
-            trust_on_first_use,
             address_of,
+            ..
         } = self;
         let shown = presented.summary();
-        let refused =
-            |message: String| Judgement::Refused(NodeError::new(Reason::HostKeyChanged, message));
+        let fingerprint = presented.fingerprint();
+        // Pins just this key. To forget the old one instead would have whatever is shown next be trusted.
+        let accept = format!(
+            "kubectl windows-storage accept-host-key {node} -n {namespace} --fingerprint {fingerprint}"
+        );
+        let refused = |reason, message| Judgement::Refused(NodeError::new(reason, message));
+        let changed = |message: String| refused(Reason::HostKeyChanged, message);
+        let unknown = |message: String| refused(Reason::HostKeyUnknown, message);
         if known.revoked.contains(presented) {
-            return refused(format!(
+            return changed(format!(
                 "the SSH host key {shown} is marked @revoked in key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP}; nothing \
                  was sent to the host. Give it a new host key, and remove its pin of that name, if there is one"
             ));
         }
+        let same_kind = |key: &HostKey| key.kind() == presented.kind();
         let listed = known.keys.contains(presented);
-        let other = || {
+        // Another of its type contradicts it; where there is no pin, any other: whoever is in between chooses the type.
+        let contradicts = |key: &HostKey| pin.is_none() || same_kind(key);
+        if !listed && known.keys.iter().any(contradicts) {
             let keys: Vec<String> = known.keys.iter().map(HostKey::summary).collect();
-            refused(format!(
+            return changed(format!(
                 "the SSH host key is {shown}, but key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP} lists {} for this host: \
                  it was reinstalled, or somebody is in between; nothing was sent to it. If the new key is right, correct \
                  its line there",
                 keys.join(", ")
-            ))
-        };
-        let same_kind = |key: &HostKey| key.kind() == presented.kind();
-        if !listed && known.keys.iter().any(same_kind) {
-            return other();
+            ));
         }
-        match pin {
-            Some(pin) if pin == presented => return Judgement::Known,
+        match (pin, announced, address_of) {
+            (Some(pin), ..) if pin == presented => Judgement::Known,
             // A further key of another type, which an administrator has listed.
-            Some(pin) if listed && !same_kind(pin) => return Judgement::Known,
-            Some(pin) => {
-                let accept = accept_command((namespace, node), presented);
-                return Judgement::Refused(changed(&pin.summary(), &shown, &accept));
-            }
-            None if listed => return Judgement::Known,
-            // Whoever is in between chooses the type.
-            None if !known.keys.is_empty() => return other(),
-            None => {}
-        }
-        if let Some(announced) = announced.as_ref().filter(|key| *key != presented) {
-            return refused(format!(
+            (Some(pin), ..) if listed && !same_kind(pin) => Judgement::Known,
+            (Some(pin), ..) => changed(format!(
+                "the SSH host key is {shown} and no longer {}: the host was reinstalled, or somebody is in between; \
+                 nothing was sent to it. If ssh-keygen -l says the same fingerprint on the node's own console, accept it with: \
+                 {accept}",
+                pin.summary()
+            )),
+            (None, ..) if listed => Judgement::Known,
+            (None, Some(announced), _) if announced != presented => changed(format!(
                 "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} tell {}: somebody is in between, or \
-                 the annotations are old; nothing was sent to it. If the key is right, pin it with: {}",
-                announced.summary(),
-                accept_command((namespace, node), presented)
-            ));
-        }
-        if let Some(other) = address_of.as_ref().filter(|_| *trust_on_first_use) {
-            return Judgement::Refused(NodeError::new(
-                Reason::HostKeyUnknown,
-                format!(
-                    "the address of this node is also that of node {other}, whose SSH host key is pinned, so the key {shown} was \
-                     not trusted at first sight and the node was not logged in to. Delete Node {other} if it is no more; if both are \
-                     right, accept the key with: {}",
-                    accept_command((namespace, node), presented)
-                ),
-            ));
-        }
-        if *trust_on_first_use {
-            return Judgement::New;
-        }
-        Judgement::Refused(NodeError::new(
-            Reason::HostKeyUnknown,
-            format!(
+                 the annotations are old; nothing was sent to it. If the key is right, pin it with: {accept}",
+                announced.summary()
+            )),
+            (None, ..) if !self.trust_on_first_use => unknown(format!(
                 "the SSH host key {shown} is not known and spec.ssh.hostKeys is Strict, so the node was not logged in to. \
                  Compare it with the output of \"ssh-keygen -lf\" for the files C:\\ProgramData\\ssh\\ssh_host_*_key.pub on the node, \
-                 then accept it with: {}",
-                accept_command((namespace, node), presented)
-            ),
-        ))
+                 then accept it with: {accept}"
+            )),
+            (None, _, Some(other)) => unknown(format!(
+                "the address of this node is also that of node {other}, whose SSH host key is pinned, so the key {shown} was \
+                 not trusted at first sight and the node was not logged in to. Delete Node {other} if it is no more; if both are \
+                 right, accept the key with: {accept}"
+            )),
+            (None, _, None) => Judgement::New,
+        }
     }
 }
 
@@ -223,25 +201,6 @@ pub enum Judgement {
     Refused(NodeError),
 }
 
-fn changed(pinned: &str, shown: &str, accept: &str) -> NodeError {
-    NodeError::new(
-        Reason::HostKeyChanged,
-        format!(
-            "the SSH host key is {shown} and no longer {pinned}: the host was reinstalled, or somebody is in between; \
-             nothing was sent to it. If ssh-keygen -l says the same fingerprint on the node's own console, accept it with: \
-             {accept}"
-        ),
-    )
-}
-
-/// Pins just this key. To forget the old one instead would have whatever is shown next be trusted.
-fn accept_command((namespace, node): (&str, &str), presented: &HostKey) -> String {
-    let fingerprint = presented.fingerprint();
-    format!(
-        "kubectl windows-storage accept-host-key {node} -n {namespace} --fingerprint {fingerprint}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,10 +214,9 @@ mod tests {
         let shown = key("ssh-ed25519", "of a");
         let mut policy = HostKeyPolicy {
             trust_on_first_use: true,
+            address_of: Some("win-1".to_owned()),
             ..HostKeyPolicy::default()
         };
-        assert_eq!(policy.judge("ns", "win-2", &shown), Judgement::New);
-        policy.address_of = Some("win-1".to_owned());
         let error = refusal(&policy, &shown);
         assert_eq!(error.reason, Reason::HostKeyUnknown);
         for part in ["also that of node win-1", "accept-host-key"] {
@@ -364,13 +322,10 @@ mod tests {
                 revoked: vec![key("ssh-dss", "r")],
             },
             announced: Some(key("ssh-ed25519", "a")),
-            trust_on_first_use: true,
-            address_of: None,
+            ..HostKeyPolicy::default()
         };
-        assert_eq!(
-            policy.kinds(),
-            ["ssh-rsa", "ecdsa-sha2-nistp256", "ssh-ed25519"]
-        );
+        let expected = ["ssh-rsa", "ecdsa-sha2-nistp256", "ssh-ed25519"];
+        assert_eq!(policy.kinds(), expected);
     }
 
     #[test]
@@ -378,26 +333,22 @@ mod tests {
         let one = key("ssh-ed25519", "one");
         let text = one.to_string();
         let (kind, body) = text.split_once(' ').unwrap();
-        assert_eq!(
-            HostKey::announced(Some(kind), Some(body)),
-            Some(one.clone())
-        );
-        assert_eq!(
-            HostKey::announced(Some(kind), Some(&text)),
-            Some(one.clone())
-        );
-        assert_eq!(HostKey::announced(None, Some(&text)), Some(one));
-        assert_eq!(HostKey::announced(Some(kind), None), None);
-        assert_eq!(HostKey::announced(None, None), None);
-        assert_eq!(HostKey::announced(Some(kind), Some(" ")), None);
+        for (kind, key, announced) in [
+            (Some(kind), Some(body), Some(&one)),
+            (Some(kind), Some(&*text), Some(&one)),
+            (None, Some(&*text), Some(&one)),
+            (Some(kind), None, None),
+            (None, None, None),
+            (Some(kind), Some(" "), None),
+        ] {
+            assert_eq!(HostKey::announced(kind, key).as_ref(), announced);
+        }
     }
 
     #[test]
     fn a_comment_in_a_pin_does_not_count() {
-        let key = HostKey::new("ssh-ed25519", b"one");
-        assert_eq!(
-            HostKey::parse(&format!(" {key}  win-1 put here by ops\n")),
-            key
-        );
+        let key = key("ssh-ed25519", "one");
+        let pin = format!(" {key}  win-1 put here by ops\n");
+        assert_eq!(HostKey::parse(&pin), key);
     }
 }

@@ -7,21 +7,17 @@ use std::collections::BTreeMap;
 /// The ConfigMap's name.
 pub const INSTANCES_CONFIG_MAP: &str = "windows-instances";
 
-/// Users by address, and the lines that make no sense.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Instances {
-    /// For each address its user, or what is wrong with its line.
-    pub by_address: BTreeMap<String, Result<String, String>>,
-}
+/// For each address its user, or what is wrong with its line.
+pub type Instances = BTreeMap<String, Result<String, String>>;
 
 /// Reads the ConfigMap's data. A bad line concerns only its own address.
 #[must_use]
 pub fn parse(data: &BTreeMap<String, String>) -> Instances {
-    let by_address = data
-        .iter()
-        .map(|(address, line)| (address.trim().to_owned(), user(address, line)))
-        .collect();
-    Instances { by_address }
+    let user_of = |(address, line): (&String, &String)| {
+        let address = address.trim();
+        (address.to_owned(), user(address, line))
+    };
+    data.iter().map(user_of).collect()
 }
 
 fn user(address: &str, line: &str) -> Result<String, String> {
@@ -52,52 +48,30 @@ fn user(address: &str, line: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<String, String> {
-        parse(&BTreeMap::from([("10.1.2.3".to_owned(), line.to_owned())]))
-            .by_address
-            .remove("10.1.2.3")
-            .unwrap()
-    }
-
     #[test]
-    fn a_line_names_a_user() {
-        assert_eq!(
-            read("username=Administrator").as_deref(),
-            Ok("Administrator")
-        );
-        assert_eq!(
-            read("  username = CORP\\ops \n").as_deref(),
-            Ok("CORP\\ops")
-        );
-    }
-
-    #[test]
-    fn lines_that_make_no_sense_say_how_to_write_them() {
-        for line in [
-            "",
-            "Administrator",
-            "user=x",
-            "username=",
-            "username=a b",
-            "username=a\nb",
-            "username=a,b",
+    fn a_line_names_a_user_or_is_refused_for_its_own_address_alone() {
+        for (line, user) in [
+            ("username=Administrator", "Administrator"),
+            ("  username = CORP\\ops \n", "CORP\\ops"),
+            ("", ""),
+            ("Administrator", ""),
+            ("user=x", ""),
+            ("username=", ""),
+            ("username=a b", ""),
+            ("username=a\nb", ""),
+            ("username=a,b", ""),
         ] {
-            let problem = read(line).unwrap_err();
-            assert!(
-                problem.contains("10.1.2.3: username=<user>"),
-                "{line:?}: {problem}"
-            );
+            let data = [("10.1.2.3", line), ("b", "username=u")];
+            let data = data.map(|(address, line)| (address.to_owned(), line.to_owned()));
+            let read = parse(&data.into());
+            match &read["10.1.2.3"] {
+                Ok(read) => assert_eq!(read, user),
+                Err(problem) => assert!(
+                    user.is_empty() && problem.contains("10.1.2.3: username=<user>"),
+                    "{line:?}: {problem}"
+                ),
+            }
+            assert_eq!(read["b"].as_deref(), Ok("u"));
         }
-    }
-
-    #[test]
-    fn a_bad_line_does_not_spoil_the_others() {
-        let data = BTreeMap::from([
-            ("a".to_owned(), "?".to_owned()),
-            ("b".to_owned(), "username=u".to_owned()),
-        ]);
-        let instances = parse(&data);
-        assert!(instances.by_address["a"].is_err());
-        assert_eq!(instances.by_address["b"].as_deref(), Ok("u"));
     }
 }

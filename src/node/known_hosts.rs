@@ -7,6 +7,7 @@ use openssl::pkey::PKey;
 use openssl::sign::Signer;
 
 use crate::node::HostKey;
+use crate::node::private_key::text_field;
 
 /// The key of the ConfigMap under which such lines are. No node can have this name: it has an underscore.
 pub const KNOWN_HOSTS: &str = "known_hosts";
@@ -165,10 +166,7 @@ fn parse_hosts(text: &str) -> Result<Hosts, &'static str> {
 /// The key's own bytes begin with its type: a line whose two disagree was pasted together.
 fn parse_key(kind: &str, text: &str) -> Result<HostKey, &'static str> {
     let bytes = openssl::base64::decode_block(text).map_err(|_| "its key is not base64")?;
-    let named = bytes
-        .split_first_chunk::<4>()
-        .and_then(|(length, rest)| rest.get(..u32::from_be_bytes(*length) as usize));
-    if named == Some(kind.as_bytes()) {
+    if text_field(&mut bytes.as_slice()) == Some(kind.as_bytes()) {
         Ok(HostKey::new(kind, &bytes))
     } else {
         Err("its key is not of the type that it names")

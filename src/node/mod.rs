@@ -32,7 +32,7 @@ mod tests;
 pub use acceptance::{NoWay, Offer, Way, judge_offer, shown_key};
 pub use answer::{answer, brief};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
-pub use desired::{NodePlan, Planner, Target};
+pub use desired::{NodePlan, Planner, Target, instances, known_hosts};
 pub use error::{NodeError, Reason, printable};
 pub use host::Host;
 pub use host_key::{

@@ -4,7 +4,7 @@ use protocol::document::Service;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{
     Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
-    Request, ServiceState, ServiceStatus,
+    Request, ServicePipes, ServiceState,
 };
 
 /// What a node shall look like.
@@ -113,13 +113,10 @@ pub fn is_kept(request: &Request, state: &NodeState) -> bool {
 /// Whether a csi-proxy works there that a request would interrupt: the agent's own, or one that the request replaces.
 #[must_use]
 pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
-    let replaced = request.replace_foreign && in_the_way(request, state).is_none();
+    let replaces = request.replace_foreign && in_the_way(request, state).is_none();
+    let mut foreign = state.foreign.iter();
     is_working(state)
-        || (replaced
-            && state
-                .foreign
-                .iter()
-                .any(|foreign| foreign.running && is_csi_proxy_service(foreign)))
+        || (replaces && foreign.any(|foreign| foreign.running && is_csi_proxy_service(foreign)))
 }
 
 fn is_csi_proxy_service(foreign: &ForeignInstance) -> bool {
@@ -130,9 +127,7 @@ fn is_csi_proxy_service(foreign: &ForeignInstance) -> bool {
 /// the request, unless it happens time and again.
 fn speaks_against(last: &LastResult) -> bool {
     const MOST_INTERRUPTIONS: u32 = 1;
-    let interrupted = last
-        .failure
-        .as_ref()
+    let interrupted = (last.failure.as_ref())
         .is_some_and(|failure| failure.category == FailureCategory::Interrupted);
     last.outcome == Outcome::RolledBack && (!interrupted || last.failures > MOST_INTERRUPTIONS)
 }
@@ -140,15 +135,9 @@ fn speaks_against(last: &LastResult) -> bool {
 /// A service that does not stay up, csi-proxy before all others, and what the agent says of it.
 #[must_use]
 pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
-    let failing = |service: &ServiceStatus| service.failing.is_some();
-    let is_csi_proxy =
-        |service: &ServiceStatus| service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE);
-    let service = state
-        .services
-        .iter()
-        .filter(|service| failing(service))
-        .max_by_key(|service| is_csi_proxy(service))?;
-    Some((&service.name, service.failing.as_ref()?))
+    let services = state.services.iter();
+    let failing = services.filter_map(|service| Some((&*service.name, service.failing.as_ref()?)));
+    failing.max_by_key(|(name, _)| name.eq_ignore_ascii_case(CSI_PROXY_SERVICE))
 }
 
 /// A csi-proxy of somebody else that runs, and that the request may not replace.
@@ -163,18 +152,14 @@ pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a For
 /// Whether the csi-proxy that the agent keeps runs and serves its pipes, whatever its version.
 #[must_use]
 pub fn is_working(state: &NodeState) -> bool {
-    let mut pipes = state
-        .pipes
-        .iter()
+    let mut pipes = (state.pipes.iter())
         .filter(|pipe| pipe.name.starts_with("csi-proxy-"))
         .peekable();
-    state.request_id.is_some()
-        && state.services.iter().any(|service| {
-            service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE)
-                && service.state == ServiceState::Running
-        })
-        && pipes.peek().is_some()
-        && pipes.all(|pipe| pipe.open)
+    let runs = state.services.iter().any(|service| {
+        service.state == ServiceState::Running
+            && service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE)
+    });
+    state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(|pipe| pipe.open)
 }
 
 /// Whether the files are those of the request.
@@ -190,40 +175,26 @@ pub fn has_files(request: &Request, state: &NodeState) -> bool {
 
 /// Whether all services run and all pipes are open.
 fn has_all(request: &Request, state: &NodeState) -> bool {
-    request
-        .services
-        .iter()
-        .all(|service| runs(state, &service.name))
-        && request
-            .pipes
-            .iter()
-            .flat_map(|service| &service.pipes)
-            .all(|pipe| open(state, pipe))
+    let (mut services, mut pipes) = (request.services.iter(), request.pipes.iter());
+    services.all(|service| runs(state, service)) && pipes.all(|pipes| are_open(state, pipes))
 }
 
 /// Whether one service of a request runs, with all its pipes.
 #[must_use]
 pub fn has_service(request: &Request, state: &NodeState, service: &Service) -> bool {
-    let mut pipes = request
-        .pipes
-        .iter()
-        .filter(|pipes| pipes.service == service.name)
-        .flat_map(|list| &list.pipes);
-    runs(state, &service.name) && pipes.all(|pipe| open(state, pipe))
+    let pipes = request.pipes.iter();
+    let mut pipes = pipes.filter(|pipes| pipes.service == service.name);
+    runs(state, service) && pipes.all(|pipes| are_open(state, pipes))
 }
 
-fn runs(state: &NodeState, name: &str) -> bool {
-    state
-        .services
-        .iter()
-        .any(|service| service.name == name && service.state == ServiceState::Running)
+fn runs(state: &NodeState, service: &Service) -> bool {
+    (state.services.iter())
+        .any(|found| found.name == service.name && found.state == ServiceState::Running)
 }
 
-fn open(state: &NodeState, name: &str) -> bool {
-    state
-        .pipes
-        .iter()
-        .any(|pipe| pipe.name == name && pipe.open)
+fn are_open(state: &NodeState, wanted: &ServicePipes) -> bool {
+    let is_open = |name: &String| (state.pipes.iter()).any(|pipe| pipe.name == *name && pipe.open);
+    wanted.pipes.iter().all(is_open)
 }
 
 #[cfg(test)]

@@ -165,10 +165,8 @@ fn bring_to_desired(
     }
     let is_right = |state: &NodeState| agent_step(desired, Some(state)) == AgentStep::Keep;
     let mut state = state.filter(is_right).ok_or_else(|| {
-        NodeError::new(
-            Reason::AgentFailed,
-            "the agent was brought and installed, and still gives no state that makes sense; see \
-             C:\\var\\log\\windows-storage-agent on the node",
+        agent_failed(
+            "the agent was brought and installed, and still gives no state that makes sense",
         )
     })?;
 
@@ -181,15 +179,11 @@ fn bring_to_desired(
             }
         }
         changed = true;
-        if let Some(slot) = &mut slot {
-            slot.begin();
-        }
+        slot.iter_mut().for_each(Slot::begin);
         let with_files = !has_files(&desired.request, &state);
         let applied = host.apply(&desired.request, with_files);
-        if let Some(slot) = &mut slot
-            && is_end_known(&applied)
-        {
-            slot.settle();
+        if is_end_known(&applied) {
+            slot.iter_mut().for_each(Slot::settle);
         }
         let result = applied?;
         found.state = Some(result.state.clone());
@@ -219,12 +213,15 @@ fn bring_to_desired(
             found.standing = Standing::Failed;
             Err(left_alone::undone(desired, &state))
         }
-        Comparison::Differs { .. } => Err(NodeError::new(
-            Reason::AgentFailed,
-            "the agent reports success, but the node does not come to the state that was asked for; see \
-             C:\\var\\log\\windows-storage-agent on the node",
+        Comparison::Differs { .. } => Err(agent_failed(
+            "the agent reports success, but the node does not come to the state that was asked for",
         )),
     }
+}
+
+fn agent_failed(problem: &str) -> NodeError {
+    let message = format!("{problem}; see C:\\var\\log\\windows-storage-agent on the node");
+    NodeError::new(Reason::AgentFailed, message)
 }
 
 impl Reconciled {
@@ -251,11 +248,10 @@ impl Reconciled {
 /// Says what went wrong with a request that was handed over. `was_kept` says that the node was kept to the very request
 /// before: then only a repair has failed, not an update. `interrupting` says that something worked there before.
 fn judge(result: &ApplyResult, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
-    let unknown = || Failure {
+    let failure = result.failure.clone().unwrap_or_else(|| Failure {
         category: FailureCategory::Unknown,
         message: "the agent does not say why".to_owned(),
-    };
-    let failure = result.failure.clone().unwrap_or_else(unknown);
+    });
     match result.outcome {
         Outcome::Applied => {
             tracing::info!(
@@ -292,24 +288,14 @@ fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
 
 /// Whether the agent had begun to change the node when it failed in that way.
 fn has_touched(failure: &Failure) -> bool {
-    match failure.category {
+    matches!(
+        failure.category,
         FailureCategory::ServiceStart
-        | FailureCategory::ServiceStop
-        | FailureCategory::PipesMissing
-        | FailureCategory::AccessDenied
-        | FailureCategory::Unknown => true,
-        FailureCategory::InvalidRequest
-        | FailureCategory::Unsupported
-        | FailureCategory::UploadMissing
-        | FailureCategory::HashMismatch
-        | FailureCategory::DiskFull
-        | FailureCategory::FileInUse
-        | FailureCategory::Foreign
-        | FailureCategory::PreScript
-        | FailureCategory::Interrupted
-        | FailureCategory::AgentUnavailable
-        | FailureCategory::Internal => false,
-    }
+            | FailureCategory::ServiceStop
+            | FailureCategory::PipesMissing
+            | FailureCategory::AccessDenied
+            | FailureCategory::Unknown
+    )
 }
 
 /// What is desired of this very node: with what its services want to know of the Node object.
@@ -361,52 +347,18 @@ mod tests {
     #[test]
     fn an_update_that_was_undone_or_left_broken_is_not_tried_again() {
         use FailureCategory::{FileInUse, ServiceStart};
+        use Outcome::{Failed, RolledBack};
+        use Reason::CSIProxyFailed;
         for (outcome, category, was_kept, interrupting, reason) in [
-            (
-                Outcome::RolledBack,
-                ServiceStart,
-                false,
-                true,
-                Reason::RolledBack,
-            ),
+            (RolledBack, ServiceStart, false, true, Reason::RolledBack),
             // A repair is no update.
-            (
-                Outcome::RolledBack,
-                ServiceStart,
-                true,
-                true,
-                Reason::CSIProxyFailed,
-            ),
-            (
-                Outcome::Failed,
-                ServiceStart,
-                false,
-                true,
-                Reason::RolledBack,
-            ),
-            (
-                Outcome::Failed,
-                ServiceStart,
-                true,
-                true,
-                Reason::CSIProxyFailed,
-            ),
+            (RolledBack, ServiceStart, true, true, CSIProxyFailed),
+            (Failed, ServiceStart, false, true, Reason::RolledBack),
+            (Failed, ServiceStart, true, true, CSIProxyFailed),
             // Nothing worked there before.
-            (
-                Outcome::Failed,
-                ServiceStart,
-                false,
-                false,
-                Reason::CSIProxyFailed,
-            ),
+            (Failed, ServiceStart, false, false, CSIProxyFailed),
             // Nothing was touched.
-            (
-                Outcome::Failed,
-                FileInUse,
-                false,
-                true,
-                Reason::CSIProxyFailed,
-            ),
+            (Failed, FileInUse, false, true, CSIProxyFailed),
         ] {
             let result = ApplyResult {
                 id: "request".to_owned(),

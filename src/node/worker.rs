@@ -13,7 +13,7 @@ use tracing::Instrument;
 use crate::backoff;
 use crate::node::reconcile::{Context, Reconciled, reconcile_node};
 use crate::node::{
-    NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
+    Desired, NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
 };
 use crate::serve::Metrics;
 
@@ -42,17 +42,17 @@ struct Shared {
 }
 
 impl Shared {
-    /// Counts a visit that has ended, before it is recorded.
-    fn count(&self, target: &Target, outcome: &Result<Reconciled, NodeError>, took: Duration) {
+    /// Counts a visit that has ended, and records it.
+    fn record(&self, target: &Target, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         self.metrics.count_visit(outcome, took);
-        let seen = outcome.as_ref().ok();
-        if let Some(state) = seen.and_then(|visited| visited.state.as_ref()) {
+        if let Some(now) = outcome.as_ref().ok().and_then(|found| found.state.as_ref()) {
             let observations = self.observations.read();
             let before = observations.get(&target.node);
             let before = before.and_then(|observation| observation.state.as_ref());
-            self.metrics
-                .count_csi_proxy_restarts(restarts_since(before, state));
+            let restarts = restarts_since(before, now);
+            self.metrics.count_csi_proxy_restarts(restarts);
         }
+        self.observations.record(target, outcome);
     }
 }
 
@@ -81,12 +81,12 @@ impl Workers {
         interval: Duration,
     ) {
         self.assignments.retain(|node, _| {
-            let keep = plans.contains_key(node);
-            if !keep {
+            let is_there = plans.contains_key(node);
+            if !is_there {
                 self.shared.observations.forget(node);
                 self.shared.context.slots.forget(node);
             }
-            keep
+            is_there
         });
         for (node, plan) in plans {
             let assignment = match plan {
@@ -100,15 +100,12 @@ impl Workers {
                 NodePlan::Waiting => continue,
             };
             if let Some(sender) = self.assignments.get(node) {
-                if is_another(sender.borrow().as_ref(), assignment.as_ref()) {
-                    self.shared.observations.forget(node);
-                }
                 sender.send_if_modified(|current| {
-                    let differs = *current != assignment;
-                    if differs {
-                        *current = assignment;
+                    if is_another(current.as_ref(), assignment.as_ref()) {
+                        self.shared.observations.forget(node);
                     }
-                    differs
+                    let old = std::mem::replace(current, assignment);
+                    old != *current
                 });
             } else if assignment.is_some() {
                 let (sender, receiver) = watch::channel(assignment);
@@ -141,16 +138,10 @@ fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
     matches!((old, new), (Some(old), Some(new)) if old.target.uid != new.target.uid)
 }
 
-/// An update that was undone on the node, kept here until the node's status says so: nobody else may know yet.
-struct Undone {
-    revision: String,
-    attempt: String,
-    message: String,
-}
-
 async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<Shared>) {
     let mut failures = 0;
-    let mut undone: Option<Undone> = None;
+    // What was undone on the node, until the node's status says so: nobody else may know yet.
+    let mut undone: Option<Desired> = None;
     loop {
         // The last assignment can still be read when nobody gives any more: the node is gone.
         if assignments.has_changed().is_err() {
@@ -175,14 +166,13 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         if let (Ok(visited), Ok(desired)) = (&outcome, &target.desired)
             && let (Standing::Failed, Some(error)) = (visited.standing, &visited.problem)
         {
-            undone = Some(Undone {
-                revision: desired.revision.clone(),
-                attempt: desired.attempt.clone(),
-                message: error.message.clone(),
+            let refused = Some(error.message.clone());
+            undone = Some(Desired {
+                refused,
+                ..desired.clone()
             });
         }
-        shared.count(target, &outcome, begin.elapsed());
-        shared.observations.record(target, &outcome);
+        shared.record(target, &outcome, begin.elapsed());
         let waits = outcome.as_ref().is_ok_and(Reconciled::is_waiting);
         let problem = match outcome {
             Ok(visited) => visited.problem,
@@ -214,16 +204,13 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
 }
 
 /// Makes sure that what was undone here is not tried again, also where the node's status does not say so yet.
-fn remind(target: &mut Arc<Target>, undone: Option<&Undone>) {
+fn remind(target: &mut Arc<Target>, undone: Option<&Desired>) {
     // A copy of its own: nothing is undone on most nodes, and these share theirs with the plan.
     if let Some(undone) = undone
         && let Ok(desired) = &mut Arc::make_mut(target).desired
-        && desired.revision == undone.revision
-        && desired.attempt == undone.attempt
+        && (&desired.revision, &desired.attempt) == (&undone.revision, &undone.attempt)
     {
-        desired
-            .refused
-            .get_or_insert_with(|| undone.message.clone());
+        desired.refused = desired.refused.take().or_else(|| undone.refused.clone());
         desired.retry = false;
     }
 }
@@ -258,16 +245,13 @@ async fn wait(
             () = tokio::time::sleep_until(end) => return true,
             changed = assignments.changed() => if changed.is_err() { return false },
         }
-        let Some(new) = assignments.borrow_and_update().clone() else {
-            assignments.mark_changed();
-            return true;
-        };
-        if calls_for_visit(&known, &new, in_vain) {
-            assignments.mark_changed();
-            return true;
+        match assignments.borrow_and_update().clone() {
+            Some(new) if !calls_for_visit(&known, &new, in_vain) => known = new,
+            _ => break,
         }
-        known = new;
     }
+    assignments.mark_changed();
+    true
 }
 
 /// Whether a node has to be gone to at once because of what is new. Not for a pin or a record of its own making, and
@@ -293,15 +277,11 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
 
 /// Waits until the node is no longer to be visited in this way.
 async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
-    loop {
-        if assignments.changed().await.is_err() {
-            return;
-        }
-        let same = assignments
-            .borrow()
-            .as_ref()
-            .is_some_and(|new| is_same_work(target, &new.target));
-        if !same {
+    let is_other = |new: &Option<Assignment>| {
+        !(new.as_ref()).is_some_and(|new| is_same_work(target, &new.target))
+    };
+    while assignments.changed().await.is_ok() {
+        if is_other(&assignments.borrow()) {
             // Leave the news unseen for the caller, who starts over with it.
             assignments.mark_changed();
             return;

@@ -7,8 +7,7 @@ use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
 use crate::index::Cluster;
 use crate::node::{
-    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, KNOWN_HOSTS, KnownHosts, Rollout, SSH_SECRET,
-    check_private_key, parse_instances, printable,
+    self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, SSH_SECRET, check_private_key, printable,
 };
 use crate::services::{ServicesError, Step};
 use crate::status::conditions::{
@@ -131,9 +130,7 @@ fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
 }
 
 fn instances(cluster: &Cluster) -> NewCondition {
-    let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
-    let users = map.map(|map| parse_instances(&map.data).by_address);
-    let users = users.unwrap_or_default();
+    let users = node::instances(cluster);
     let problems: Vec<&String> = (users.values())
         .filter_map(|user| user.as_ref().err())
         .collect();
@@ -150,10 +147,7 @@ fn instances(cluster: &Cluster) -> NewCondition {
 }
 
 fn host_keys(cluster: &Cluster) -> NewCondition {
-    let map = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
-    let lines = map.and_then(|map| map.data.get(KNOWN_HOSTS));
-    let ignored = lines.map(|lines| KnownHosts::parse(lines).ignored);
-    let ignored = ignored.unwrap_or_default();
+    let ignored = node::known_hosts(cluster).ignored;
     let Some(first) = ignored.first() else {
         return yes("Valid", "every line of known host keys can be used");
     };

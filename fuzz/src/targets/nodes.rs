@@ -111,7 +111,7 @@ pub fn known_hosts(bytes: &[u8]) {
         let pin = HostKey::parse(line);
         assert_eq!(HostKey::parse(&pin.to_string()), pin);
         let data = BTreeMap::from([(address.to_owned(), line.to_owned())]);
-        for user in parse_instances(&data).by_address.into_values().flatten() {
+        for user in parse_instances(&data).into_values().flatten() {
             let is_fit = |char: char| !char.is_whitespace() && !char.is_control();
             assert!(!user.is_empty() && user.len() <= 256 && user.chars().all(is_fit));
         }

@@ -1,6 +1,4 @@
-use std::collections::BTreeMap;
-
-use protocol::{DesiredFile, Failing, Failure, FileStatus, PipeStatus, ServicePipes};
+use protocol::{Failing, Failure, FileStatus, PipeStatus, ServiceStatus};
 
 use super::*;
 use crate::services::csi_proxy_service;
@@ -11,31 +9,14 @@ const REPAIR: Comparison = Comparison::Differs { interrupts: false };
 type Change = fn(&mut Desired, &mut NodeState);
 
 fn desired() -> Desired {
-    Desired {
-        agent_sha256: "agent".to_owned(),
-        request: Request {
-            id: "request".to_owned(),
-            files: vec![DesiredFile {
-                path: r"C:\k\csi-proxy.exe".to_owned(),
-                sha256: "new".to_owned(),
-                upload: None,
-                packed: None,
-            }],
-            services: vec![csi_proxy_service(&[])],
-            pipes: vec![ServicePipes {
-                service: "csi-proxy".to_owned(),
-                pipes: vec!["csi-proxy-p".to_owned()],
-            }],
-            stop_timeout_seconds: 1,
-            start_timeout_seconds: 1,
-            environment: BTreeMap::new(),
-            replace_foreign: false,
-        },
-        revision: "revision".to_owned(),
-        attempt: String::new(),
-        refused: None,
-        retry: false,
-    }
+    let mut desired = Desired::of_test("revision", "");
+    desired.agent_sha256 = "agent".to_owned();
+    let request = &mut desired.request;
+    request.id = "request".to_owned();
+    request.files[0].sha256 = "new".to_owned();
+    request.services = vec![csi_proxy_service(&[])];
+    request.pipes[0].pipes = vec!["csi-proxy-p".to_owned()];
+    desired
 }
 
 fn good() -> NodeState {
@@ -124,40 +105,35 @@ fn bare(state: &mut NodeState) {
 
 #[test]
 fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_down_restarted() {
-    let install = |interrupts| AgentStep::Install { interrupts };
-    assert_eq!(agent_step(&desired(), None), install(false));
-    for (change, expected) in [
-        ((|_| ()) as fn(&mut NodeState), AgentStep::Keep),
-        (
-            |state| state.running_agent_sha256 = Some("agent".to_owned()),
-            AgentStep::Keep,
-        ),
-        (
-            |state| state.running_agent_sha256 = Some("old".to_owned()),
-            AgentStep::Restart,
-        ),
-        (
-            |state| state.agent_service = ServiceState::Stopped,
-            AgentStep::Restart,
-        ),
-        (|state| state.agent_sha256 = None, install(true)),
+    use AgentStep::{Install, Keep, Restart};
+    let some = |text: &str| Some(text.to_owned());
+    // On disk, running, whether its service runs, whether csi-proxy works.
+    for (agent, running, is_up, works, expected) in [
+        (some("agent"), None, true, true, Keep),
+        (some("agent"), some("agent"), true, true, Keep),
+        (some("agent"), some("old"), true, true, Restart),
+        (some("agent"), None, false, true, Restart),
         // An agent that does not work would leave csi-proxy without a keeper.
+        (None, None, true, true, Install { interrupts: true }),
+        (some("old"), None, true, true, Install { interrupts: true }),
         (
-            |state| state.agent_sha256 = Some("old".to_owned()),
-            install(true),
-        ),
-        (
-            |state| {
-                state.agent_sha256 = Some("old".to_owned());
-                state.pipes[0].open = false;
-            },
-            install(false),
+            some("old"),
+            None,
+            true,
+            false,
+            Install { interrupts: false },
         ),
     ] {
         let mut state = good();
-        change(&mut state);
+        (state.agent_sha256, state.running_agent_sha256) = (agent, running);
+        if !is_up {
+            state.agent_service = ServiceState::Stopped;
+        }
+        state.pipes[0].open = works;
         assert_eq!(agent_step(&desired(), Some(&state)), expected, "{state:?}");
     }
+    let silent = agent_step(&desired(), None);
+    assert_eq!(silent, Install { interrupts: false });
 }
 
 #[test]

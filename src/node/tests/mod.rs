@@ -8,8 +8,12 @@ mod real_server;
 mod scene;
 
 use crate::api::WindowsStorageSpec;
+use crate::index::Secret;
 use crate::node::desired::desired;
-use crate::node::{Desired, HostKeyPolicy, NodeError, Reason, Target, check_private_key};
+use crate::node::{
+    Context, Desired, HostKeyPolicy, NodeError, PRIVATE_KEY, Pins, PrivateKey, Reason,
+    RolloutSlots, Target, check_private_key,
+};
 use crate::payload::Payload;
 use crate::services::Document;
 
@@ -20,7 +24,6 @@ impl Target {
             .unwrap()
             .private_key_to_pem()
             .unwrap();
-        let data = [("private-key.pem".to_owned(), zeroize::Zeroizing::new(pem))].into();
         Self {
             node: "win-1".to_owned(),
             uid: String::new(),
@@ -28,17 +31,33 @@ impl Target {
             address: "127.0.0.1".to_owned(),
             port,
             user: "Administrator".to_owned(),
-            key: check_private_key(Some(&crate::index::Secret { data }), "ns").unwrap(),
+            key: PrivateKey::of_test(pem),
             host_keys: HostKeyPolicy {
                 trust_on_first_use: true,
                 ..HostKeyPolicy::default()
             },
             agent_seen: false,
-            desired: Err(NodeError::new(
-                Reason::InvalidServices,
-                "not of interest here",
-            )),
+            desired: Err(NodeError::new(Reason::InvalidServices, "not of interest")),
         }
+    }
+}
+
+impl PrivateKey {
+    /// The key of that text.
+    pub(crate) fn of_test(pem: Vec<u8>) -> Self {
+        let data = [(PRIVATE_KEY.to_owned(), zeroize::Zeroizing::new(pem))].into();
+        check_private_key(Some(&Secret { data }), "ns").unwrap()
+    }
+}
+
+impl Context {
+    /// With an API server that is not there: with a pinned key nobody has to ask it.
+    pub(crate) fn of_test(payload: &Payload, slots: &RolloutSlots) -> Self {
+        let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        let pins = Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned());
+        let nodes = kube::Api::all(client);
+        Self::new(payload.clone(), pins, slots.clone(), nodes)
     }
 }
 

@@ -1,27 +1,25 @@
 //! What tests of visits share: a simulated fleet, small programs to bring, and a target whose key is pinned.
 
-use std::collections::BTreeMap;
-
+use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
-use protocol::{DesiredFile, Request, ServicePipes, ServiceState};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde_json::json;
 use tempfile::TempDir;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
-use zeroize::Zeroizing;
 
+use crate::api::WindowsStorageSpec;
+use crate::node::desired::desired;
 use crate::node::{
-    Context, Desired, HostKey, HostKeyPolicy, NodeError, Pins, Reconciled, RolloutSlots, Target,
-    check_private_key, reconcile_node,
+    Context, Desired, HostKey, HostKeyPolicy, NodeError, PrivateKey, Reconciled, RolloutSlots,
+    Target, reconcile_node,
 };
 use crate::payload::{Payload, sha256_hex};
-use crate::services::csi_proxy_service;
+use crate::services::{Document, csi_proxy_service};
 
 /// Two payloads, the second newer than the first, and where they go.
 pub struct Scene {
     pub fleet: SimulatedFleet,
-    key: crate::node::PrivateKey,
-    pins: Pins,
-    nodes: kube::Api<k8s_openapi::api::core::v1::Node>,
+    key: PrivateKey,
     pub slots: RolloutSlots,
     pub old: Programs,
     pub new: Programs,
@@ -48,55 +46,31 @@ impl Programs {
     /// Several SFTP packets each, and no more than that.
     fn new(version: u8) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut entries = Vec::new();
-        for (name, size) in [("agent", 70_000), ("csiProxy", 100_000)] {
-            let content = incompressible(version, size);
-            let sum = sha256_hex(&content);
-            let packed = if name == "csiProxy" {
-                let packed = compress_to_vec(content.as_slice(), CompressionLevel::Fastest);
-                std::fs::write(folder.path().join("packed"), &packed).unwrap();
-                format!(
-                    r#","packed":{{"file":"packed","format":"zstd","sha256":"{}","unpackedSize":{size}}}"#,
-                    sha256_hex(&packed)
-                )
-            } else {
-                std::fs::write(folder.path().join(name), &content).unwrap();
-                String::new()
-            };
-            entries.push(format!(
-                r#""{name}":{{"file":"{name}","version":"v{version}","sha256":"{sum}"{packed}}}"#
-            ));
-        }
-        let manifest = format!("{{{}}}", entries.join(","));
-        std::fs::write(folder.path().join("payload.json"), manifest).unwrap();
+        let write = |name, content: &[u8]| {
+            std::fs::write(folder.path().join(name), content).unwrap();
+            sha256_hex(content)
+        };
+        let agent = incompressible(version, 70_000);
+        let csi_proxy = incompressible(version, 100_000);
+        let packed = compress_to_vec(csi_proxy.as_slice(), CompressionLevel::Fastest);
+        let manifest = json!({
+            "agent": {"file": "agent", "version": "v", "sha256": write("agent", &agent)},
+            "csiProxy": {
+                "file": "csiProxy", "version": "v1.3.0", "sha256": sha256_hex(&csi_proxy),
+                "packed": {
+                    "file": "packed", "format": "zstd", "sha256": write("packed", &packed),
+                    "unpackedSize": csi_proxy.len(),
+                },
+            },
+        });
+        write("payload.json", manifest.to_string().as_bytes());
         let payload = Payload::load(folder.path()).unwrap();
-        let request = Request {
-            id: sha256_hex(&[version]),
-            files: vec![DesiredFile {
-                path: CSI_PROXY_EXE.to_owned(),
-                sha256: payload.csi_proxy.sha256.clone(),
-                upload: None,
-                packed: None,
-            }],
+        let document = Document {
             services: vec![csi_proxy_service(&[])],
-            pipes: vec![ServicePipes {
-                service: "csi-proxy".to_owned(),
-                pipes: vec!["csi-proxy-filesystem-v1".to_owned()],
-            }],
-            stop_timeout_seconds: 30,
-            start_timeout_seconds: 60,
-            environment: BTreeMap::new(),
-            replace_foreign: false,
+            ..Document::default()
         };
         Self {
-            desired: Desired {
-                revision: request.id.clone(),
-                attempt: String::new(),
-                agent_sha256: payload.agent.sha256.clone(),
-                request,
-                refused: None,
-                retry: false,
-            },
+            desired: desired(&payload, &WindowsStorageSpec::default(), &document),
             payload,
             folder,
         }
@@ -106,20 +80,14 @@ impl Programs {
 impl Scene {
     pub fn new() -> Self {
         let fleet = SimulatedFleet::new().unwrap();
-        let pem = Zeroizing::new(fleet.private_key().unwrap().into_bytes());
-        let data = [("private-key.pem".to_owned(), pem)].into();
-        // Nobody is there: with a pinned key no visit has to ask.
-        let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
-        let client = kube::Client::try_from(config).unwrap();
+        let pem = fleet.private_key().unwrap();
         // These tests are about the way there, so the host always has a rollout slot.
         let slots = RolloutSlots::default();
         slots.decide(|_| (["win-1".to_owned()].into(), ()));
         Self {
             slots,
-            nodes: kube::Api::all(client.clone()),
-            key: check_private_key(Some(&crate::index::Secret { data }), "ns").unwrap(),
+            key: PrivateKey::of_test(pem.into_bytes()),
             fleet,
-            pins: Pins::new(kube::Api::namespaced(client, "ns"), "ns".to_owned()),
             old: Programs::new(1),
             new: Programs::new(2),
         }
@@ -174,12 +142,7 @@ impl Scene {
 
     /// What visits share that send those programs.
     pub fn context(&self, programs: &Programs) -> Context {
-        Context::new(
-            programs.payload.clone(),
-            self.pins.clone(),
-            self.slots.clone(),
-            self.nodes.clone(),
-        )
+        Context::of_test(&programs.payload, &self.slots)
     }
 
     /// What a visit failed with, before or after the login.

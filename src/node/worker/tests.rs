@@ -1,7 +1,7 @@
 //! When a worker visits its node.
 
 use super::*;
-use crate::node::{Desired, HostKey, Pins, RolloutSlots};
+use crate::node::{HostKey, RolloutSlots};
 use crate::payload::Payload;
 
 fn assignment(turn: bool) -> Assignment {
@@ -53,14 +53,13 @@ fn only_news_of_others_call_for_a_visit() {
 fn what_was_undone_is_not_forgotten_before_the_status_says_so() {
     let mut target = Target::of_test_host(22);
     target.desired = Ok(Desired::of_test("revision", "1"));
-    let undone = |attempt: &str| Undone {
-        revision: "revision".to_owned(),
-        attempt: attempt.to_owned(),
-        message: "words".to_owned(),
-    };
     let reminded = |attempt: &str| {
         let mut target = Arc::new(target.clone());
-        remind(&mut target, Some(&undone(attempt)));
+        let undone = Desired {
+            refused: Some("words".to_owned()),
+            ..Desired::of_test("revision", attempt)
+        };
+        remind(&mut target, Some(&undone));
         target.desired.clone().unwrap().refused
     };
     assert_eq!(reminded("1").as_deref(), Some("words"));
@@ -73,29 +72,13 @@ async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target::of_test_host(listener.local_addr().unwrap().port());
     let interval = Duration::from_secs(300);
-    let payload = tempfile::tempdir().unwrap();
-    let sum = crate::payload::sha256_hex(b"x");
-    std::fs::write(payload.path().join("x"), b"x").unwrap();
-    let program = format!(r#"{{"file":"x","version":"v","sha256":"{sum}"}}"#);
-    let manifest = format!(r#"{{"csiProxy":{program},"agent":{program}}}"#);
-    std::fs::write(payload.path().join("payload.json"), manifest).unwrap();
-    let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
-    let client = kube::Client::try_from(config).unwrap();
     let observations = Observations::default();
-    let tools = Context::new(
-        Payload::load(payload.path()).unwrap(),
-        Pins::new(kube::Api::namespaced(client.clone(), "ns"), "ns".to_owned()),
-        RolloutSlots::default(),
-        kube::Api::all(client),
-    );
-    let mut workers = Workers::new(tools, observations.clone(), Metrics::default());
+    let context = Context::of_test(&Payload::of_test(), &RolloutSlots::default());
+    let mut workers = Workers::new(context, observations.clone(), Metrics::default());
     let plan = NodePlan::Visit(Arc::new(target));
     let nobody = BTreeSet::new();
-    workers.assign(
-        &BTreeMap::from([("win-1".to_owned(), plan)]),
-        &nobody,
-        interval,
-    );
+    let plans = BTreeMap::from([("win-1".to_owned(), plan)]);
+    workers.assign(&plans, &nobody, interval);
     // The host goes on taking connections: a task that goes on would find it as silent as before.
     let held = tokio::task::spawn_blocking(move || (listener.accept().unwrap(), listener))
         .await
