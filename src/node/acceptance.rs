@@ -145,50 +145,30 @@ mod tests {
         }
     }
 
-    fn cluster(node: Node) -> Cluster {
-        let mut cluster = Cluster::default();
-        cluster.nodes.apply("win-1".into(), node);
-        cluster
-    }
-
-    fn windows() -> Node {
-        Node {
-            operating_system: "windows".to_owned(),
-            addresses: vec![NodeAddress {
-                kind: "InternalIP".to_owned(),
-                address: "fd00::7".to_owned(),
-            }],
-            ..Node::default()
-        }
-    }
-
     #[test]
     fn the_way_is_the_operators_own_or_the_reason_why_there_is_none() {
-        let way = Way::to(&cluster(windows()), "win-1").unwrap();
-        assert_eq!(way.place(), "[fd00::7]:22");
-        let no_way = |node: Node| Way::to(&cluster(node), "win-1").unwrap_err();
-        assert!(matches!(
-            Way::to(&Cluster::default(), "win-1"),
-            Err(NoWay::NotFound(_))
-        ));
-        assert!(matches!(
-            no_way(Node {
-                ignored: true,
-                ..windows()
-            }),
-            NoWay::NotWindows(_)
-        ));
-        assert!(matches!(
-            no_way(Node {
-                managed_by_wmco: true,
-                ..windows()
-            }),
-            NoWay::External(_)
-        ));
-        let NoWay::Node(error) = no_way(Node {
-            addresses: Vec::new(),
-            ..windows()
-        }) else {
+        let way = |change: fn(&mut Node)| {
+            let mut node = Node {
+                operating_system: "windows".to_owned(),
+                addresses: vec![NodeAddress {
+                    kind: "InternalIP".to_owned(),
+                    address: "fd00::7".to_owned(),
+                }],
+                ..Node::default()
+            };
+            change(&mut node);
+            let mut cluster = Cluster::default();
+            cluster.nodes.apply("win-1".into(), node);
+            Way::to(&cluster, "win-1").map(|way| way.place())
+        };
+        assert_eq!(way(|_| ()).unwrap(), "[fd00::7]:22");
+        let unknown = Way::to(&Cluster::default(), "win-1");
+        assert!(matches!(unknown, Err(NoWay::NotFound(_))));
+        let ignored = way(|node| node.ignored = true);
+        assert!(matches!(ignored, Err(NoWay::NotWindows(_))));
+        let external = way(|node| node.managed_by_wmco = true);
+        assert!(matches!(external, Err(NoWay::External(_))));
+        let Err(NoWay::Node(error)) = way(|node| node.addresses.clear()) else {
             panic!("a node without an address cannot be gone to")
         };
         assert_eq!(error.reason, Reason::NoAddress);

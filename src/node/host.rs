@@ -107,13 +107,10 @@ impl Host {
                     Ok(state)
                 }
                 Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-                _ => Err(NodeError::new(
-                    Reason::AgentFailed,
-                    format!(
-                        "the agent could not be installed: {}; does a virus scanner hold C:\\k?",
-                        brief(&output)
-                    ),
-                )),
+                _ => Err(agent_failed(format!(
+                    "the agent could not be installed: {}; does a virus scanner hold C:\\k?",
+                    brief(&output)
+                ))),
             }
         })?;
         match state {
@@ -125,10 +122,9 @@ impl Host {
     /// Hands the agent a request, with csi-proxy's program where it is not on the node, and waits for the result.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let limit = limit_of(request);
-        let sending = if with_files {
-            "csi-proxy upload"
-        } else {
-            "request"
+        let sending = match with_files {
+            true => "csi-proxy upload",
+            false => "request",
         };
         let running = self.phase(sending, |host| host.send(request, with_files, limit))?;
         let begin = Instant::now();
@@ -152,13 +148,10 @@ impl Host {
                 Ok(result)
             }
             Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-            _ => Err(NodeError::new(
-                Reason::AgentFailed,
-                format!(
-                    "the agent gave no result: {}; see C:\\var\\log\\windows-storage-agent on the node",
-                    brief(&output)
-                ),
-            )),
+            _ => Err(agent_failed(format!(
+                "the agent gave no result: {}; see C:\\var\\log\\windows-storage-agent on the node",
+                brief(&output)
+            ))),
         }
     }
 
@@ -233,6 +226,11 @@ impl Host {
     }
 }
 
+/// The agent did not do what it is for.
+pub fn agent_failed(problem: String) -> NodeError {
+    NodeError::new(Reason::AgentFailed, problem)
+}
+
 fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
     let read = program.read();
     read.map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))
@@ -241,8 +239,7 @@ fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
 /// How long the agent may take with a request: one service after the other, stopped and started, and back again.
 fn limit_of(request: &Request) -> Duration {
     let services = u32::try_from(request.services.len()).unwrap_or(u32::MAX);
-    let seconds = request
-        .stop_timeout_seconds
+    let seconds = (request.stop_timeout_seconds)
         .saturating_add(request.start_timeout_seconds)
         .saturating_mul(2)
         .saturating_mul(services.max(1))
@@ -253,10 +250,8 @@ fn limit_of(request: &Request) -> Duration {
 /// Has a request say where csi-proxy comes and how; gives the path to send it to.
 fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
     // What is unpacked is known by its content, so one that nobody takes is written over the next time.
-    let upload = format!(
-        r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{}.part",
-        &program.sha256[..16]
-    );
+    let sha256 = &program.sha256[..16];
+    let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{sha256}.part");
     let packed = program.packing.map(|packing| Packed {
         path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
         format: packing.format,

@@ -7,6 +7,7 @@ use protocol::{Answer, NodeState};
 
 use crate::node::answer::{answer, brief};
 use crate::node::connect::{Connected, HANDSHAKE, connect};
+use crate::node::host::agent_failed;
 use crate::node::host_key::Judgement;
 use crate::node::reconcile::within;
 use crate::node::session::Session;
@@ -68,9 +69,9 @@ pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
     match answer(&output) {
         Some(Answer::Status(state)) => Ok(Some(state)),
         Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-        _ => Err(NodeError::new(
-            Reason::AgentFailed,
-            format!("the agent gives no status: {}", brief(&output)),
-        )),
+        _ => {
+            let said = brief(&output);
+            Err(agent_failed(format!("the agent gives no status: {said}")))
+        }
     }
 }

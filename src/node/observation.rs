@@ -51,9 +51,8 @@ impl Observation {
 pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
     let count = |state: &NodeState| {
         let mut services = state.services.iter();
-        services
-            .find(|service| service.name == CSI_PROXY_SERVICE)
-            .map(|service| u64::from(service.restarts))
+        let csi_proxy = services.find(|service| service.name == CSI_PROXY_SERVICE)?;
+        Some(u64::from(csi_proxy.restarts))
     };
     // At the first look it is not known when they were.
     match (before.and_then(count), count(now)) {
@@ -198,55 +197,46 @@ mod tests {
 
     #[test]
     fn restarts_count_from_the_first_look_and_from_zero_where_the_count_began_anew() {
-        let state = |restarts: &[u32]| NodeState {
-            services: restarts
-                .iter()
-                .map(|restarts| ServiceStatus {
-                    name: CSI_PROXY_SERVICE.to_owned(),
-                    state: ServiceState::Running,
-                    process_id: None,
-                    command: None,
-                    restarts: *restarts,
-                    failing: None,
-                })
-                .collect(),
+        let service = |restarts| ServiceStatus {
+            name: CSI_PROXY_SERVICE.to_owned(),
+            state: ServiceState::Running,
+            process_id: None,
+            command: None,
+            restarts,
+            failing: None,
+        };
+        let state = |restarts: Option<u32>| NodeState {
+            services: restarts.into_iter().map(service).collect(),
             ..NodeState::default()
         };
+        assert_eq!(restarts_since(None, &state(Some(7))), 0);
         for (before, now, expected) in [
-            (None, state(&[7]), 0),
-            (Some(state(&[7])), state(&[7]), 0),
-            (Some(state(&[7])), state(&[9]), 2),
-            (Some(state(&[7])), state(&[1]), 1),
-            (Some(state(&[0])), state(&[u32::MAX]), MOST_RESTARTS),
-            (Some(state(&[])), state(&[3]), 0),
-            (Some(state(&[3])), state(&[]), 0),
+            (Some(7), Some(7), 0),
+            (Some(7), Some(9), 2),
+            (Some(7), Some(1), 1),
+            (Some(0), Some(u32::MAX), MOST_RESTARTS),
+            (None, Some(3), 0),
+            (Some(3), None, 0),
         ] {
-            assert_eq!(restarts_since(before.as_ref(), &now), expected);
+            let restarts = restarts_since(Some(&state(before)), &state(now));
+            assert_eq!(restarts, expected, "{before:?} {now:?}");
         }
     }
 
     #[test]
     fn a_failed_visit_keeps_what_was_known() {
         let observations = Observations::default();
-        let state = NodeState {
-            agent_version: "1".to_owned(),
-            ..NodeState::default()
-        };
         let target = Target::of_test_host(22);
-        observations.record(
-            &target,
-            &Ok(Reconciled {
-                state: Some(state.clone()),
-                ..Reconciled::default()
-            }),
-        );
-        observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "gone")));
-        let all = observations.read();
-        assert_eq!(all["win-1"].state, Some(state));
-        assert!(all["win-1"].last_contact.is_some());
-        assert_eq!(
-            all["win-1"].problem.as_ref().unwrap().reason,
-            Reason::Unreachable
-        );
+        let seen = Reconciled {
+            state: Some(NodeState::default()),
+            ..Reconciled::default()
+        };
+        observations.record(&target, &Ok(seen));
+        let gone = NodeError::new(Reason::Unreachable, "gone");
+        observations.record(&target, &Err(gone.clone()));
+        let seen = &observations.read()["win-1"];
+        assert_eq!(seen.state, Some(NodeState::default()));
+        assert!(seen.last_contact.is_some());
+        assert_eq!(seen.problem, Some(gone));
     }
 }

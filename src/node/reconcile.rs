@@ -10,13 +10,13 @@ use tokio::sync::Semaphore;
 use crate::deadline;
 use crate::lease::Fence;
 use crate::node::connect::{Connected, Cutter, HANDSHAKE, blocking, connect};
-use crate::node::host::Host;
+use crate::node::host::{Host, agent_failed};
 use crate::node::plan::{
     AgentStep, Comparison, agent_step, compare, has_files, is_interruptible, is_kept, is_working,
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
-use crate::node::variables::{fill_in, needs_node};
+use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{Desired, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
 use crate::payload::Payload;
 use crate::serve::VisitGauges;
@@ -165,7 +165,7 @@ fn bring_to_desired(
     }
     let is_right = |state: &NodeState| agent_step(desired, Some(state)) == AgentStep::Keep;
     let mut state = state.filter(is_right).ok_or_else(|| {
-        agent_failed(
+        no_progress(
             "the agent was brought and installed, and still gives no state that makes sense",
         )
     })?;
@@ -213,15 +213,16 @@ fn bring_to_desired(
             found.standing = Standing::Failed;
             Err(left_alone::undone(desired, &state))
         }
-        Comparison::Differs { .. } => Err(agent_failed(
+        Comparison::Differs { .. } => Err(no_progress(
             "the agent reports success, but the node does not come to the state that was asked for",
         )),
     }
 }
 
-fn agent_failed(problem: &str) -> NodeError {
-    let message = format!("{problem}; see C:\\var\\log\\windows-storage-agent on the node");
-    NodeError::new(Reason::AgentFailed, message)
+fn no_progress(problem: &str) -> NodeError {
+    agent_failed(format!(
+        "{problem}; see C:\\var\\log\\windows-storage-agent on the node"
+    ))
 }
 
 impl Reconciled {
@@ -304,15 +305,13 @@ async fn for_this_node(target: &Target, context: &Context) -> Result<Desired, No
     if !needs_node(&desired.request) {
         return Ok(desired);
     }
-    let unread = |problem: String| {
-        NodeError::new(
-            Reason::UnresolvedCommand,
-            format!("the values of nodeVariablesInCommand cannot be read: {problem}"),
-        )
+    let unread = |problem: &dyn std::fmt::Display| {
+        let what = "the values of nodeVariablesInCommand cannot be read";
+        unresolved(format!("{what}: {problem}"))
     };
     let node = deadline::call("read Node", context.nodes.get(&target.node)).await;
-    let node = node.map_err(|error| unread(error.to_string()))?;
-    let node = serde_json::to_value(&node).map_err(|error| unread(error.to_string()))?;
+    let node = node.map_err(|error| unread(&error))?;
+    let node = serde_json::to_value(&node).map_err(|error| unread(&error))?;
     let request = fill_in(&desired.request, &node)?;
     Ok(Desired { request, ..desired })
 }

@@ -89,11 +89,16 @@ pub struct Rollout {
 #[must_use]
 pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Rollout {
     let of = |standing| {
-        candidates
-            .iter()
-            .filter(move |(_, candidate)| candidate.standing == standing)
+        let all = candidates.iter();
+        all.filter(move |(_, candidate)| candidate.standing == standing)
     };
-    let failed: Vec<String> = of(Standing::Failed).map(|(name, _)| name.clone()).collect();
+    let names = |is: fn(&Candidate) -> bool| {
+        let all = candidates
+            .iter()
+            .filter(move |(_, candidate)| is(candidate));
+        all.map(|(name, _)| name.clone())
+    };
+    let failed: Vec<String> = names(|candidate| candidate.standing == Standing::Failed).collect();
     let halt = if failed.len() >= limits.max_failures {
         Some(Halt::Failures)
     } else if limits.paused {
@@ -101,29 +106,16 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     } else {
         None
     };
-    let mut turns: BTreeSet<String> = candidates
-        .iter()
-        .filter(|(_, candidate)| candidate.at_work)
-        .map(|(name, _)| name.clone())
-        .collect();
+    let mut turns: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
     if halt.is_none() {
-        let unavailable = candidates
-            .values()
+        let unavailable = (candidates.values())
             .filter(|candidate| candidate.at_work || is_unavailable(**candidate, limits))
             .count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
-        let mut queue: Vec<(&String, &Candidate)> = of(Standing::Waiting)
+        let mut queue: Vec<_> = (of(Standing::Waiting))
             .filter(|(_, candidate)| !candidate.at_work)
             .collect();
-        queue.sort_by_key(|(name, candidate)| {
-            let Candidate {
-                cut_short,
-                failures,
-                has_turn,
-                ..
-            } = **candidate;
-            (!cut_short, failures, !has_turn, *name)
-        });
+        queue.sort_by_key(|&(name, it)| (!it.cut_short, it.failures, !it.has_turn, name));
         turns.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Rollout {
@@ -133,11 +125,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         current: of(Standing::Current).count(),
         waiting: of(Standing::Waiting).count(),
         failed,
-        down: candidates
-            .iter()
-            .filter(|(_, candidate)| candidate.down && !candidate.at_work)
-            .map(|(name, _)| name.clone())
-            .collect(),
+        down: names(|candidate| candidate.down && !candidate.at_work).collect(),
         settling: limits.settling && of(Standing::Unseen).count() > 0,
     }
 }
@@ -150,6 +138,8 @@ fn is_unavailable(candidate: Candidate, limits: &RolloutLimits) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use Standing::{Current, Failed, NotInstalled, Unreachable, Unseen, Waiting};
+
     use super::*;
 
     const LIMITS: RolloutLimits = RolloutLimits {
@@ -158,26 +148,32 @@ mod tests {
         paused: false,
         settling: false,
     };
+    const ONE: RolloutLimits = RolloutLimits {
+        max_unavailable: 1,
+        ..LIMITS
+    };
 
-    fn candidates(list: &[(&str, Standing)]) -> BTreeMap<String, Candidate> {
-        list.iter()
-            .map(|(name, standing)| {
-                let candidate = Candidate {
-                    standing: *standing,
-                    ..Candidate::default()
-                };
-                ((*name).to_owned(), candidate)
-            })
-            .collect()
+    type Candidates = BTreeMap<String, Candidate>;
+
+    fn candidates(list: &[(&str, Standing)]) -> Candidates {
+        let candidate = |standing| Candidate {
+            standing,
+            ..Candidate::default()
+        };
+        let named = |(name, standing): &(&str, _)| ((*name).to_owned(), candidate(*standing));
+        list.iter().map(named).collect()
     }
 
-    fn turns(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Vec<String> {
+    fn of<'a>(candidates: &'a mut Candidates, name: &str) -> &'a mut Candidate {
+        candidates.get_mut(name).unwrap()
+    }
+
+    fn turns(candidates: &Candidates, limits: &RolloutLimits) -> Vec<String> {
         rollout(candidates, limits).turns.into_iter().collect()
     }
 
     #[test]
     fn so_many_at_a_time_and_no_more() {
-        use Standing::{Current, NotInstalled, Unreachable, Waiting};
         let mut nodes = candidates(&[
             ("a", Waiting),
             ("b", Waiting),
@@ -187,14 +183,11 @@ mod tests {
             ("fresh", NotInstalled),
         ]);
         assert_eq!(turns(&nodes, &LIMITS), ["a", "b"]);
-        nodes.get_mut("b").unwrap().at_work = true;
-        nodes.get_mut("b").unwrap().standing = Standing::Unseen;
-        assert_eq!(
-            turns(&nodes, &LIMITS),
-            ["a", "b"],
-            "who is at work keeps the turn and takes a place"
-        );
-        nodes.get_mut("a").unwrap().standing = Current;
+        of(&mut nodes, "b").at_work = true;
+        of(&mut nodes, "b").standing = Unseen;
+        let words = "who is at work keeps the turn and takes a place";
+        assert_eq!(turns(&nodes, &LIMITS), ["a", "b"], "{words}");
+        of(&mut nodes, "a").standing = Current;
         assert_eq!(turns(&nodes, &LIMITS), ["b", "c"]);
         let all = rollout(&nodes, &LIMITS);
         assert_eq!((all.nodes, all.current, all.waiting), (6, 2, 1));
@@ -202,9 +195,8 @@ mod tests {
 
     #[test]
     fn a_node_that_is_down_takes_a_place_and_an_unseen_one_only_at_the_start() {
-        use Standing::{NotInstalled, Unseen, Waiting};
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("down", NotInstalled)]);
-        nodes.get_mut("down").unwrap().down = true;
+        of(&mut nodes, "down").down = true;
         assert_eq!(turns(&nodes, &LIMITS), ["a"]);
         let nodes = candidates(&[("a", Waiting), ("new", Unseen), ("other", Unseen)]);
         assert_eq!(turns(&nodes, &LIMITS), ["a"]);
@@ -213,14 +205,23 @@ mod tests {
             ..LIMITS
         };
         assert!(turns(&nodes, &settling).is_empty());
+        // The numbers are no news until all were seen once.
+        let seen = candidates(&[("a", Current)]);
+        for (nodes, limits, expected) in [
+            (&nodes, &settling, true),
+            (&seen, &settling, false),
+            (&nodes, &LIMITS, false),
+        ] {
+            assert_eq!(rollout(nodes, limits).settling, expected, "{nodes:?}");
+        }
     }
 
     #[test]
     fn who_is_down_is_named_but_not_who_is_just_being_updated() {
         let mut nodes = candidates(&[
-            ("down", Standing::NotInstalled),
-            ("updated", Standing::Waiting),
-            ("well", Standing::Current),
+            ("down", NotInstalled),
+            ("updated", Waiting),
+            ("well", Current),
         ]);
         for (name, candidate) in &mut nodes {
             candidate.down = name != "well";
@@ -230,22 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_are_no_news_until_all_were_seen_once() {
-        let of = |standing, settling| {
-            let limits = RolloutLimits { settling, ..LIMITS };
-            rollout(&candidates(&[("a", standing)]), &limits).settling
-        };
-        assert!(of(Standing::Unseen, true));
-        assert!(!of(Standing::Current, true));
-        assert!(!of(Standing::Unseen, false));
-    }
-
-    #[test]
     fn a_failure_stops_all_who_have_not_begun() {
-        use Standing::{Failed, Waiting};
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("bad", Failed)]);
-        nodes.get_mut("a").unwrap().at_work = true;
-        nodes.get_mut("b").unwrap().has_turn = true;
+        of(&mut nodes, "a").at_work = true;
+        of(&mut nodes, "b").has_turn = true;
         let stopped = rollout(&nodes, &LIMITS);
         assert_eq!(stopped.halt, Some(Halt::Failures));
         assert_eq!(stopped.turns, BTreeSet::from(["a".to_owned()]));
@@ -259,7 +248,7 @@ mod tests {
 
     #[test]
     fn nobody_gets_a_turn_while_it_is_paused() {
-        let nodes = candidates(&[("a", Standing::Waiting)]);
+        let nodes = candidates(&[("a", Waiting)]);
         let paused = RolloutLimits {
             paused: true,
             ..LIMITS
@@ -271,34 +260,22 @@ mod tests {
 
     #[test]
     fn who_failed_on_the_way_there_lets_others_go_first() {
-        let mut nodes = candidates(&[
-            ("a", Standing::Waiting),
-            ("b", Standing::Waiting),
-            ("c", Standing::Waiting),
-        ]);
-        let one = RolloutLimits {
-            max_unavailable: 1,
-            ..LIMITS
-        };
-        nodes.get_mut("a").unwrap().failures = 1;
-        nodes.get_mut("a").unwrap().has_turn = true;
-        nodes.get_mut("c").unwrap().has_turn = true;
-        assert_eq!(turns(&nodes, &one), ["c"], "a turn is kept, not passed on");
-        nodes.get_mut("c").unwrap().standing = Standing::Current;
-        assert_eq!(turns(&nodes, &one), ["b"]);
-        nodes.get_mut("b").unwrap().standing = Standing::Current;
-        assert_eq!(turns(&nodes, &one), ["a"]);
+        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("c", Waiting)]);
+        of(&mut nodes, "a").failures = 1;
+        of(&mut nodes, "a").has_turn = true;
+        of(&mut nodes, "c").has_turn = true;
+        // A turn is kept, not passed on.
+        for next in ["c", "b", "a"] {
+            assert_eq!(turns(&nodes, &ONE), [next]);
+            of(&mut nodes, next).standing = Current;
+        }
     }
 
     #[test]
     fn whose_update_was_cut_short_comes_first_so_that_no_other_goes_the_same_way() {
-        let mut nodes = candidates(&[("a", Standing::Waiting), ("b", Standing::Waiting)]);
-        let one = RolloutLimits {
-            max_unavailable: 1,
-            ..LIMITS
-        };
-        let cut = nodes.get_mut("b").unwrap();
+        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting)]);
+        let cut = of(&mut nodes, "b");
         (cut.cut_short, cut.failures) = (true, 3);
-        assert_eq!(turns(&nodes, &one), ["b"]);
+        assert_eq!(turns(&nodes, &ONE), ["b"]);
     }
 }

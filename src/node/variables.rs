@@ -12,11 +12,9 @@ use crate::services::NodePath;
 #[must_use]
 pub fn needs_node(request: &Request) -> bool {
     request.services.iter().any(|service| {
+        let mut scripts = service.powershell_pre_scripts.iter();
         !service.node_variables_in_command.is_empty()
-            || service
-                .powershell_pre_scripts
-                .iter()
-                .any(|script| !script.node_args.is_empty())
+            || scripts.any(|script| !script.node_args.is_empty())
     })
 }
 
@@ -38,13 +36,10 @@ fn fill_in_service(service: &mut Service, node: &Value) -> Result<(), NodeError>
     for variable in &variables {
         let value = value(&service.name, variable, node)?;
         if variable.name.is_empty() || !service.path.contains(&variable.name) {
-            return Err(NodeError::new(
-                Reason::UnresolvedCommand,
-                format!(
-                    "the command of service {} does not contain its variable {:?}; correct nodeVariablesInCommand in ConfigMap windows-services",
-                    service.name, variable.name
-                ),
-            ));
+            return Err(unresolved(format!(
+                "the command of service {} does not contain its variable {:?}; correct nodeVariablesInCommand in ConfigMap windows-services",
+                service.name, variable.name
+            )));
         }
         values.push((variable.name.as_str(), value));
     }
@@ -84,14 +79,16 @@ fn value(service: &str, variable: &NodeVariable, node: &Value) -> Result<String,
     NodePath::parse(&variable.node_object_json_path)
         .and_then(|path| path.value(node))
         .map_err(|problem| {
-            NodeError::new(
-                Reason::UnresolvedCommand,
-                format!(
-                    "service {service} takes {} from {} of the Node: {problem}; correct the Node or the entry in ConfigMap windows-services",
-                    variable.name, variable.node_object_json_path
-                ),
-            )
+            unresolved(format!(
+                "service {service} takes {} from {} of the Node: {problem}; correct the Node or the entry in ConfigMap windows-services",
+                variable.name, variable.node_object_json_path
+            ))
         })
+}
+
+/// A command whose variables have no usable value.
+pub fn unresolved(problem: String) -> NodeError {
+    NodeError::new(Reason::UnresolvedCommand, problem)
 }
 
 #[cfg(test)]
@@ -100,6 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::node::Desired;
     use crate::services::csi_proxy_service;
 
     fn variable(name: &str, path: &str) -> NodeVariable {
@@ -110,16 +108,9 @@ mod tests {
     }
 
     fn request(service: Service) -> Request {
-        Request {
-            id: "template".to_owned(),
-            files: Vec::new(),
-            services: vec![service],
-            environment: std::collections::BTreeMap::new(),
-            replace_foreign: false,
-            pipes: Vec::new(),
-            stop_timeout_seconds: 1,
-            start_timeout_seconds: 1,
-        }
+        let mut request = Desired::of_test("", "").request;
+        request.services = vec![service];
+        request
     }
 
     fn node() -> Value {
@@ -143,16 +134,13 @@ mod tests {
         assert!(needs_node(&template));
         let filled = fill_in(&template, &node()).unwrap();
         assert!(!needs_node(&filled));
-        let service = &filled.services[0];
-        assert!(
-            service.path.ends_with("-a=10.0.0.4 -b=win-1"),
-            "{}",
-            service.path
-        );
-        assert_eq!(
-            service.powershell_pre_scripts[0].arguments,
-            ["-Name", "win-1"]
-        );
+        let Service {
+            path,
+            powershell_pre_scripts: scripts,
+            ..
+        } = &filled.services[0];
+        assert!(path.ends_with("-a=10.0.0.4 -b=win-1"), "{path}");
+        assert_eq!(scripts[0].arguments, ["-Name", "win-1"]);
         let other = json!({"metadata": {"name": "win-2"}, "status": {"address": "10.0.0.4"}});
         assert_ne!(fill_in(&template, &other).unwrap().id, filled.id);
         assert_eq!(fill_in(&template, &node()).unwrap().id, filled.id);
@@ -173,16 +161,17 @@ mod tests {
 
     #[test]
     fn what_the_node_does_not_say_is_told_with_the_service() {
-        let mut service = csi_proxy_service(&["-a=IP".to_owned()]);
-        service.node_variables_in_command = vec![variable("IP", "{.status.gone}")];
-        let error = fill_in(&request(service.clone()), &node()).unwrap_err();
-        assert_eq!(error.reason, Reason::UnresolvedCommand);
-        assert!(
-            error.message.contains("csi-proxy") && error.message.contains("{.status.gone}"),
-            "{error}"
-        );
-        service.node_variables_in_command = vec![variable("MISSPELT", "{.metadata.name}")];
-        let error = fill_in(&request(service), &node()).unwrap_err();
-        assert!(error.message.contains("MISSPELT"), "{error}");
+        for (name, path, said) in [
+            ("IP", "{.status.gone}", "{.status.gone}"),
+            ("MISSPELT", "{.metadata.name}", "MISSPELT"),
+        ] {
+            let mut service = csi_proxy_service(&["-a=IP".to_owned()]);
+            service.node_variables_in_command = vec![variable(name, path)];
+            let error = fill_in(&request(service), &node()).unwrap_err();
+            assert_eq!(error.reason, Reason::UnresolvedCommand);
+            for words in ["csi-proxy", said] {
+                assert!(error.message.contains(words), "{error}");
+            }
+        }
     }
 }

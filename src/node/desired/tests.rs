@@ -15,54 +15,26 @@ fn node(addresses: &[(&str, &str)]) -> Node {
     }
 }
 
-fn instances(lines: &[(&str, &str)]) -> Instances {
-    parse_instances(
-        &lines
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect(),
-    )
-}
-
 #[test]
-fn the_internal_address_and_the_default_user_are_taken() {
-    let node = node(&[
+fn a_line_for_any_of_its_addresses_decides_else_the_internal_one_and_the_default_user() {
+    let win = [
         ("Hostname", "win-1"),
         ("ExternalIP", "1.2.3.4"),
         ("InternalIP", "10.0.0.1"),
-    ]);
-    let found = reach(&node, &WindowsStorageSpec::default(), &Instances::default()).unwrap();
-    assert_eq!(found, ("10.0.0.1".to_owned(), "Administrator".to_owned()));
-}
-
-#[test]
-fn a_line_for_any_of_its_addresses_decides() {
-    let node = node(&[("InternalIP", "10.0.0.1"), ("Hostname", "win-1")]);
-    let found = reach(
-        &node,
-        &WindowsStorageSpec::default(),
-        &instances(&[("win-1", "username=capi")]),
-    )
-    .unwrap();
-    assert_eq!(found, ("win-1".to_owned(), "capi".to_owned()));
-    let error = reach(
-        &node,
-        &WindowsStorageSpec::default(),
-        &instances(&[("10.0.0.1", "?")]),
-    )
-    .unwrap_err();
-    assert_eq!(error.reason, Reason::InvalidInstance);
-}
-
-#[test]
-fn a_node_without_address_is_told_apart() {
-    let error = reach(
-        &node(&[]),
-        &WindowsStorageSpec::default(),
-        &Instances::default(),
-    )
-    .unwrap_err();
-    assert_eq!(error.reason, Reason::NoAddress);
+    ];
+    for (addresses, lines, expected) in [
+        (&win[..], &[][..], Ok(("10.0.0.1", "Administrator"))),
+        (&win, &[("win-1", "username=capi")], Ok(("win-1", "capi"))),
+        (&win, &[("10.0.0.1", "?")], Err(Reason::InvalidInstance)),
+        (&[], &[], Err(Reason::NoAddress)),
+    ] {
+        let lines = lines.iter();
+        let lines = lines.map(|(address, line)| (address.to_string(), line.to_string()));
+        let instances = parse_instances(&lines.collect());
+        let found = reach(&node(addresses), &WindowsStorageSpec::default(), &instances);
+        let expected = expected.map(|(address, user)| (address.to_owned(), user.to_owned()));
+        assert_eq!(found.map_err(|error| error.reason), expected);
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::paths::AGENT_EXE;
 use protocol::paths::BOOTSTRAP_DIR;
-use testbed::simulated_host::{Greeting, KeyKind, Speech};
+use testbed::simulated_host::{Greeting, KeyKind, SimulatedHost, Speech};
 
 use super::scene::{Scene, is_as_desired, left_over};
 use crate::node::{Connected, NodeError, Reason, Session, Target, connect};
@@ -17,7 +18,20 @@ async fn connected(target: &Target, limit: Duration) -> Result<Connected, NodeEr
     connect((&target.address, target.port), &kinds, limit).await
 }
 
-async fn logged_in(scene: &Scene, host: &testbed::simulated_host::SimulatedHost) -> Session {
+impl Scene {
+    /// A visit fails with that reason and says those words.
+    async fn fails(&self, host: &SimulatedHost, reason: Reason, words: &str) {
+        let error = self.problem(host, &self.old).await.unwrap();
+        assert_eq!(error.reason, reason, "{error}");
+        assert!(error.message.contains(words), "{words} is not in: {error}");
+    }
+
+    async fn is_well(&self, host: &SimulatedHost) {
+        assert_eq!(self.problem(host, &self.old).await, None);
+    }
+}
+
+async fn logged_in(scene: &Scene, host: &SimulatedHost) -> Session {
     let target = scene.target(host, &scene.old);
     let connected = connected(&target, PATIENCE).await.unwrap();
     // It cuts the connection when it is dropped.
@@ -47,11 +61,9 @@ async fn a_host_that_is_off_is_unreachable_and_well_once_it_is_on() {
     let scene = Scene::new();
     let host = scene.host();
     host.power_off().await.unwrap();
-    let error = scene.problem(&host, &scene.old).await.unwrap();
-    assert_eq!(error.reason, Reason::Unreachable);
-    assert!(error.message.contains("firewall"), "{error}");
+    scene.fails(&host, Reason::Unreachable, "firewall").await;
     host.boot().await.unwrap();
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]
@@ -60,15 +72,11 @@ async fn only_weak_algorithms_are_refused_in_plain_words() {
     let host = scene.host();
     host.change_host_keys(&[KeyKind::Rsa]).unwrap();
     host.set_faults(|faults| faults.greeting = Greeting::Weak);
-    let error = scene.problem(&host, &scene.old).await.unwrap();
-    assert_eq!(error.reason, Reason::Unreachable);
-    assert!(
-        error.message.contains("no safe algorithms in common"),
-        "{error}"
-    );
+    let words = "no safe algorithms in common";
+    scene.fails(&host, Reason::Unreachable, words).await;
     assert_eq!(host.counters().logins, 0);
     host.set_faults(|faults| faults.greeting = Greeting::Modern);
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]
@@ -103,10 +111,9 @@ async fn a_refused_login_is_called_so() {
     let scene = Scene::new();
     let host = scene.host();
     host.set_faults(|faults| faults.refuses_logins = true);
-    let error = scene.problem(&host, &scene.old).await.unwrap();
-    assert_eq!(error.reason, Reason::LoginRefused);
+    scene.fails(&host, Reason::LoginRefused, "refused").await;
     host.set_faults(|faults| faults.refuses_logins = false);
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]
@@ -116,28 +123,27 @@ async fn a_full_disk_is_called_so_and_no_torso_is_left() {
     // The agent fits, csi-proxy does not.
     for free in [30_000, 100_000] {
         host.with_disk(|disk| disk.free = Some(free));
-        let error = scene.problem(&host, &scene.old).await.unwrap();
-        assert_eq!(error.reason, Reason::DiskFull, "{error}");
+        scene
+            .fails(&host, Reason::DiskFull, "free some space")
+            .await;
         assert_eq!(left_over(&host), [""; 0]);
     }
     host.with_disk(|disk| disk.free = None);
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]
 async fn a_file_that_another_program_holds_is_named() {
     let scene = Scene::new();
     let host = scene.host();
-    let program = format!(
-        r"{BOOTSTRAP_DIR}\agent-{}.exe",
-        &scene.old.payload.agent.sha256[..16]
-    );
+    let sha256 = &scene.old.payload.agent.sha256[..16];
+    let program = format!(r"{BOOTSTRAP_DIR}\agent-{sha256}.exe");
     host.with_disk(|disk| disk.lock(&program, true));
-    let error = scene.problem(&host, &scene.old).await.unwrap();
-    assert_eq!(error.reason, Reason::TransferFailed);
-    assert!(error.message.contains("virus scanner"), "{error}");
+    scene
+        .fails(&host, Reason::TransferFailed, "virus scanner")
+        .await;
     host.with_disk(|disk| disk.lock(&program, false));
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]
@@ -154,25 +160,18 @@ async fn an_answer_is_found_in_noise_and_whatever_the_exit_status() {
 #[tokio::test]
 async fn what_is_no_answer_is_not_taken_for_one() {
     let scene = Scene::new();
+    let instead = |text: &str| Speech::Instead(text.to_owned());
     for (speech, words) in [
         (Speech::Cut(10), "it said \"{"),
         (Speech::Cut(0), "printed nothing"),
-        (
-            Speech::Instead("Access is denied.".to_owned()),
-            "Access is denied",
-        ),
-        (
-            Speech::Instead(r#"{"kind":"Unheard","of":1}"#.to_owned()),
-            "Unheard",
-        ),
+        (instead("Access is denied."), "Access is denied"),
+        (instead(r#"{"kind":"Unheard","of":1}"#), "Unheard"),
     ] {
         let host = scene.host();
-        host.set_faults(|faults| faults.speech = speech.clone());
-        let error = scene.problem(&host, &scene.old).await.unwrap();
-        assert_eq!(error.reason, Reason::AgentFailed, "{speech:?}: {error}");
-        assert!(error.message.contains(words), "{speech:?}: {error}");
+        host.set_faults(|faults| faults.speech = speech);
+        scene.fails(&host, Reason::AgentFailed, words).await;
         host.set_faults(|faults| faults.speech = Speech::Plain);
-        assert_eq!(scene.problem(&host, &scene.old).await, None);
+        scene.is_well(&host).await;
     }
 }
 
@@ -181,12 +180,11 @@ async fn a_command_that_prints_for_ever_is_cut_off() {
     let scene = Scene::new();
     let host = scene.host();
     host.set_faults(|faults| faults.speech = Speech::Endless);
-    let error = scene.problem(&host, &scene.old).await.unwrap();
-    assert_eq!(error.reason, Reason::TransferFailed);
-    assert!(error.message.contains("prints more than"), "{error}");
-    host.wait_until(|seen| seen.connections_now == 0)
-        .await
-        .unwrap();
+    scene
+        .fails(&host, Reason::TransferFailed, "prints more than")
+        .await;
+    let ended = host.wait_until(|seen| seen.connections_now == 0).await;
+    ended.unwrap();
 }
 
 #[tokio::test]
@@ -219,7 +217,7 @@ async fn a_visit_that_nobody_waits_for_any_more_ends() {
     host.release();
     let ended = host.wait_until(|seen| seen.connections_now == 0).await;
     assert_eq!(ended.unwrap().requests, 12, "it went on");
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
 
 #[tokio::test]
@@ -227,8 +225,7 @@ async fn a_payload_that_was_changed_is_refused_before_a_byte_is_sent() {
     let scene = Scene::new();
     let host = scene.host();
     std::fs::write(scene.old.folder.path().join("agent"), b"evil").unwrap();
-    let error = scene.problem(&host, &scene.old).await.unwrap();
-    assert_eq!(error.reason, Reason::PayloadUnusable);
+    scene.fails(&host, Reason::PayloadUnusable, "").await;
     assert_eq!(host.counters().uploads, 0);
 }
 
@@ -268,7 +265,7 @@ async fn the_server_hears_from_us_while_a_long_command_runs() {
     let mut session = logged_in(&scene, &host).await;
     session.keepalive = Duration::from_millis(50);
     host.set_faults(|faults| faults.holds_commands = true);
-    let command = format!("{} status", protocol::paths::AGENT_EXE);
+    let command = format!("{AGENT_EXE} status");
     let running = tokio::task::spawn_blocking(move || session.run(&command, PATIENCE));
     let before = host.wait_until(|seen| seen.held == 1).await.unwrap();
     host.wait_until(|seen| seen.bytes_received > before.bytes_received)
@@ -284,7 +281,7 @@ async fn an_answer_on_both_streams_is_taken_when_it_is_there() {
     let scene = Scene::new();
     let host = scene.host_with_old().await;
     host.set_faults(|faults| faults.speech = Speech::Noisy);
-    let command = format!("{} status", protocol::paths::AGENT_EXE);
+    let command = format!("{AGENT_EXE} status");
     // Many at once: what is looked for happens between two reads.
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -315,15 +312,14 @@ async fn a_command_that_does_not_end_is_given_up_in_time() {
     let host = scene.host_with_old().await;
     let mut session = logged_in(&scene, &host).await;
     host.set_faults(|faults| faults.holds_commands = true);
-    let command = format!("{} status", protocol::paths::AGENT_EXE);
+    let command = format!("{AGENT_EXE} status");
     let running = tokio::task::spawn_blocking(move || session.run(&command, SOON));
     let Err(error) = running.await.unwrap() else {
         panic!("nobody has let it go on")
     };
     assert!(error.message.contains("no end within"), "{error}");
-    host.wait_until(|seen| seen.connections_now == 0)
-        .await
-        .unwrap();
+    let ended = host.wait_until(|seen| seen.connections_now == 0).await;
+    ended.unwrap();
 }
 
 #[tokio::test]
@@ -331,5 +327,5 @@ async fn a_slow_host_is_only_slow() {
     let scene = Scene::new();
     let host = scene.host();
     host.set_faults(|faults| faults.latency = Duration::from_millis(5));
-    assert_eq!(scene.problem(&host, &scene.old).await, None);
+    scene.is_well(&host).await;
 }
