@@ -148,10 +148,10 @@ pub fn name_volume(
 /// Names nodes, and counts those that are too many to name.
 #[must_use]
 pub fn list(names: &BTreeSet<Name>) -> String {
-    let named: Vec<&str> = names.iter().take(NAMED_NODES).map(Name::as_str).collect();
+    let first: Vec<&str> = names.iter().take(NAMED_NODES).map(Name::as_str).collect();
     match names.len().saturating_sub(NAMED_NODES) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -155,7 +155,7 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
 
     /// How many objects there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.rows.len()
     }
 
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_relist_removes_what_it_does_not_name_when_it_is_finished() {
         let mut table = listed(&["a", "b"]);
-        assert_eq!((table.len(), table.take_changed().len()), (2, 2));
+        assert_eq!((table.count(), table.take_changed().len()), (2, 2));
         table.begin();
         assert!(!table.apply("b".to_owned(), 1));
         assert_eq!(

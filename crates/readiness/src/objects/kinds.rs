@@ -200,20 +200,26 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 });
 
 /// A kind whose objects are decoded as `O`, of which rows are made and kept in that table.
-fn kind_of<O: DeserializeOwned + 'static, K: Key, V: PartialEq + 'static>(
+fn kind_of<O, K, V, R>(
     resource: ApiResource,
     table: fn(&Cluster) -> &Table<K, V>,
     table_mut: fn(&mut Cluster) -> &mut Table<K, V>,
-    row: fn(&ObjectMeta, O) -> Option<V>,
+    row: fn(&ObjectMeta, O) -> R,
     store: fn(&mut Cluster, K, V) -> bool,
-) -> Kind {
+) -> Kind
+where
+    O: DeserializeOwned + 'static,
+    K: Key,
+    V: PartialEq + 'static,
+    R: Into<Option<V>> + 'static,
+{
     Kind {
         resource,
         scope: Scope::Cluster,
         decides: true,
         put: Box::new(move |cluster, meta, source| {
             let key = K::of(meta);
-            Ok(match row(meta, source.decode()?) {
+            Ok(match row(meta, source.decode()?).into() {
                 Some(row) => store(cluster, key, row),
                 None => table_mut(cluster).delete(&key),
             })

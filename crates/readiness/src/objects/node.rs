@@ -44,7 +44,7 @@ struct NodeInfo {
     boot_id: Option<String>,
 }
 
-pub(super) fn row(meta: &ObjectMeta, node: NodeObject) -> Option<Node> {
+pub(super) fn row(meta: &ObjectMeta, node: NodeObject) -> Node {
     let status = node.status.unwrap_or_default();
     let info = status.node_info.unwrap_or_default();
     let other = Node {
@@ -58,12 +58,12 @@ pub(super) fn row(meta: &ObjectMeta, node: NodeObject) -> Option<Node> {
     };
     if other.runs_another_system() {
         // Nothing else of it is looked at.
-        return Some(other);
+        return other;
     }
     let noted = |key| annotation(meta, key).map(str::to_owned);
     let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     taints.retain(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    Some(Node {
+    Node {
         uid: meta.uid.clone().unwrap_or_default(),
         ignored: label(meta, IGNORE_LABEL) == Some("true"),
         managed_by_wmco: noted(WMCO_VERSION).is_some(),
@@ -74,7 +74,7 @@ pub(super) fn row(meta: &ObjectMeta, node: NodeObject) -> Option<Node> {
         addresses: status.addresses.unwrap_or_default(),
         taints,
         ..other
-    })
+    }
 }
 
 /// Pods that were left out on a node that may run Windows matter now.
@@ -103,21 +103,19 @@ struct CsiNodeEntry {
     name: Name,
 }
 
-pub(super) fn csi_node(_: &ObjectMeta, csi_node: CsiNodeObject) -> Option<CsiNode> {
+pub(super) fn csi_node(_: &ObjectMeta, csi_node: CsiNodeObject) -> CsiNode {
     let entries = csi_node
         .spec
         .unwrap_or_default()
         .drivers
         .unwrap_or_default();
-    Some(CsiNode {
+    CsiNode {
         drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
-    })
+    }
 }
 
 /// Of a CSIDriver only the name matters.
-pub(super) fn csi_driver(_: &ObjectMeta, _: IgnoredAny) -> Option<()> {
-    Some(())
-}
+pub(super) fn csi_driver(_: &ObjectMeta, _: IgnoredAny) {}
 
 #[derive(Deserialize)]
 pub(super) struct RuntimeClassObject {
@@ -130,11 +128,11 @@ struct Scheduling {
     node_selector: Option<BTreeMap<String, String>>,
 }
 
-pub(super) fn runtime_class(_: &ObjectMeta, class: RuntimeClassObject) -> Option<RuntimeClass> {
+pub(super) fn runtime_class(_: &ObjectMeta, class: RuntimeClassObject) -> RuntimeClass {
     let selector = class
         .scheduling
         .and_then(|scheduling| scheduling.node_selector);
-    Some(RuntimeClass {
+    RuntimeClass {
         asks_for_windows: selector.as_ref().is_some_and(selects_windows),
-    })
+    }
 }

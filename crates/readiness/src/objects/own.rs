@@ -13,16 +13,13 @@ use crate::index::{ConfigMap, Secret};
 /// The name of the `ConfigMap` with the feature switches of the vSphere driver, whatever its namespace.
 pub const FEATURE_SWITCHES: &str = "internal-feature-states.csi.vsphere.vmware.com";
 
-pub(super) fn settings(_: &ObjectMeta, mut object: WindowsStorage) -> Option<WindowsStorage> {
+pub(super) fn settings(_: &ObjectMeta, mut object: WindowsStorage) -> WindowsStorage {
     object.metadata.managed_fields = None;
-    Some(object)
+    object
 }
 
-pub(super) fn node_status(
-    _: &ObjectMeta,
-    object: WindowsNodeStorage,
-) -> Option<WindowsNodeStorageStatus> {
-    Some(object.status.unwrap_or_default())
+pub(super) fn node_status(_: &ObjectMeta, object: WindowsNodeStorage) -> WindowsNodeStorageStatus {
+    object.status.unwrap_or_default()
 }
 
 #[derive(Deserialize)]
@@ -30,11 +27,11 @@ pub(super) struct FeatureSwitches {
     data: Option<BTreeMap<String, String>>,
 }
 
-pub(super) fn feature_switches(_: &ObjectMeta, object: FeatureSwitches) -> Option<ConfigMap> {
-    Some(ConfigMap {
+pub(super) fn feature_switches(_: &ObjectMeta, object: FeatureSwitches) -> ConfigMap {
+    ConfigMap {
         data: object.data.unwrap_or_default(),
         ..ConfigMap::default()
-    })
+    }
 }
 
 impl From<core::ConfigMap> for ConfigMap {

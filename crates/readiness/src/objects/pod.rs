@@ -238,7 +238,7 @@ fn is_left_out(cluster: &mut Cluster, pod: &Pod) -> bool {
         return false;
     }
     cluster.without_pods.insert(node.clone());
-    if cluster.without_pods.len() > 2 * cluster.nodes.len() + MOST_GONE {
+    if cluster.without_pods.len() > 2 * cluster.nodes.count() + MOST_GONE {
         // Most of these nodes have left. The new list names those that matter.
         cluster.without_pods.clear();
         cluster.pods.want_relist(

@@ -47,9 +47,9 @@ impl ClaimSpec {
     }
 }
 
-pub(super) fn claim(meta: &ObjectMeta, object: ClaimObject) -> Option<Claim> {
+pub(super) fn claim(meta: &ObjectMeta, object: ClaimObject) -> Claim {
     let claim = object.spec.unwrap_or_default();
-    Some(claim.claim(|key| annotation(meta, key)))
+    claim.claim(|key| annotation(meta, key))
 }
 
 /// The template of a claim, in a StatefulSet or in an ephemeral volume.
@@ -116,17 +116,17 @@ struct VolumeSpec {
     in_tree: InTreeSource,
 }
 
-pub(super) fn volume(_: &ObjectMeta, object: VolumeObject) -> Option<PersistentVolume> {
+pub(super) fn volume(_: &ObjectMeta, object: VolumeObject) -> PersistentVolume {
     let spec = object.spec.unwrap_or_default();
     let phase = object.status.and_then(|status| status.phase);
     let is_bound_in_tree =
         phase.as_deref() == Some("Bound") && spec.csi.is_none() && spec.in_tree.0.is_some();
     let claim = spec.claim_ref.filter(|_| is_bound_in_tree);
-    Some(PersistentVolume {
+    PersistentVolume {
         bound_to: claim.and_then(|claim| Some(ObjectKey::new(claim.namespace?, claim.name?))),
         source: volume_type(spec.csi.as_ref(), spec.in_tree),
         goes_with_claim: spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"),
-    })
+    }
 }
 
 #[derive(Deserialize)]
@@ -135,8 +135,8 @@ pub(super) struct ClassObject {
     provisioner: Option<Name>,
 }
 
-pub(super) fn class(meta: &ObjectMeta, object: ClassObject) -> Option<StorageClass> {
-    Some(StorageClass {
+pub(super) fn class(meta: &ObjectMeta, object: ClassObject) -> StorageClass {
+    StorageClass {
         is_default: DEFAULT_CLASS_ANNOTATIONS
             .into_iter()
             .any(|key| annotation(meta, key) == Some("true")),
@@ -145,5 +145,5 @@ pub(super) fn class(meta: &ObjectMeta, object: ClassObject) -> Option<StorageCla
             .as_ref()
             .map_or(i64::MIN, |time| time.0.as_second()),
         provisioner: object.provisioner.unwrap_or_default(),
-    })
+    }
 }

@@ -68,29 +68,29 @@ impl OwnerSpec {
     }
 }
 
-pub(super) fn owner(meta: &ObjectMeta, object: OwnerObject) -> Option<Owner> {
+pub(super) fn owner(meta: &ObjectMeta, object: OwnerObject) -> Owner {
     let mut spec = object.spec.unwrap_or_default();
     let pod = spec.template();
-    Some(of_template(meta, &pod, spec))
+    of_template(meta, &pod, spec)
 }
 
 /// A DaemonSet, which may bring a CSI driver to nodes.
-pub(super) fn daemon_set(meta: &ObjectMeta, object: OwnerObject) -> Option<Owner> {
+pub(super) fn daemon_set(meta: &ObjectMeta, object: OwnerObject) -> Owner {
     let mut spec = object.spec.unwrap_or_default();
     let pod = spec.template();
-    Some(Owner {
+    Owner {
         node_side: node_side(&pod).map(Box::new),
         ..of_template(meta, &pod, spec)
-    })
+    }
 }
 
-pub(super) fn job(meta: &ObjectMeta, object: JobObject) -> Option<Owner> {
+pub(super) fn job(meta: &ObjectMeta, object: JobObject) -> Owner {
     let mut spec = object.spec.unwrap_or_default();
     let pod = spec.template();
-    Some(Owner {
+    Owner {
         finished: object.status.is_some_and(|status| status.is_finished()),
         ..of_template(meta, &pod, spec)
-    })
+    }
 }
 
 fn of_template(meta: &ObjectMeta, pod: &PodSpec, spec: OwnerSpec) -> Owner {
