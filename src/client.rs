@@ -4,7 +4,7 @@ mod fence;
 mod policy;
 mod trust;
 
-use tower::{BoxError, service_fn};
+use tower::service_fn;
 
 use crate::lease::Fence;
 use crate::serve::Metrics;
@@ -27,7 +27,7 @@ pub fn client(
     let policy = RequestPolicy::new(LIMITS, metrics, fence);
     let service = service_fn(move |request| {
         let (policy, connections) = (policy.clone(), connections.clone());
-        async move { Ok::<_, BoxError>(policy.send(&connections, request).await?) }
+        async move { policy.send(&connections, request).await }
     });
     Ok(kube::Client::new(service, namespace))
 }

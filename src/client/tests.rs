@@ -59,11 +59,11 @@ impl Server {
         }
     }
 
-    async fn get(&self, uri: &str) -> Result<Response<Body>, BoxError> {
+    async fn get(&self, uri: &str) -> Result<Response<Body>, tower::BoxError> {
         self.send(&Method::GET, uri).await
     }
 
-    async fn send(&self, method: &Method, uri: &str) -> Result<Response<Body>, BoxError> {
+    async fn send(&self, method: &Method, uri: &str) -> Result<Response<Body>, tower::BoxError> {
         let request = Request::builder().method(method).uri(uri);
         let request = request.body(Body::empty()).unwrap();
         self.policy.send(&self.connections, request).await

@@ -33,7 +33,7 @@ fn read_cluster(arguments: &InputArgs) -> anyhow::Result<Input> {
     let input = runtime()?.block_on(async {
         let (client, version) = connect(&arguments.cluster).await?;
         let cluster = from_api(&client, version, &mut |reading| {
-            show_reading(&bar, &reading)
+            show_reading(&bar, &reading);
         })
         .await?;
         let namespace = client.default_namespace().to_owned();

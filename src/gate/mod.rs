@@ -65,7 +65,7 @@ impl Gate {
     pub async fn reported(&mut self) {
         if self.report.changed().await.is_err() {
             // The task has ended, and the work with it.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

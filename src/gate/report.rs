@@ -112,14 +112,16 @@ impl Track {
         }
         self.changes
             .retain(|change| now.duration_since(*change) < CONTEST);
-        self.quiet = match is_same && !look.is_changed {
-            true => self.quiet.saturating_add(1),
-            false => 0,
+        self.quiet = if is_same && !look.is_changed {
+            self.quiet.saturating_add(1)
+        } else {
+            0
         };
         let soon = backoff::pause(self.quiet + 1, FIRST_LOOK, REASSERT);
-        let mut pause = match self.changes.is_empty() {
-            true => REASSERT,
-            false => soon.min(REASSERT),
+        let mut pause = if self.changes.is_empty() {
+            REASSERT
+        } else {
+            soon.min(REASSERT)
         };
         if look.is_confirmed {
             self.unconfirmed_since = None;

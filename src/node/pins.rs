@@ -150,15 +150,18 @@ impl Pins {
             Some(pin) if is_empty => ("/data", json!(null), json!({ node: pin })),
             pin => (path.as_str(), json!(stored), json!(pin)),
         };
-        let change = match new.is_null() {
-            true => json!({"op": "remove", "path": path}),
-            false => json!({"op": "add", "path": path, "value": new}),
+        let change = if new.is_null() {
+            json!({"op": "remove", "path": path})
+        } else {
+            json!({"op": "add", "path": path, "value": new})
         };
         let operations = json!([{"op": "test", "path": path, "value": old}, change]);
         // These are operations of a JSON patch; without them nothing would be changed.
-        let patch = Patch::Json::<()>(serde_json::from_value(operations).unwrap_or_default());
+        let operations = Patch::Json::<()>(serde_json::from_value(operations).unwrap_or_default());
         let parameters = PatchParams::default();
-        let patched = self.api.patch(HOST_KEYS_CONFIG_MAP, &parameters, &patch);
+        let patched = self
+            .api
+            .patch(HOST_KEYS_CONFIG_MAP, &parameters, &operations);
         deadline::call("store host key", patched).await.map(drop)
     }
 

@@ -111,8 +111,10 @@ impl NodeList {
             NodesFormat::Json => json::json(self),
             NodesFormat::Yaml => json::yaml(self),
             NodesFormat::Name => {
-                let names = self.items.iter().map(|row| visible(&row.readiness.name));
-                Ok(names.map(|name| format!("node/{name}\n")).collect())
+                let line = |text: String, row: &NodeRow| {
+                    text + "node/" + &visible(&row.readiness.name) + "\n"
+                };
+                Ok(self.items.iter().fold(String::new(), line))
             }
         }
     }

@@ -76,7 +76,10 @@ impl Terminal {
             Style::Warning => Some(AnsiColor::Yellow.on_default()),
         };
         match style {
-            Some(style) => self.text += &format!("{style}{text}{style:#}"),
+            Some(style) => {
+                let reset = style.render_reset().to_string();
+                self.text += &(style.render().to_string() + text + &reset);
+            }
             None => self.text += text,
         }
     }

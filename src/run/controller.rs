@@ -159,10 +159,10 @@ impl Controller {
         self.pass().await;
         self.shown.liveness.pass_ends();
         let writing = self.status.nodes.writing();
-        let waiting = self.decisions.open.len().saturating_sub(writing);
+        let unwritten = self.decisions.open.len().saturating_sub(writing);
         self.shown
             .metrics
-            .show_pass(begin.elapsed(), waiting, writing);
+            .show_pass(begin.elapsed(), unwritten, writing);
     }
 
     /// When the next pass is due though nothing is new.

@@ -127,9 +127,10 @@ impl Access {
         if *logged == fault {
             return;
         }
-        match &fault {
-            Some(fault) => tracing::warn!("who asks for metrics cannot be checked: {fault}"),
-            None => tracing::info!("who asks for metrics is checked again"),
+        if let Some(fault) = &fault {
+            tracing::warn!("who asks for metrics cannot be checked: {fault}");
+        } else {
+            tracing::info!("who asks for metrics is checked again");
         }
         *logged = fault;
     }

@@ -67,9 +67,10 @@ impl Certificates {
         if self.problem != problem
             && let Some(problem) = &problem
         {
-            match context {
-                Some(_) => tracing::warn!("metrics are served with the old certificate: {problem}"),
-                None => tracing::warn!("metrics cannot be served: {problem}"),
+            if context.is_some() {
+                tracing::warn!("metrics are served with the old certificate: {problem}");
+            } else {
+                tracing::warn!("metrics cannot be served: {problem}");
             }
         }
         self.problem = problem;

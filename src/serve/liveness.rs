@@ -98,7 +98,10 @@ mod tests {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         assert_eq!(liveness.problem_at(now), None);
-        assert_eq!(liveness.problem_at(now + LONGEST_SILENCE - second), None);
+        assert_eq!(
+            liveness.problem_at(now + LONGEST_SILENCE.saturating_sub(second)),
+            None
+        );
         let late = liveness.problem_at(now + LONGEST_SILENCE + 2 * second);
         assert!(late.is_some_and(|late| late.contains("has not moved for 9")));
 

@@ -82,12 +82,12 @@ fn other_service(state: &mut NodeState) -> &mut ServiceStatus {
     &mut state.services[1]
 }
 
-fn failing(attempts: u32) -> Option<Failing> {
-    Some(Failing {
+fn failing(attempts: u32) -> Failing {
+    Failing {
         attempts,
         retry_seconds: 8,
         message: "words".to_owned(),
-    })
+    }
 }
 
 /// Another request was kept before, with another program.
@@ -187,7 +187,7 @@ fn what_the_agent_keeps_is_left_to_it() {
             ("no pipe", |_, state| state.pipes.clear()),
             ("a crash loop", |_, state| {
                 state.services[0].state = ServiceState::Stopped;
-                state.services[0].failing = failing(7);
+                state.services[0].failing = Some(failing(7));
             }),
             ("another service", |desired, state| {
                 let mut service = csi_proxy_service(&[]);
@@ -195,7 +195,7 @@ fn what_the_agent_keeps_is_left_to_it() {
                 desired.request.services.push(service);
                 let other = other_service(state);
                 other.state = ServiceState::Stopped;
-                other.failing = failing(3);
+                other.failing = Some(failing(3));
             }),
         ],
     );
@@ -259,7 +259,7 @@ fn what_does_not_work_is_mended_at_once() {
             ("what is wanted now may cure a crash loop", |_, state| {
                 state.request_id = Some("before".to_owned());
                 state.services[0].state = ServiceState::Stopped;
-                state.services[0].failing = failing(7);
+                state.services[0].failing = Some(failing(7));
             }),
             ("another's csi-proxy is stopped", |_, state| {
                 bare(state);
@@ -422,12 +422,12 @@ fn a_service_of_the_request_is_judged_by_its_own_pipes() {
 fn of_the_services_that_do_not_stay_up_csi_proxy_is_named() {
     let mut state = good();
     assert_eq!(failing_service(&state), None);
-    other_service(&mut state).failing = failing(1);
+    other_service(&mut state).failing = Some(failing(1));
     let named = |state: &NodeState| {
         failing_service(state).map(|(name, failing)| (name.to_owned(), failing.attempts))
     };
     assert_eq!(named(&state), Some(("other".to_owned(), 1)));
-    state.services[0].failing = failing(2);
+    state.services[0].failing = Some(failing(2));
     state.services.reverse();
     assert_eq!(named(&state), Some(("csi-proxy".to_owned(), 2)));
 }

@@ -212,7 +212,7 @@ fn columns_are_aligned_by_what_is_seen() {
         rows: rows.map(row).into(),
     };
     for color in [false, true] {
-        let out = terminal::draw(&[table.clone()], color);
+        let out = terminal::draw(std::slice::from_ref(&table), color);
         let plain = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m"]
             .iter()
             .fold(out.clone(), |text, code| text.replace(code, ""));

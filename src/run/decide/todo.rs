@@ -33,6 +33,10 @@ pub struct News<'a> {
 }
 
 /// What a pass has to do.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says of another actor whether it has work"
+)]
 pub struct Todo {
     /// The verdict, with the message that is announced; with it the gate comes first.
     pub verdict: Verdict,

@@ -65,9 +65,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 impl Usage {
     /// Lets a process rest. What a program returns late counts as returned: its second half is what is steady.
-    fn at_rest(sampler: Sampler, rest: Duration) -> Result<Self> {
+    fn at_rest(looks: Sampler, rest: Duration) -> Result<Self> {
         sleep(rest);
-        let samples = sampler.finish()?;
+        let samples = looks.finish()?;
         let last = samples.len() - samples.len().min(usize::try_from(rest.as_millis() / 60)?);
         let of = |part: &[Sample], field: fn(&Sample) -> u64| {
             part.iter()
