@@ -151,11 +151,11 @@ pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String)
         return (given.to_owned(), "as given".to_owned());
     }
     let found = installed::namespaces(client).await;
-    chosen(found.map(Vec::from_iter))
+    chosen(&found.map(Vec::from_iter))
 }
 
-fn chosen(found: Result<Vec<String>, CallError>) -> (String, String) {
-    let why = match found.as_deref() {
+fn chosen(found: &Result<Vec<String>, CallError>) -> (String, String) {
+    let why = match found.as_ref().map(Vec::as_slice) {
         Ok([]) => format!("no Deployment {OPERATOR} with the label {SELECTOR} was found"),
         Ok([namespace]) => {
             let why = format!("where the operator's Deployment with the label {SELECTOR} is");
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_namespace_is_where_the_operator_is() {
-        let chosen = |found: &[&str]| chosen(Ok(found.iter().map(ToString::to_string).collect()));
+        let chosen = |found: &[&str]| chosen(&Ok(found.iter().map(ToString::to_string).collect()));
         assert_eq!(chosen(&[]).0, OPERATOR);
         assert_eq!(chosen(&["storage"]).0, "storage");
         let (namespace, why) = chosen(&["storage", "other"]);

@@ -122,9 +122,10 @@ impl Host {
     /// Hands the agent a request, with csi-proxy's program where it is not on the node, and waits for the result.
     pub fn apply(&mut self, request: &Request, with_files: bool) -> Result<ApplyResult, NodeError> {
         let limit = limit_of(request);
-        let sending = match with_files {
-            true => "csi-proxy upload",
-            false => "request",
+        let sending = if with_files {
+            "csi-proxy upload"
+        } else {
+            "request"
         };
         let running = self.phase(sending, |host| host.send(request, with_files, limit))?;
         let begin = Instant::now();

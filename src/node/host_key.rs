@@ -35,9 +35,10 @@ impl HostKey {
     pub fn announced(kind: Option<&str>, key: Option<&str>) -> Option<Self> {
         let key = key.map(str::trim).filter(|key| !key.is_empty())?;
         let kind = kind.map_or("", str::trim);
-        Some(match key.starts_with(kind) {
-            true => Self::parse(key),
-            false => Self::parse(&format!("{kind} {key}")),
+        Some(if key.starts_with(kind) {
+            Self::parse(key)
+        } else {
+            Self::parse(&format!("{kind} {key}"))
         })
     }
 

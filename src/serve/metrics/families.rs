@@ -118,7 +118,7 @@ impl Families {
     /// A counter that only appears with its first event seems never to have increased, so those that alerts ask for are
     /// there from the start.
     fn create_series(&self) {
-        let reasons = Reason::ALL.map(|reason| reason.as_str());
+        let reasons = Reason::ALL.map(Reason::as_str);
         let verdicts = VerdictReason::JUDGED.iter().map(|reason| reason.as_str());
         let verdicts: Vec<&str> = verdicts.collect();
         create(&self.verdict, "reason", &verdicts);
