@@ -16,14 +16,22 @@ pub(super) enum Interruption {
 }
 
 impl Interruption {
-    fn status(&self) -> Option<&kube::core::Status> {
+    fn failure(&self) -> Option<&kube::Error> {
         match self {
             Self::Watcher(
-                watcher::Error::InitialListFailed(kube::Error::Api(status))
-                | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-                | watcher::Error::WatchFailed(kube::Error::Api(status))
-                | watcher::Error::WatchError(status),
-            ) => Some(status),
+                watcher::Error::InitialListFailed(failure)
+                | watcher::Error::WatchStartFailed(failure)
+                | watcher::Error::WatchFailed(failure),
+            ) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// What the API server answered.
+    fn status(&self) -> Option<&kube::core::Status> {
+        match (self, self.failure()) {
+            (Self::Watcher(watcher::Error::WatchError(status)), _)
+            | (_, Some(kube::Error::Api(status))) => Some(status),
             _ => None,
         }
     }
@@ -46,44 +54,30 @@ impl Interruption {
     }
 
     pub fn explain(&self) -> String {
-        match self {
-            Self::SlowList => format!("its list does not come within {} s", PAGE.as_secs()),
-            Self::Wanted => "objects that were left out matter now".to_owned(),
-            Self::Watcher(
-                watcher::Error::InitialListFailed(cause)
-                | watcher::Error::WatchStartFailed(cause)
-                | watcher::Error::WatchFailed(cause),
-            ) => match self.status() {
-                Some(status) if status.code == 403 => {
-                    format!("reading it is forbidden: {}", visible(&status.message))
-                }
-                _ => deadline::plain(cause),
-            },
-            Self::Watcher(watcher::Error::WatchError(status)) => visible(&status.message),
-            Self::Watcher(other @ watcher::Error::NoResourceVersion) => other.to_string(),
+        match (self, self.failure(), self.status()) {
+            (Self::SlowList, ..) => format!("its list does not come within {} s", PAGE.as_secs()),
+            (Self::Wanted, ..) => "objects that were left out matter now".to_owned(),
+            (_, Some(_), Some(status)) if status.code == 403 => {
+                format!("reading it is forbidden: {}", visible(&status.message))
+            }
+            (_, Some(failure), _) => deadline::plain(failure),
+            (_, None, Some(status)) => visible(&status.message),
+            (Self::Watcher(error), None, None) => error.to_string(),
         }
     }
 
     /// The same for objects of which nothing may be told: without what the server says, which may be what it was asked for.
     pub fn explain_without_words(&self) -> String {
-        match (self, self.status().map(|status| status.code)) {
-            (_, Some(403)) => "reading it is forbidden".to_owned(),
-            (_, Some(code)) => format!("the API server answers {code}"),
+        match (self.status(), self.failure()) {
+            (Some(status), _) if status.code == 403 => "reading it is forbidden".to_owned(),
+            (Some(status), _) => format!("the API server answers {}", status.code),
+            // The way to the server, and nothing of what came on it.
             (
-                Self::Watcher(
-                    watcher::Error::InitialListFailed(cause)
-                    | watcher::Error::WatchStartFailed(cause)
-                    | watcher::Error::WatchFailed(cause),
-                ),
                 None,
-            ) => match cause {
-                // The way to the server, and nothing of what came on it.
-                kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::Auth(_) => {
-                    deadline::plain(cause)
-                }
-                _ => "the answer is not one of an API server".to_owned(),
-            },
-            (Self::SlowList | Self::Wanted | Self::Watcher(_), None) => self.explain(),
+                None
+                | Some(kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::Auth(_)),
+            ) => self.explain(),
+            (None, Some(_)) => "the answer is not one of an API server".to_owned(),
         }
     }
 }

@@ -1,5 +1,16 @@
 //! Judgement: pure functions from the index to the readiness report.
 
+/// A finding of that code on that object. The rest is its message, as for `format!`.
+macro_rules! finding {
+    ($code:ident, $object:expr, $($message:tt)+) => {
+        crate::assess::report::Finding::new(
+            crate::assess::codes::$code,
+            $object,
+            format!($($message)+),
+        )
+    };
+}
+
 mod advice;
 mod assessment;
 pub mod causes;

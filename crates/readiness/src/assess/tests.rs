@@ -1,5 +1,4 @@
 mod blocked;
-mod claims_of_sets;
 mod departures;
 mod nodes;
 mod registered;
@@ -19,8 +18,6 @@ use crate::index::{
 };
 
 use crate::objects::cluster_kinds;
-
-const AZURE_FILE: &str = "file.csi.azure.com";
 
 /// A cluster whose tables have all been read completely.
 #[derive(Default)]
@@ -106,10 +103,6 @@ impl Builder {
         }
         self.cluster
     }
-
-    fn report(self) -> ReadinessReport {
-        assess(&mut self.read())
-    }
 }
 
 fn with_gate(mut cluster: Cluster, upgrade_gate: UpgradeGate) -> Cluster {
@@ -130,18 +123,17 @@ fn claim(name: &str) -> PodVolumeSource {
     PodVolumeSource::Claim(name.into())
 }
 
-fn verdict(report: &ReadinessReport) -> (Upgradeable, Reason) {
-    (report.verdict.upgradeable, report.verdict.reason)
+/// Why the report holds upgrades, if it does.
+fn held(report: &ReadinessReport) -> Option<Reason> {
+    let verdict = &report.verdict;
+    (verdict.upgradeable == Upgradeable::False).then_some(verdict.reason)
 }
 
 #[test]
 fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
     for gate in [UpgradeGate::Enforce, UpgradeGate::Ignore] {
         let report = assess(&mut with_gate(Cluster::default(), gate));
-        assert_eq!(
-            verdict(&report),
-            (Upgradeable::False, Reason::ReadinessUnknown)
-        );
+        assert_eq!(held(&report), Some(Reason::ReadinessUnknown));
     }
     let mut one_missing = Builder::default().read();
     one_missing.pods = Table::default();
@@ -149,10 +141,7 @@ fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
         .pods
         .fail("reading it is forbidden: no".to_owned());
     let report = assess(&mut with_gate(one_missing, UpgradeGate::Ignore));
-    assert_eq!(
-        verdict(&report),
-        (Upgradeable::False, Reason::ReadinessUnknown)
-    );
+    assert_eq!(held(&report), Some(Reason::ReadinessUnknown));
     assert!(
         report
             .verdict
@@ -165,10 +154,7 @@ fn an_unread_kind_holds_whatever_else_is_known_and_nothing_overrides_it() {
 #[test]
 fn an_object_that_cannot_be_read_holds_until_it_can() {
     let mut cluster = Builder::default().node("w", Some(&[])).read();
-    assert_eq!(
-        verdict(&assess(&mut cluster.clone())),
-        (Upgradeable::True, Reason::NoInTreeVolumes)
-    );
+    assert_eq!(held(&assess(&mut cluster.clone())), None);
     let problem = "Pod shop/p cannot be read: no".to_owned();
     let meta = ObjectMeta {
         namespace: Some("shop".to_owned()),
@@ -177,57 +163,10 @@ fn an_object_that_cannot_be_read_holds_until_it_can() {
     };
     cluster.pods.reject(&meta, problem);
     let report = assess(&mut cluster);
-    assert_eq!(
-        verdict(&report),
-        (Upgradeable::False, Reason::ReadinessUnknown)
-    );
+    assert_eq!(held(&report), Some(Reason::ReadinessUnknown));
     assert!(report.verdict.message.contains("Pod shop/p cannot be read"));
     cluster.pods.delete(&ObjectKey::new("shop", "p"));
     assert_eq!(assess(&mut cluster).verdict.upgradeable, Upgradeable::True);
-}
-
-#[test]
-fn the_message_names_pod_volume_driver_and_nodes() {
-    let bound = Builder::default()
-        .node("win-1", Some(&[]))
-        .node("win-2", Some(&[]))
-        .pod("web-0", Some("win-1"), claim("orders"))
-        .claim("orders", Some("pv-1"), None)
-        .volume("pv-1", "azureDisk")
-        .report();
-    assert_eq!(
-        bound.verdict.message,
-        "pod shop/web-0: PersistentVolume pv-1 (kubernetes.io/azure-disk) needs disk.csi.azure.com, missing on \
-         win-1, win-2"
-    );
-    let abandoned = Builder::default()
-        .node("win-1", Some(&[]))
-        .pod("web-0", Some("win-1"), inline("rbd"))
-        .report();
-    assert_eq!(
-        verdict(&abandoned),
-        (Upgradeable::False, Reason::NoCSIMigration)
-    );
-    assert_eq!(
-        abandoned.verdict.message,
-        "pod shop/web-0: volume data (kubernetes.io/rbd) has no CSI driver that takes over"
-    );
-}
-
-#[test]
-fn a_node_without_csi_node_holds_and_is_named() {
-    let report = Builder::default()
-        .node("win-1", Some(&[AZURE_FILE]))
-        .node("win-2", None)
-        .pod("p", Some("win-1"), inline("azureFile"))
-        .report();
-    assert_eq!(
-        verdict(&report),
-        (Upgradeable::False, Reason::CSINodeMissing)
-    );
-    assert!(report.verdict.message.contains("win-2"));
-    assert_eq!(report.volumes[0].missing_on, ["win-2"]);
-    assert!(!report.nodes[1].csi_node);
 }
 
 #[test]
@@ -235,7 +174,7 @@ fn stale_data_closes_the_gate_but_never_opens_it() {
     let says = |upgradeable| Verdict {
         upgradeable,
         reason: Reason::NoInTreeVolumes,
-        message: String::new(),
+        message: "m".to_owned(),
     };
     let (open, held) = (says(Upgradeable::True), says(Upgradeable::False));
     let stale = [Unread {
@@ -250,6 +189,8 @@ fn stale_data_closes_the_gate_but_never_opens_it() {
     assert_eq!(after(Some(&held), &open, &stale), unknown);
     assert_eq!(after(None, &open, &stale), unknown);
     assert_eq!(after(Some(&open), &open, &stale).0, Upgradeable::True);
-    assert_eq!(after(Some(&open), &held, &stale).0, Upgradeable::False);
+    for last in [None, Some(&open), Some(&held)] {
+        assert_eq!(only_fresh_data_opens(last, held.clone(), &stale), held);
+    }
     assert_eq!(after(Some(&held), &open, &[]).0, Upgradeable::True);
 }

@@ -100,13 +100,14 @@ fn go(reason: Reason, message: impl Into<String>) -> Verdict {
 fn hold(reason: Reason, message: String, gate: UpgradeGate) -> Verdict {
     match gate {
         UpgradeGate::Enforce => Verdict::new(Upgradeable::False, reason, message),
-        UpgradeGate::Ignore => go(
-            Reason::Override,
-            format!(
-                "the administrator accepts the risk (upgradeGate: Ignore), else {}: {message}",
-                reason.as_str()
-            ),
-        ),
+        UpgradeGate::Ignore => {
+            let reason = reason.as_str();
+            let risk = "the administrator accepts the risk (upgradeGate: Ignore)";
+            go(
+                Reason::Override,
+                format!("{risk}, else {reason}: {message}"),
+            )
+        }
     }
 }
 

@@ -186,8 +186,8 @@ impl Cluster {
     /// Whether the administrator accepts the risk of upgrades.
     #[must_use]
     pub fn upgrade_gate(&self) -> UpgradeGate {
-        self.settings()
-            .map_or_else(UpgradeGate::default, |spec| spec.upgrade_gate)
+        let settings = self.settings();
+        settings.map(|spec| spec.upgrade_gate).unwrap_or_default()
     }
 
     /// On which Windows nodes csi-proxy has to run.

@@ -8,7 +8,7 @@ use crate::assess::verdict::list;
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, Name, ObjectKey, WorkloadKey, WorkloadKind};
 
-/// A kind of object that is told.
+/// A kind of object that gets an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockedKind {
     /// A `PersistentVolumeClaim`.
@@ -28,7 +28,7 @@ pub struct BlockedKey {
     pub driver: Option<Name>,
 }
 
-/// What is to be told of it.
+/// What its event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// `DriversMissing` or `NoCSIMigration`.
@@ -74,7 +74,7 @@ impl Assessment {
             if row.driver() != driver.map(Name::as_str) {
                 continue;
             }
-            let Some((kind, object)) = told_on(cluster, workload, row) else {
+            let Some((kind, object)) = object_of(cluster, workload, row) else {
                 continue;
             };
             let key = BlockedKey {
@@ -84,13 +84,13 @@ impl Assessment {
             };
             blocked
                 .entry(key)
-                .or_insert_with(|| tell(workload, row, missing));
+                .or_insert_with(|| describe(workload, row, missing));
         }
     }
 }
 
 /// The claim, where it is there already; else the pod. The owner of a template that has no pod is told by the verdict alone.
-fn told_on(
+fn object_of(
     cluster: &Cluster,
     workload: &WorkloadKey,
     row: &Resolved,
@@ -107,7 +107,7 @@ fn told_on(
     }
 }
 
-fn tell(
+fn describe(
     workload: &WorkloadKey,
     row: &Resolved,
     missing: Option<(&Name, &BTreeSet<Name>)>,

@@ -3,8 +3,6 @@
 use crate::assess::assessment::needs::Uses;
 use crate::assess::assessment::ownership::Controlled;
 use crate::assess::assessment::{Assessment, Dependency, Entry, NodeKind};
-use crate::assess::codes;
-use crate::assess::report::Finding;
 use crate::assess::volumes::{self, Lookup, Resolution};
 use crate::index::{Cluster, Name, Owner, Pod, WindowsRequest, WorkloadKey};
 
@@ -39,13 +37,11 @@ impl Assessment {
         }
         let controlled = self.ownership.controlled(key);
         if controlled == Controlled::WithoutEnd {
-            entry.findings.push(Finding::new(
-                codes::OWNER_CIRCLE,
+            entry.findings.push(finding!(
+                OWNER_CIRCLE,
                 key.to_string(),
-                format!(
-                    "the controllers of {key} control each other in a circle, or their chain is too long; it is judged on \
-                     its own. Correct metadata.ownerReferences"
-                ),
+                "the controllers of {key} control each other in a circle, or their chain is too long; it is judged on \
+                 its own. Correct metadata.ownerReferences"
             ));
         }
         let stands_back = controlled == Controlled::Yes && key.kind.yields_to_its_controller();

@@ -108,12 +108,11 @@ impl Assessment {
             .is_some_and(|finding| finding.code == codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
         if csi_node.is_none() {
-            findings.push(Finding::new(
-                codes::CSI_NODE_MISSING,
+            findings.push(finding!(
+                CSI_NODE_MISSING,
                 format!("CSINode/{name}"),
                 "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is \
                  registered"
-                    .to_owned(),
             ));
         }
         for (driver, sets) in sets {
@@ -248,21 +247,19 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
     let object = format!("Node/{name}");
     match cluster.csi_proxy(name) {
         Some(csi_proxy) if csi_proxy.is_running() => None,
-        Some(csi_proxy) => Some(Finding::new(
-            codes::CSI_PROXY_NOT_READY,
+        Some(csi_proxy) => Some(finding!(
+            CSI_PROXY_NOT_READY,
             object,
-            format!(
-                "the node needs csi-proxy, but its service is {} with {} pipe(s) open; see kubectl describe \
-                 windowsnodestorage {name}",
-                csi_proxy.service_state, csi_proxy.open_pipes
-            ),
+            "the node needs csi-proxy, but its service is {} with {} pipe(s) open; see kubectl describe \
+             windowsnodestorage {name}",
+            csi_proxy.service_state,
+            csi_proxy.open_pipes
         )),
-        None => Some(Finding::new(
-            codes::CSI_PROXY_UNKNOWN,
+        None => Some(finding!(
+            CSI_PROXY_UNKNOWN,
             object,
             "the node needs csi-proxy, and whether it runs there cannot be seen from here; on the cluster, kubectl get \
              windowsnodestorages shows it where this operator runs"
-                .to_owned(),
         )),
     }
 }

@@ -1,6 +1,5 @@
 //! csi-proxy as a DaemonSet, which somebody else has brought.
 
-use crate::assess::codes;
 use crate::assess::report::Finding;
 use crate::index::{Cluster, WorkloadKind};
 
@@ -28,22 +27,18 @@ pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
         } else {
             tag
         };
-        findings.push(Finding::new(
-            codes::CSI_PROXY_DAEMON_SET,
+        findings.push(finding!(
+            CSI_PROXY_DAEMON_SET,
             object.clone(),
-            format!(
-                "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes: remove it where this operator \
-                 or the Windows Machine Config Operator looks after csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
-            ),
+            "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes: remove it where this operator \
+             or the Windows Machine Config Operator looks after csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
         ));
         if parsed(tag).is_some_and(|version| version < OLDEST_SAFE) {
-            findings.push(Finding::new(
-                codes::CSI_PROXY_VULNERABLE,
+            findings.push(finding!(
+                CSI_PROXY_VULNERABLE,
                 object,
-                format!(
-                    "DaemonSet {key} runs csi-proxy {version}, with which a pod can run commands on its node (CVE-2023-3893); take {OLDEST_SAFE} \
-                     or later"
-                ),
+                "DaemonSet {key} runs csi-proxy {version}, with which a pod can run commands on its node (CVE-2023-3893); take {OLDEST_SAFE} \
+                 or later"
             ));
         }
     }

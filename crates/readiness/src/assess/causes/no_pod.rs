@@ -1,7 +1,6 @@
 //! Why a node has no pod of a driver.
 
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
-use crate::assess::codes;
 use crate::assess::report::Finding;
 use crate::index::Taint;
 
@@ -47,17 +46,12 @@ impl<'a> Place<'a> {
             findings.push(self.not_tolerated(set, &of_set));
         }
         if !of_node.is_empty() {
-            findings.push(Finding::new(
-                codes::NODE_NOT_READY,
+            findings.push(finding!(
+                NODE_NOT_READY,
                 format!("Node/{}", self.name),
-                format!(
-                    "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; mend the node first \
-                     (kubectl describe node {})",
-                    texts(&of_node),
-                    set.key,
-                    self.driver,
-                    self.name
-                ),
+                "the node has the taint {}, which keeps the pod of DaemonSet {} of {} from it; mend the node first \
+                 (kubectl describe node {})",
+                texts(&of_node), set.key, self.driver, self.name
             ));
         }
         findings
@@ -82,16 +76,14 @@ impl<'a> Place<'a> {
                 format!("{{key: {key}, operator: Exists, effect: {effect}}}")
             })
             .collect();
-        Finding::new(
-            codes::TAINT_NOT_TOLERATED,
+        finding!(
+            TAINT_NOT_TOLERATED,
             set.object(),
-            format!(
-                "DaemonSet {} of {} does not tolerate the taint {}; add to its spec.template.spec.tolerations: {}",
-                set.key,
-                self.driver,
-                texts(taints),
-                tolerations.join(", ")
-            ),
+            "DaemonSet {} of {} does not tolerate the taint {}; add to its spec.template.spec.tolerations: {}",
+            set.key,
+            self.driver,
+            texts(taints),
+            tolerations.join(", ")
         )
     }
 
@@ -110,7 +102,7 @@ impl<'a> Place<'a> {
                 set.describe()
             )
         };
-        Finding::new(codes::DRIVER_POD_MISSING, set.object(), message)
+        finding!(DRIVER_POD_MISSING, set.object(), "{message}")
     }
 
     fn no_daemon_set(&self) -> Finding {
@@ -130,10 +122,10 @@ impl<'a> Place<'a> {
                 deploy(driver)
             )
         };
-        Finding::new(
-            codes::DAEMON_SET_MISSING,
+        finding!(
+            DAEMON_SET_MISSING,
             format!("CSIDriver/{driver}"),
-            message,
+            "{message}"
         )
     }
 }

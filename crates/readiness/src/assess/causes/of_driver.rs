@@ -1,8 +1,8 @@
 //! What is wrong with a driver as a whole.
 
 use crate::assess::causes::{DaemonSet, DaemonSets};
+use crate::assess::drivers;
 use crate::assess::report::Finding;
-use crate::assess::{codes, drivers};
 use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
 
 /// The switch of the vSphere driver, and the first version of the driver in which it is on by default.
@@ -41,15 +41,13 @@ fn duplicates(driver: &str, sets: &DaemonSets<'_>) -> Vec<Finding> {
     };
     more.iter()
         .map(|set| {
-            Finding::new(
-                codes::DAEMON_SET_DUPLICATE,
+            finding!(
+                DAEMON_SET_DUPLICATE,
                 set.object(),
-                format!(
-                    "DaemonSet {} brings {driver} to Windows nodes, and so does {}; unless their node selectors keep \
-                     them apart, keep one: where the platform brings its own, as OpenShift may for Azure File and \
-                     vSphere, remove the one that was made by hand",
-                    set.key, first.key
-                ),
+                "DaemonSet {} brings {driver} to Windows nodes, and so does {}; unless their node selectors keep \
+                 them apart, keep one: where the platform brings its own, as OpenShift may for Azure File and \
+                 vSphere, remove the one that was made by hand",
+                set.key, first.key
             )
         })
         .collect()
@@ -66,13 +64,11 @@ fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Fin
                 .find(|other| other.name == image.name && other.version != image.version)?;
             Some((set, other))
         })?;
-        Some(Finding::new(
-            codes::VERSION_SKEW,
+        Some(finding!(
+            VERSION_SKEW,
             windows.object(),
-            format!(
-                "DaemonSet {} runs {} {}, but DaemonSet {} for other nodes runs {}; bring both to one minor version",
-                windows.key, image.name, image.tag, set.key, other.tag
-            ),
+            "DaemonSet {} runs {} {}, but DaemonSet {} for other nodes runs {}; bring both to one minor version",
+            windows.key, image.name, image.tag, set.key, other.tag
         ))
     })
 }
@@ -84,14 +80,12 @@ fn no_csi_driver(cluster: &Cluster, driver: &str, sets: &DaemonSets<'_>) -> Opti
     // Files that have none at all may just not hold this kind.
     let is_known = table.is_complete() && (cluster.read_from == ReadFrom::Api || !table.is_empty());
     (is_known && table.get(driver).is_none()).then(|| {
-        Finding::new(
-            codes::CSI_DRIVER_MISSING,
+        finding!(
+            CSI_DRIVER_MISSING,
             format!("CSIDriver/{driver}"),
-            format!(
-                "DaemonSet {} brings {driver}, but there is no CSIDriver object of that name, so that Kubernetes does \
-                 not know whether its volumes are to be attached; apply the one in the driver's manifests",
-                set.key
-            ),
+            "DaemonSet {} brings {driver}, but there is no CSIDriver object of that name, so that Kubernetes does \
+             not know whether its volumes are to be attached; apply the one in the driver's manifests",
+            set.key
         )
     })
 }
@@ -114,15 +108,13 @@ fn switch_off(cluster: &Cluster, sets: &DaemonSets<'_>) -> Vec<Finding> {
         .into_iter()
         .filter(|(_, switches)| is_off(switches))
         .map(|(key, _)| {
-            Finding::new(
-                codes::FEATURE_SWITCH_OFF,
+            finding!(
+                FEATURE_SWITCH_OFF,
                 format!("ConfigMap/{key}"),
-                format!(
-                    "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; \
-                     kubectl patch configmap -n {} {} --type merge -p '{{\"data\":{{\"{WINDOWS_SWITCH}\":\"true\"}}}}', \
-                     then {restart}",
-                    key.namespace, key.name
-                ),
+                "the vSphere driver ends on Windows nodes while {WINDOWS_SWITCH} is not \"true\" in ConfigMap {key}; \
+                 kubectl patch configmap -n {} {} --type merge -p '{{\"data\":{{\"{WINDOWS_SWITCH}\":\"true\"}}}}', \
+                 then {restart}",
+                key.namespace, key.name
             )
         })
         .collect()

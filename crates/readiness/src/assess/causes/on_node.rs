@@ -3,33 +3,18 @@
 use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
-use crate::assess::{codes, versions};
+use crate::assess::versions;
 use crate::index::{ObjectKey, Pod};
 
 /// Why a container waits where its logs cannot say it, for it has none.
-const WITHOUT_LOGS: [(&[&str], &str); 2] = [
+const WITHOUT_LOGS: [(&str, &str); 2] = [
     (
-        &[
-            "ErrImagePull",
-            "ImagePullBackOff",
-            "InvalidImageName",
-            "ErrImageNeverPull",
-            "ImageInspectError",
-            "RegistryUnavailable",
-        ],
+        "ErrImagePull ImagePullBackOff InvalidImageName ErrImageNeverPull ImageInspectError RegistryUnavailable",
         "check the image's name and pull secret, and that it has a build for this version of Windows",
     ),
     (
-        &[
-            "ContainerCreating",
-            "PodInitializing",
-            "CreateContainerConfigError",
-            "CreateContainerError",
-            "CreateContainerHostProcessError",
-            "RunContainerError",
-            "StartError",
-            "ContainerCannotRun",
-        ],
+        "ContainerCreating PodInitializing CreateContainerConfigError CreateContainerError \
+         CreateContainerHostProcessError RunContainerError StartError ContainerCannotRun",
         "its events say what it waits for",
     ),
 ];
@@ -79,10 +64,10 @@ pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
             deploy(driver)
         ),
     };
-    Some(Finding::new(
-        codes::STALE_ENTRY,
+    Some(finding!(
+        STALE_ENTRY,
         format!("CSINode/{}", place.name),
-        format!("{driver} is registered, but {what}"),
+        "{driver} is registered, but {what}"
     ))
 }
 
@@ -127,15 +112,13 @@ impl<'a> Place<'a> {
         found
             .filter_map(|(_, pod)| self.set_for_others(pod))
             .map(|set| {
-                Finding::new(
-                    codes::DAEMON_SET_NOT_FOR_WINDOWS,
+                finding!(
+                    DAEMON_SET_NOT_FOR_WINDOWS,
                     set.object(),
-                    format!(
-                        "DaemonSet {} of {} does not ask for Windows, but has a pod here that is not ready; add \
-                         kubernetes.io/os: linux to its spec.template.spec.nodeSelector, and deploy a DaemonSet of its \
-                         own for Windows",
-                        set.key, self.driver
-                    ),
+                    "DaemonSet {} of {} does not ask for Windows, but has a pod here that is not ready; add \
+                     kubernetes.io/os: linux to its spec.template.spec.nodeSelector, and deploy a DaemonSet of its \
+                     own for Windows",
+                    set.key, self.driver
                 )
             })
             .collect()
@@ -144,13 +127,11 @@ impl<'a> Place<'a> {
     fn not_ready(&self, key: &ObjectKey, pod: &Pod) -> Finding {
         let ObjectKey { namespace, name } = key;
         let reason = trouble(pod);
-        let without_logs = WITHOUT_LOGS
-            .iter()
-            .find(|(reasons, _)| reason.is_some_and(|reason| reasons.contains(&reason)));
+        let without_logs = WITHOUT_LOGS.iter().find(|(reasons, _)| {
+            reason.is_some_and(|reason| reasons.split(' ').any(|known| known == reason))
+        });
         let advice = match without_logs {
-            Some((_, advice)) => {
-                format!("{advice} (kubectl describe pod -n {namespace} {name})")
-            }
+            Some((_, advice)) => format!("{advice} (kubectl describe pod -n {namespace} {name})"),
             None if pod.csi_proxy_pipes.is_empty() => {
                 format!("see kubectl logs -n {namespace} {name} --all-containers")
             }
@@ -159,28 +140,24 @@ impl<'a> Place<'a> {
                  there means a pipe that csi-proxy does not offer"
             ),
         };
-        Finding::new(
-            codes::DRIVER_POD_NOT_READY,
+        finding!(
+            DRIVER_POD_NOT_READY,
             format!("Pod/{key}"),
-            format!(
-                "pod {key} of {} is not ready{}; {advice}",
-                self.driver,
-                reason.map(in_brackets).unwrap_or_default()
-            ),
+            "pod {key} of {} is not ready{}; {advice}",
+            self.driver,
+            reason.map(in_brackets).unwrap_or_default()
         )
     }
 
     fn not_registered(&self, key: &ObjectKey, pod: &Pod) -> Option<Finding> {
         let driver = self.driver;
         if versions::misses_registrations(&self.node.kubelet_version) {
-            return Some(Finding::new(
-                codes::KUBELET_TOO_OLD,
+            return Some(finding!(
+                KUBELET_TOO_OLD,
                 format!("Node/{}", self.name),
-                format!(
-                    "pod {key} of {driver} is ready, but kubelet {} on Windows misses drivers that register after its \
-                     start; upgrade it to 1.23.10, 1.24.4, 1.25.0 or later, or restart it",
-                    self.node.kubelet_version
-                ),
+                "pod {key} of {driver} is ready, but kubelet {} on Windows misses drivers that register after its \
+                 start; upgrade it to 1.23.10, 1.24.4, 1.25.0 or later, or restart it",
+                self.node.kubelet_version
             ));
         }
         // Without a CSINode there is another finding.
@@ -191,13 +168,11 @@ impl<'a> Place<'a> {
         } else {
             "start it again; nothing makes it anew".to_owned()
         };
-        Some(Finding::new(
-            codes::DRIVER_NOT_REGISTERED,
+        Some(finding!(
+            DRIVER_NOT_REGISTERED,
             format!("Pod/{key}"),
-            format!(
-                "pod {key} is ready, but {driver} is not registered, as when its registrar gave up (it waits for one \
-                 second): {again}. If that does not help, compare the paths in its spec with the kubelet's --root-dir"
-            ),
+            "pod {key} is ready, but {driver} is not registered, as when its registrar gave up (it waits for one \
+             second): {again}. If that does not help, compare the paths in its spec with the kubelet's --root-dir"
         ))
     }
 
@@ -226,15 +201,13 @@ impl<'a> Place<'a> {
                 ),
             ] {
                 if !pipes.is_empty() {
-                    findings.push(Finding::new(
-                        codes::PIPE_NOT_OFFERED,
+                    findings.push(finding!(
+                        PIPE_NOT_OFFERED,
                         set.object(),
-                        format!(
-                            r"DaemonSet {} of {} mounts \\.\pipe\{}, {what}",
-                            set.key,
-                            self.driver,
-                            pipes.join(r", \\.\pipe\")
-                        ),
+                        r"DaemonSet {} of {} mounts \\.\pipe\{}, {what}",
+                        set.key,
+                        self.driver,
+                        pipes.join(r", \\.\pipe\")
                     ));
                 }
             }

@@ -45,19 +45,3 @@ fn ten_nodes_are_named_and_only_more_are_counted() {
     assert_eq!(verdict::list(&names(10)), ten);
     assert_eq!(verdict::list(&names(11)), format!("{ten} and 1 more"));
 }
-
-#[test]
-fn a_verdict_that_holds_says_why_even_where_not_all_is_fresh() {
-    let held = Verdict {
-        upgradeable: Upgradeable::False,
-        reason: Reason::DriversMissing,
-        message: "m".to_owned(),
-    };
-    let stale = [Unread {
-        kind: "Pod",
-        problem: None,
-    }];
-    for last in [None, Some(&held)] {
-        assert_eq!(only_fresh_data_opens(last, held.clone(), &stale), held);
-    }
-}

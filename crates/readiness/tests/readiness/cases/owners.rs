@@ -206,14 +206,14 @@ fn stateful() -> Vec<Case> {
             "persistentVolumeClaim": claim, "storageClass": "std", "plugin": "kubernetes.io/aws-ebs"})
     };
     let mut elsewhere = claim("data-db-0", json!({"storageClassName": ""}));
-    elsewhere["metadata"]["namespace"] = json!("bank");
+    elsewhere["metadata"]["namespace"] = json!("shop2");
     let mut bound_to_nothing = set();
     bound_to_nothing["spec"]["volumeClaimTemplates"][0]["spec"]["volumeName"] = json!("pv-1");
     let of_class = |name: &str| claim(name, json!({"storageClassName": "std"}));
     vec![
         case!("a claim template shadows the volume of its name":
             [windows("win-1"), set(), std(), of_class("data-db-x"), of_class("data-db-00"),
-                of_class("data-other-0")]
+                of_class("data-dbs-0"), of_class("data-other-0")]
             => json!({"volumes": [row(Value::Null)]})),
         case!("a claim of another namespace is another's": [windows("win-1"), set(), std(), elsewhere]
             => json!({"volumes": [row(Value::Null)]})),

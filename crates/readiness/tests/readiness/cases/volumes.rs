@@ -81,6 +81,7 @@ fn tables() -> Vec<Case> {
         "iscsi",
         "fc",
         "hostPath",
+        "local",
         "emptyDir",
         "flexVolume",
         "configMap",

@@ -4,50 +4,31 @@ use crate::assess::codes;
 const SET: &str = "DaemonSet/kube-system/azuredisk-win";
 const POD: &str = "Pod/kube-system/azuredisk-win-x7k2p";
 
+/// In each line the DaemonSet, why a container of its pod waits, what the message says, and what it does not say.
+const NOT_READY: &str = r#"
+plain |                      | kubectl logs -n kube-system azuredisk-win-x7k2p --all-containers | (CrashLoop
+plain | CrashLoopBackOff     | (CrashLoopBackOff); see kubectl logs                             | cannot find the file
+piped | CrashLoopBackOff     | cannot find the file specified" there means a pipe               | describe
+piped | ImagePullBackOff     | pull secret                                                      | kubectl logs
+plain | CreateContainerError | kubectl describe pod -n kube-system azuredisk-win-x7k2p          | kubectl logs
+"#;
+
 #[test]
 fn a_pod_that_is_not_ready_says_where_to_look() {
     let plain = driver_set();
     let piped = change(driver_set(), "volumes", pipes(&["csi-proxy-disk-v1"]));
-    for (set, reason, has, has_not) in [
-        (
-            &plain,
-            None,
-            "kubectl logs -n kube-system azuredisk-win-x7k2p --all-containers",
-            "(CrashLoop",
-        ),
-        (
-            &plain,
-            Some("CrashLoopBackOff"),
-            "(CrashLoopBackOff); see kubectl logs",
-            "cannot find the file",
-        ),
-        (
-            &piped,
-            Some("CrashLoopBackOff"),
-            "cannot find the file specified\" there means a pipe",
-            "describe",
-        ),
-        (
-            &piped,
-            Some("ImagePullBackOff"),
-            "pull secret",
-            "kubectl logs",
-        ),
-        (
-            &plain,
-            Some("CreateContainerError"),
-            "kubectl describe pod -n kube-system azuredisk-win-x7k2p",
-            "kubectl logs",
-        ),
-    ] {
+    for line in NOT_READY.trim().lines() {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [set, reason, has, has_not] = columns[..] else {
+            panic!("{line}");
+        };
+        let set = if set == "piped" { &piped } else { &plain };
+        let reason = (!reason.is_empty()).then_some(reason);
         let found = report_with(&[set.clone(), driver_pod(set, false, reason)]);
         says(on_node(&found), codes::DRIVER_POD_NOT_READY, POD, &[has]);
-        let message = &on_node(&found)
-            .iter()
-            .find(|f| f.code == codes::DRIVER_POD_NOT_READY)
-            .unwrap()
-            .message;
-        assert!(!message.contains(has_not), "{message}");
+        let mut findings = on_node(&found).iter();
+        let finding = findings.find(|finding| finding.code == codes::DRIVER_POD_NOT_READY);
+        assert!(!finding.unwrap().message.contains(has_not), "{line}");
     }
     let found = report_with(&[plain.clone(), driver_pod(&plain, true, None)]);
     silent(on_node(&found), codes::DRIVER_POD_NOT_READY);
