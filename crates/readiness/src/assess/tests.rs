@@ -170,6 +170,17 @@ fn an_object_that_cannot_be_read_holds_until_it_can() {
 }
 
 #[test]
+fn a_node_without_csi_node_is_named_first() {
+    let mut cluster = Builder::default()
+        .node("win-1", Some(&[]))
+        .node("win-2", None)
+        .pod("p", Some("win-1"), inline("azureFile"))
+        .read();
+    let message = assess(&mut cluster).verdict.message;
+    assert!(message.starts_with("no CSINode object for win-2: "));
+}
+
+#[test]
 fn stale_data_closes_the_gate_but_never_opens_it() {
     let says = |upgradeable| Verdict {
         upgradeable,
