@@ -38,7 +38,7 @@ impl Gate {
     pub fn new(object: GateObject, metrics: Metrics) -> (Self, GateTask) {
         let decider = watch::Sender::new(Decider::new(Instant::now()));
         let task = GateTask::new(object, decider.clone(), metrics);
-        let report = task.reports();
+        let report = task.report.subscribe();
         (Self { decider, report }, task)
     }
 

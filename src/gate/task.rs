@@ -16,7 +16,7 @@ pub struct GateTask {
     object: GateObject,
     decider: watch::Sender<Decider>,
     track: Track,
-    report: watch::Sender<GateReport>,
+    pub(super) report: watch::Sender<GateReport>,
     metrics: Metrics,
 }
 
@@ -34,10 +34,6 @@ impl GateTask {
             track,
             metrics,
         }
-    }
-
-    pub(super) fn reports(&self) -> watch::Receiver<GateReport> {
-        self.report.subscribe()
     }
 
     /// Writes what is decided, for as long as this is polled.

@@ -15,7 +15,7 @@ use crate::payload::Payload;
 use crate::process;
 use crate::run::decide::Decisions;
 use crate::run::options::ONCE_LIMIT;
-use crate::run::retries::Retries;
+use crate::run::retries::{Retries, What};
 use crate::run::{Options, RunError};
 use crate::serve::{Health, Shown};
 use crate::status::StatusWriter;
@@ -145,8 +145,8 @@ impl Controller {
                 () = sleep_until(due.into()) => None,
                 node = self.workers.ended() => return Err(RunError::Worker(node)),
             };
-            if let Some(written) = written {
-                self.note_node(written);
+            if let Some((node, outcome)) = written {
+                self.note(What::NodeStatus(node), outcome);
             }
             let gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
             sleep_until(due.min(Instant::now() + gather).into()).await;

@@ -10,7 +10,7 @@ use crate::node::NodePlan;
 use crate::run::decide::{Left, News, Todo};
 use crate::run::retries::What;
 use crate::run::{Controller, services};
-use crate::status::{NodeStatus, Written};
+use crate::status::NodeStatus;
 
 /// How long one pass goes from node to node to remove what is left of those that are gone.
 const REMOVALS: Duration = Duration::from_secs(1);
@@ -19,8 +19,8 @@ impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
         // Before anything is decided, so that it rests on what was written.
-        while let Some(written) = self.status.nodes.try_next() {
-            self.note_node(written);
+        while let Some((node, outcome)) = self.status.nodes.try_next() {
+            self.note(What::NodeStatus(node), outcome);
         }
         let mut todo = self.judge();
         self.show(&todo);
@@ -169,12 +169,6 @@ impl Controller {
         }
     }
 
-    pub(super) fn note_node(&mut self, written: Written) {
-        // The next pass compares what is there with what it decides, and closes the node where they are the same.
-        let Written { node, outcome } = written;
-        self.note(What::NodeStatus(node), outcome);
-    }
-
     async fn remove_left(&mut self, left: &[Left]) {
         let started = Instant::now();
         for left in left {
@@ -215,7 +209,8 @@ impl Controller {
         self.retries.may_try(what, Instant::now())
     }
 
-    fn note(&mut self, what: What, outcome: Result<(), CallError>) {
+    /// Remembers what failed, to try it again later. Of what was written the next pass sees whether it is what it decides.
+    pub(super) fn note(&mut self, what: What, outcome: Result<(), CallError>) {
         let Err(error) = outcome else {
             self.retries.done(&what);
             return;

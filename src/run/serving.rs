@@ -17,40 +17,35 @@ pub async fn start(
     shown: &Shown,
 ) -> Result<JoinSet<Infallible>, RunError> {
     let mut servers = JoinSet::new();
-    let plain = ("health and metrics", "http", "--serve-address");
-    if let Some(listener) = bind(options.serve_address, plain).await? {
+    if let Some(address) = options.serve_address {
+        let listener = bind(address, "health and metrics", "http", "--serve-address").await?;
         servers.spawn(serve_health(listener, shown.clone()));
     }
-    let secure = ("metrics", "https", "--metrics-address");
-    if let Some(listener) = bind(options.metrics_address, secure).await? {
+    if let Some(address) = options.metrics_address {
+        let listener = bind(address, "metrics", "https", "--metrics-address").await?;
+        let (shown, client) = (shown.clone(), client.clone());
         let cert_dir = options.metrics_cert_dir.clone();
-        servers.spawn(serve_metrics(
-            listener,
-            shown.clone(),
-            client.clone(),
-            cert_dir,
-        ));
+        servers.spawn(serve_metrics(listener, shown, client, cert_dir));
     }
     Ok(servers)
 }
 
-/// Takes the address, if there is one, and says what is served there.
+/// Takes the address, and logs what is served there.
 async fn bind(
-    address: Option<SocketAddr>,
-    (what, scheme, option): (&'static str, &'static str, &'static str),
-) -> Result<Option<TcpListener>, RunError> {
-    let Some(address) = address else {
-        return Ok(None);
-    };
+    address: SocketAddr,
+    what: &'static str,
+    scheme: &str,
+    option: &'static str,
+) -> Result<TcpListener, RunError> {
     let unusable = |cause| RunError::Serve {
         what,
         option,
         address,
         cause,
     };
-    let bound = TcpListener::bind(address).await.map_err(unusable)?;
+    let listener = TcpListener::bind(address).await.map_err(unusable)?;
     // The port may have been left to the machine.
-    let address = bound.local_addr().map_err(unusable)?;
-    tracing::info!("{what} are served on {scheme}://{address}");
-    Ok(Some(bound))
+    let bound = listener.local_addr().map_err(unusable)?;
+    tracing::info!("{what} are served on {scheme}://{bound}");
+    Ok(listener)
 }

@@ -30,13 +30,8 @@ pub struct NodeStatus {
     pub status: WindowsNodeStorageStatus,
 }
 
-/// A write that has ended.
-pub struct Written {
-    /// The node's name.
-    pub node: String,
-    /// How it ended.
-    pub outcome: Result<(), CallError>,
-}
+/// A write that has ended: the node's name, and how.
+pub type Written = (String, Result<(), CallError>);
 
 /// Writes statuses of nodes and reports changes. At most one write per node is in progress.
 pub struct NodeWriter {
@@ -79,8 +74,7 @@ impl NodeWriter {
         let api = Arc::clone(&self.api);
         self.writes.spawn(async move {
             let outcome = api.write(&decided).await;
-            let node = decided.name;
-            Written { node, outcome }
+            (decided.name, outcome)
         });
     }
 
@@ -89,14 +83,14 @@ impl NodeWriter {
         let Some(Ok(written)) = self.writes.join_next().await else {
             return std::future::pending().await;
         };
-        self.in_progress.remove(&written.node);
+        self.in_progress.remove(&written.0);
         written
     }
 
     /// A write that has ended already.
     pub fn try_next(&mut self) -> Option<Written> {
         let written = self.writes.try_join_next()?.ok()?;
-        self.in_progress.remove(&written.node);
+        self.in_progress.remove(&written.0);
         Some(written)
     }
 
@@ -217,9 +211,9 @@ mod tests {
         assert!(writer.try_next().is_none());
         drop((held, listener));
         while writer.writing() > 0 {
-            let written = writer.next().await;
-            assert!(written.outcome.is_err(), "nobody has answered");
-            assert!(writer.may_begin(&written.node));
+            let (node, outcome) = writer.next().await;
+            assert!(outcome.is_err(), "nobody has answered");
+            assert!(writer.may_begin(&node));
         }
     }
 }

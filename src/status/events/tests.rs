@@ -27,19 +27,16 @@ fn draft(object: &ObjectReference, reason: &str) -> Draft {
     }
 }
 
-/// The method, the reason or the series' count, and the answer's status for each request in turn.
-async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<(String, String)> {
-    let seen: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+/// The method, and the reason or the series' count, of each request in order. They get those answers.
+async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<String> {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let (noted, answers) = (Arc::clone(&seen), answers.to_vec());
     let answer = move |method: axum::http::Method, body: String| async move {
         let event: Value = serde_json::from_str(&body).unwrap();
-        let count = &event["series"]["count"];
-        let said = event["reason"].as_str().map(str::to_owned);
+        let count = event["series"]["count"].to_string();
+        let said = event["reason"].as_str().unwrap_or(&count);
         let mut seen = noted.lock().unwrap();
-        seen.push((
-            method.to_string(),
-            said.unwrap_or_else(|| count.to_string()),
-        ));
+        seen.push(format!("{method} {said}"));
         let code = answers.get(seen.len() - 1).copied().unwrap_or(201);
         let code = axum::http::StatusCode::from_u16(code).unwrap();
         let status = json!({"kind": "Status", "code": code.as_u16(), "reason": "", "message": ""});
@@ -59,42 +56,26 @@ async fn publish(drafts: Vec<Draft>, answers: &[u16]) -> Vec<(String, String)> {
     seen.lock().unwrap().clone()
 }
 
-fn requests(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    let owned = expected
-        .iter()
-        .map(|(method, said)| ((*method).to_owned(), (*said).to_owned()));
-    owned.collect()
-}
-
 #[tokio::test]
 async fn an_event_that_happens_again_is_counted_and_one_that_lasts_is_not() {
     let win = node("win-1");
     let changed = draft(&win, "A");
     let seen = publish(vec![changed.clone(), changed], &[201, 409, 200]).await;
-    assert_eq!(
-        seen,
-        requests(&[("POST", "A"), ("POST", "A"), ("PATCH", "2")])
-    );
+    assert_eq!(seen, ["POST A", "POST A", "PATCH 2"]);
     let lasting = Draft {
         lasting: true,
         ..draft(&win, "A")
     };
     // An earlier process has published the first; this one sees it end and come again.
     let seen = publish(vec![lasting.clone(), lasting], &[409, 409, 200]).await;
-    assert_eq!(
-        seen,
-        requests(&[("POST", "A"), ("POST", "A"), ("PATCH", "2")])
-    );
+    assert_eq!(seen, ["POST A", "POST A", "PATCH 2"]);
 }
 
 #[tokio::test]
 async fn a_server_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     let win = node("win-1");
     let seen = publish(vec![draft(&win, "A"), draft(&win, "B")], &[503, 201, 403]).await;
-    assert_eq!(
-        seen,
-        requests(&[("POST", "A"), ("POST", "A"), ("POST", "B")])
-    );
+    assert_eq!(seen, ["POST A", "POST A", "POST B"]);
 }
 
 #[tokio::test]
