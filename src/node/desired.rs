@@ -324,7 +324,7 @@ pub(super) fn desired(
         stop_timeout_seconds: STOP_TIMEOUT_SECONDS,
         start_timeout_seconds: START_TIMEOUT_SECONDS,
     };
-    request.id = request_id(&request);
+    name_by_content(&mut request);
     let agent_sha256 = payload.agent.sha256.clone();
     Desired {
         revision: sha256_hex(format!("{agent_sha256} {}", request.id).as_bytes()),
@@ -337,14 +337,11 @@ pub(super) fn desired(
 }
 
 /// Names a request by its content.
-pub(super) fn request_id(request: &Request) -> String {
-    let nameless = Request {
-        id: String::new(),
-        ..request.clone()
-    };
+pub(super) fn name_by_content(request: &mut Request) {
+    request.id.clear();
     // Plain data always serializes; an empty text would only make every such request look the same.
-    let text = serde_json::to_string(&nameless).unwrap_or_default();
-    sha256_hex(text.as_bytes())
+    let text = serde_json::to_string(request).unwrap_or_default();
+    request.id = sha256_hex(text.as_bytes());
 }
 
 #[cfg(test)]

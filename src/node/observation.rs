@@ -66,21 +66,11 @@ pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
 const MOST_RESTARTS: u64 = 100;
 
 /// The observations of all nodes, and a wake-up when one changes.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Observations {
     by_node: Arc<Mutex<BTreeMap<String, Observation>>>,
-    changed: Arc<Mutex<BTreeSet<String>>>,
-    revision: watch::Sender<u64>,
-}
-
-impl Default for Observations {
-    fn default() -> Self {
-        Self {
-            by_node: Arc::default(),
-            changed: Arc::default(),
-            revision: watch::Sender::new(0),
-        }
-    }
+    /// The nodes whose observations have changed since they were last taken.
+    changed: watch::Sender<BTreeSet<String>>,
 }
 
 impl Observations {
@@ -91,18 +81,20 @@ impl Observations {
 
     /// Wakes whenever an observation has changed.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    pub fn changes(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.changed.subscribe()
     }
 
     /// The nodes whose observations have changed since this was last asked.
     #[must_use]
     pub fn take_changed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.changed())
-    }
-
-    fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut taken = BTreeSet::new();
+        self.changed.send_if_modified(|changed| {
+            taken = std::mem::take(changed);
+            // That they were taken is no news.
+            false
+        });
+        taken
     }
 
     /// Takes in how a visit ended.
@@ -148,8 +140,9 @@ impl Observations {
                 observation.revision.clear();
             }
         }
-        self.changed().insert(target.node.clone());
-        self.revision.send_modify(|revision| *revision += 1);
+        self.changed.send_modify(|changed| {
+            changed.insert(target.node.clone());
+        });
     }
 
     /// Forgets a node: what was seen there is of another host.

@@ -4,7 +4,7 @@ use protocol::Request;
 use protocol::document::{NodeVariable, Service};
 use serde_json::Value;
 
-use crate::node::desired::request_id;
+use crate::node::desired::name_by_content;
 use crate::node::{NodeError, Reason};
 use crate::services::NodePath;
 
@@ -24,7 +24,7 @@ pub fn fill_in(request: &Request, node: &Value) -> Result<Request, NodeError> {
     for service in &mut filled.services {
         fill_in_service(service, node)?;
     }
-    filled.id = request_id(&filled);
+    name_by_content(&mut filled);
     Ok(filled)
 }
 

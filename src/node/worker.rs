@@ -174,10 +174,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         }
         shared.record(target, &outcome, begin.elapsed());
         let waits = outcome.as_ref().is_ok_and(Reconciled::is_waiting);
-        let problem = match outcome {
-            Ok(visited) => visited.problem,
-            Err(error) => Some(error),
-        };
+        let problem = outcome.map_or_else(Some, |visited| visited.problem);
         failures = match &problem {
             Some(_) => failures + 1,
             // It has tried in vain and waits for its next turn.

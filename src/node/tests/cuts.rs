@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use testbed::simulated_host::{Moment, SimulatedHost};
 
-use super::scene::{Programs, Scene, is_as_desired, programs_on};
+use super::scene::{Programs, Scene, expect_whole, is_as_desired, programs_on};
 
 /// All requests of a look at a node that is as it should be.
 const LOOK: [&str; 5] = ["connection", "login offered", "login", "channel", "command"];
@@ -31,13 +31,7 @@ async fn cut_everywhere(
         let name = host.requests().last().copied().unwrap_or_default();
         let place = format!("{moment:?} request {k}, {name}");
         assert!(!host.waits_to_cut(), "{place}: nothing was cut");
-        for (has, may_have) in programs_on(&host)
-            .iter()
-            .zip(whole[0].iter().zip(&whole[1]))
-        {
-            let is_whole = has == may_have.0 || has == may_have.1;
-            assert!(is_whole, "{place}: a program is half there");
-        }
+        expect_whole(&host, &whole, &place);
         if let Ok(visited) = &cut
             && visited.problem.is_none()
         {

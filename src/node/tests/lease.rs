@@ -1,9 +1,9 @@
 //! A process that stops leading at any moment of a visit: it begins nothing more on the node, and whoever leads next brings
 //! the node to its desired state.
 
-use super::scene::{Scene, is_as_desired, programs_on};
+use super::scene::{Scene, expect_whole, is_as_desired, programs_on};
 use crate::lease::Fence;
-use crate::node::{NodeError, reconcile_node};
+use crate::node::reconcile_node;
 
 /// Requests that begin a change on a node. What is written after the file was opened is on its way with it.
 const CHANGES: [&str; 3] = ["sftp open", "sftp remove", "sftp mkdir"];
@@ -42,20 +42,10 @@ async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
         let changes = later.iter().filter(|name| CHANGES.contains(name)).count();
         assert!(changes <= ON_ITS_WAY, "{place}: {later:?}");
         assert!(!later.contains(&"command"), "{place}: {later:?}");
-        let problem: Option<NodeError> = match visited {
-            Ok(visited) => visited.problem,
-            Err(error) => Some(error),
-        };
-        if let Some(error) = &problem {
-            stopped += usize::from(error.message.contains("lease"));
-        }
-        for (has, may_have) in programs_on(&host)
-            .iter()
-            .zip(whole[0].iter().zip(&whole[1]))
-        {
-            let is_whole = has == may_have.0 || has == may_have.1;
-            assert!(is_whole, "{place}: a program is half there");
-        }
+        let problem = visited.map_or_else(Some, |visited| visited.problem);
+        let is_stopped = problem.is_some_and(|error| error.message.contains("lease"));
+        stopped += usize::from(is_stopped);
+        expect_whole(&host, &whole, &place);
         let next = scene.go(&host, &scene.new).await.unwrap();
         assert!(is_as_desired(&host, &next, &scene.new), "{place}: {next:?}");
     }

@@ -147,16 +147,22 @@ impl Scene {
 
     /// What a visit failed with, before or after the login.
     pub async fn problem(&self, host: &SimulatedHost, programs: &Programs) -> Option<NodeError> {
-        match self.go(host, programs).await {
-            Ok(visited) => visited.problem,
-            Err(error) => Some(error),
-        }
+        let visited = self.go(host, programs).await;
+        visited.map_or_else(Some, |visited| visited.problem)
     }
 }
 
 /// Which programs the host has; half ones are none of ours.
 pub fn programs_on(host: &SimulatedHost) -> [Option<String>; 2] {
     host.with_disk(|disk| [AGENT_EXE, CSI_PROXY_EXE].map(|path| Some(disk.file(path)?.sha256())))
+}
+
+/// Each program is there whole, as before or after the work, or not at all as before it.
+pub fn expect_whole(host: &SimulatedHost, whole: &[[Option<String>; 2]; 2], place: &str) {
+    for (index, has) in programs_on(host).iter().enumerate() {
+        let is_whole = whole.iter().any(|may_have| may_have[index] == *has);
+        assert!(is_whole, "{place}: a program is half there");
+    }
 }
 
 /// Files on the host that a visit has brought to be used by itself alone.
