@@ -20,7 +20,7 @@ impl Log {
     /// lines say neither the year nor the time zone.
     #[must_use]
     pub fn is_since(&self, since: Timestamp) -> bool {
-        // Servers tell whole seconds.
+        // Servers give whole seconds.
         i64::try_from(self.file.modified).is_ok_and(|modified| modified >= since.as_second())
     }
 }

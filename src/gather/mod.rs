@@ -2,7 +2,7 @@
 //! cluster or on nodes.
 //!
 //! The objects are those that the judgement goes by, written as they are judged, so that `check -f` on the folder judges as
-//! `check` did on the cluster. What could not be had is said, and ends nothing.
+//! `check` did on the cluster. What could not be had is reported, and ends nothing.
 
 mod folder;
 mod logs;

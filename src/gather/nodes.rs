@@ -1,4 +1,4 @@
-//! What Windows nodes tell of themselves: services and pipes, and their logs.
+//! What Windows nodes report of themselves: services and pipes, and their logs.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ async fn look_at(
     looked.unwrap_or(Ok(())).map(|()| line)
 }
 
-/// What is said of a node. A look that did not end may have found something.
+/// A node's line. A look that did not end may have found something.
 fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
     let mut problems = found.problems;
     if let Some(error) = failure {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_told_once_and_the_reading_goes_on() {
+    fn a_folder_that_is_gone_is_reported_once_and_the_reading_goes_on() {
         let root = tempfile::tempdir().unwrap();
         let gone = root.path().join("gone");
         let mut objects = Objects::new(&gone);

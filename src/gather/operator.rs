@@ -16,7 +16,7 @@ use crate::node::{HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, SSH_SECRET};
 use crate::objects::{Received, own_kind};
 use crate::services;
 
-/// ConfigMaps that say how nodes are worked on. Others are nobody's business.
+/// ConfigMaps that say how nodes are worked on. Others are not read.
 const CONFIG_MAPS: [&str; 3] = [
     services::CONFIG_MAP,
     INSTANCES_CONFIG_MAP,
@@ -144,7 +144,7 @@ fn is_about_nodes(event: &Received) -> bool {
     kind.is_some_and(|kind| ["Node", "WindowsNodeStorage", "WindowsStorage"].contains(&kind))
 }
 
-/// Where the operator is: where it was said to be, else where its Deployment is, else where it is by default. And how
+/// Where the operator is: where the caller says, else where its Deployment is, else where it is by default. And how
 /// that is known.
 pub async fn namespace(client: &Client, given: Option<&str>) -> (String, String) {
     if let Some(given) = given {

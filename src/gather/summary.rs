@@ -169,10 +169,8 @@ mod tests {
             "upgradeable: False (ReadinessUnknown)",
             "could not be had: Event: reading it is forbidden\\u{a}: no",
         ] {
-            assert!(
-                text.lines().any(|found| found == line),
-                "{line:?} in {text}"
-            );
+            let is_there = text.lines().any(|found| found == line);
+            assert!(is_there, "{line:?} in {text}");
         }
     }
 }

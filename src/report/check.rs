@@ -146,17 +146,16 @@ impl Parts {
         let more = shorten(&mut other_drivers, DRIVERS, "driver");
         other_drivers.extend(more);
 
-        // Why a driver is missing on a node is said with the driver, and how data moves with what blocks.
+        // Why a driver is missing on a node is shown with the driver, and how data moves with what blocks.
         let drivers = report.drivers.iter();
         let of_drivers: Vec<&Finding> = drivers.flat_map(|driver| &driver.findings).collect();
-        let said: BTreeSet<_> = of_drivers.iter().map(|it| (&it.code, &it.object)).collect();
-        let on_nodes: Vec<(&Finding, String)> = report
-            .nodes
-            .iter()
-            .flat_map(|node| node.findings.iter().map(move |finding| (node, finding)))
-            .filter(|(_, finding)| !said.contains(&(&finding.code, &finding.object)))
-            .map(|(node, finding)| (finding, place_on(&node.name, finding)))
-            .collect();
+        let shown: BTreeSet<_> = of_drivers.iter().map(|it| (&it.code, &it.object)).collect();
+        let is_new = |it: &&Finding| !shown.contains(&(&it.code, &it.object));
+        let on_nodes = report.nodes.iter().flat_map(|node| {
+            let findings = node.findings.iter().filter(is_new);
+            findings.map(move |finding| (finding, place_on(&node.name, finding)))
+        });
+        let on_nodes: Vec<(&Finding, String)> = on_nodes.collect();
         let others = report.findings.iter();
         let others = others.filter(|finding| finding.code != codes::DATA_MUST_MOVE);
         let others = present.iter().flat_map(|it| &it.findings).chain(others);
@@ -276,7 +275,7 @@ fn rank(code: &str) -> u8 {
     }
 }
 
-/// The same words are said once; of the same rank, what most places share comes first.
+/// The same words are shown once; of the same rank, what most places share comes first.
 fn notes<'a>(findings: impl IntoIterator<Item = (&'a Finding, String)>, room: Room) -> Vec<Block> {
     let mut places: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for (finding, place) in findings {

@@ -1,4 +1,4 @@
-//! What somebody asks about: a node, a claim, a volume or a workload, as kubectl names them.
+//! What is asked about: a node, a claim, a volume or a workload, as kubectl names them.
 
 use crate::index::WorkloadKind;
 
@@ -92,10 +92,8 @@ impl Question {
 
     /// The kinds that may be meant, in order.
     pub(super) fn kinds(&self) -> Vec<Kind> {
-        match self.kind {
-            Some(kind) => vec![kind],
-            None => KINDS.iter().map(|(kind, _)| *kind).collect(),
-        }
+        let all = || KINDS.map(|(kind, _)| kind).to_vec();
+        self.kind.map_or_else(all, |kind| vec![kind])
     }
 }
 
@@ -106,11 +104,8 @@ fn parse_kind(text: &str) -> Result<Kind, QuestionError> {
         let singular = kind.as_str().to_lowercase();
         plain == *short || plain.strip_suffix('s').unwrap_or(plain) == singular
     };
-    let found = KINDS.iter().find(is_it);
-    found.map_or(
-        Err(QuestionError::UnknownKind(text.to_owned())),
-        |(kind, _)| Ok(*kind),
-    )
+    let found = KINDS.iter().find(is_it).map(|(kind, _)| *kind);
+    found.ok_or_else(|| QuestionError::UnknownKind(text.to_owned()))
 }
 
 fn kinds() -> String {

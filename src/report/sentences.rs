@@ -172,7 +172,7 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", verb(number, "", "s"))
 }
 
-/// What is said of one thing, or of any other number of them.
+/// The word for one thing, or for any other number of them.
 pub(super) fn verb<'a>(number: usize, of_one: &'a str, of_many: &'a str) -> &'a str {
     if number == 1 { of_one } else { of_many }
 }

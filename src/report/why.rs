@@ -53,7 +53,7 @@ pub fn explain(
         report,
         cluster,
     };
-    let explained = question.kinds().into_iter().filter_map(|kind| {
+    let mut explained = question.kinds().into_iter().filter_map(|kind| {
         let explanation = match kind {
             Kind::Node => subject.node(),
             Kind::Claim => subject.claim(),
@@ -62,7 +62,6 @@ pub fn explain(
         };
         Some((kind, explanation?))
     });
-    let mut explained = explained.collect::<Vec<_>>().into_iter();
     let (_, mut first) = explained.next()?;
     let others = explained.map(|(kind, _)| format!("{}/{}", kind.word(), question.name));
     let others = others.collect::<Vec<_>>().join(", ");

@@ -90,7 +90,7 @@ fn a_link_to_nothing_is_refused_before_anything_is_gathered() {
 }
 
 #[test]
-fn nobody_else_may_look() {
+fn only_its_owner_may_look_into_it() {
     use std::os::unix::fs::PermissionsExt;
     let outer = tempfile::tempdir().unwrap();
     let folder = Folder::create(&outer.path().join("dest")).unwrap();

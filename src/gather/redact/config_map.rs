@@ -107,15 +107,13 @@ mod tests {
         assert_eq!(data["10.0.0.1"], "username=Administrator");
         assert_eq!(data["node"], key);
         assert_eq!(data["csi-windows-support"], "true");
-        let services: Value = serde_json::from_str(data["services"].as_str().unwrap()).unwrap();
-        assert_eq!(services["services"][0]["name"], "kubelet");
-        assert_eq!(services["services"][0]["dependencies"][0], "containerd");
-        assert_eq!(services["services"][0]["priority"], 2);
-        assert_eq!(services["environmentVars"]["HTTPS_PROXY"], REDACTED);
-        assert_eq!(
-            services["services"][0]["path"],
-            format!(r"C:\k\kubelet.exe {REDACTED}")
-        );
-        assert_eq!(services["files"][0]["path"], r"C:\k\kubelet.exe");
+        let document: Value = serde_json::from_str(data["services"].as_str().unwrap()).unwrap();
+        assert_eq!(document["environmentVars"]["HTTPS_PROXY"], REDACTED);
+        assert_eq!(document["files"][0]["path"], r"C:\k\kubelet.exe");
+        let service = &document["services"][0];
+        assert_eq!(service["name"], "kubelet");
+        assert_eq!(service["dependencies"][0], "containerd");
+        assert_eq!(service["priority"], 2);
+        assert_eq!(service["path"], format!(r"C:\k\kubelet.exe {REDACTED}"));
     }
 }

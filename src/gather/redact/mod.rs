@@ -45,7 +45,7 @@ pub fn object(kind: &str, value: &mut Value) {
         fields.remove("binaryData");
         data = fields.remove("data");
     }
-    // Fifty images a node, of which nobody asks.
+    // Fifty images a node, which no question is about.
     if let Some(Value::Object(status)) = fields.get_mut("status") {
         status.remove("images");
     }
@@ -103,7 +103,7 @@ fn field(name: &str, value: &mut Value) {
     }
     match value {
         Value::Object(_) if LABELS.contains(&name) => {}
-        // They tell nothing, and are settings that are looked at.
+        // They hold no secret, and are settings that are looked at.
         Value::Null | Value::Bool(_) => {}
         value if hides(name) => *value = REDACTED.into(),
         value => other(value),
@@ -167,12 +167,10 @@ mod tests {
         let number =
             redacted(json!({"spec": {"password": 1234, "pin": {"token": [1234]}}})).to_string();
         assert!(!number.contains("1234"), "{number}");
-        let mut said = json!({"services": [{"command": format!(r"C:\a.exe -p {MARK}")}]});
-        other(&mut said);
-        assert_eq!(
-            said["services"][0]["command"],
-            format!(r"C:\a.exe {REDACTED}")
-        );
+        let mut state = json!({"services": [{"command": format!(r"C:\a.exe -p {MARK}")}]});
+        other(&mut state);
+        let command = format!(r"C:\a.exe {REDACTED}");
+        assert_eq!(state["services"][0]["command"], command);
     }
 
     #[test]

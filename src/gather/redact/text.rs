@@ -40,7 +40,7 @@ pub fn is_secret(name: &str) -> bool {
         || SECRET_WORDS.iter().any(|word| letters.contains(word))
 }
 
-/// Whether a name says that its value only tells where the secret is.
+/// Whether a name says that its value is only the place of a secret.
 fn is_reference(name: &str) -> bool {
     let letters = name.to_ascii_lowercase();
     let ends = [
@@ -166,10 +166,8 @@ mod tests {
         assert_eq!(program(exe), exe);
         assert_eq!(program(&format!("{exe} -v=2")), format!("{exe} {REDACTED}"));
         let quoted = r#""C:\Program Files\a.exe" -p hunter2"#;
-        assert_eq!(
-            program(quoted),
-            format!(r"C:\Program Files\a.exe {REDACTED}")
-        );
+        let plain = format!(r"C:\Program Files\a.exe {REDACTED}");
+        assert_eq!(program(quoted), plain);
         assert_eq!(program("a;password=hunter2"), REDACTED);
     }
 }

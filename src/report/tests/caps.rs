@@ -101,8 +101,8 @@ fn of_many_nodes_those_that_are_not_ready_are_listed() {
             "and 10 more that are not ready, 540 that are ready",
         ),
     ] {
-        let said = nodes_left_out(50, ready, not_ready).unwrap();
-        assert_eq!(said, format!("{left_out} {ALL}"));
+        let shown = nodes_left_out(50, ready, not_ready).unwrap();
+        assert_eq!(shown, format!("{left_out} {ALL}"));
     }
 }
 
@@ -171,7 +171,7 @@ fn a_matrix_has_the_missing_drivers_before_it_runs_out_of_columns() {
 }
 
 #[test]
-fn the_same_finding_on_many_nodes_is_said_once() {
+fn the_same_finding_on_many_nodes_is_shown_once() {
     let mut report = nodes(0, 13);
     for node in &mut report.nodes {
         let object = format!("CSINode/{}", node.name);

@@ -1,4 +1,4 @@
-//! Golden texts of whole reports are in `snapshots/`; `INSTA_UPDATE=always cargo test report::` writes them anew.
+//! Golden texts of whole reports are in `snapshots/`; `INSTA_UPDATE=always cargo test report::` writes them again.
 
 mod caps;
 mod golden;

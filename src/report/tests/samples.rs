@@ -146,7 +146,7 @@ pub fn hostile() -> ReadinessReport {
     report.cluster.kubernetes_version = Some(HOSTILE.to_owned());
     let found = vec![finding(HOSTILE, HOSTILE, HOSTILE)];
     report.nodes[0].findings.clone_from(&found);
-    // Not told with a driver already.
+    // Not shown with a driver already.
     report.nodes[0].findings[0].code.push('2');
     let mut driver = driver(HOSTILE, &[HOSTILE], &[HOSTILE]);
     driver.daemon_set = Some(HOSTILE.to_owned());

@@ -88,8 +88,8 @@ fn what_could_not_be_read_is_named() {
     ] {
         report.verdict.message = message.to_owned();
         let line = headline(&report);
-        let said = line.strip_prefix("NOT UPGRADEABLE (ReadinessUnknown): ");
-        assert_eq!(said, Some(sentence));
+        let shown = line.strip_prefix("NOT UPGRADEABLE (ReadinessUnknown): ");
+        assert_eq!(shown, Some(sentence));
     }
 }
 

@@ -22,7 +22,7 @@ pub fn claims_of(workload: &ObjectKey, volumes: &[PodVolume]) -> Vec<String> {
     keys.map(|key| finding_object(&key)).collect()
 }
 
-/// Why nothing is said of a node.
+/// Why a node is not judged.
 pub fn not_judged(node: &Node) -> String {
     if !node.runs_windows() {
         let system = match node.operating_system.as_str() {
@@ -38,7 +38,7 @@ pub fn not_judged(node: &Node) -> String {
     }
 }
 
-/// What a Windows node is, what it has, and what the operator last said of it.
+/// What a Windows node is, what it has, and what the operator last reported of it.
 pub fn of_node(
     node: &Node,
     readiness: &NodeReadiness,
