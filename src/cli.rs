@@ -258,7 +258,7 @@ pub struct RunArgs {
     /// Folder with tls.crt and tls.key for /metrics, read again when they change; without them a certificate is made
     #[arg(long, value_name = "DIR")]
     pub metrics_cert_dir: Option<PathBuf>,
-    /// One full pass: judge, visit every node once, write, and end
+    /// One full pass: judge, reconcile every node once, write, and end
     #[arg(long)]
     pub once: bool,
     /// Which of several acts.

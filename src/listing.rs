@@ -30,15 +30,15 @@ pub enum Step {
     Page(Vec<Received>),
 }
 
-/// Reads a whole list; what happens is told in the order in which it happens.
+/// Reads a whole list; what happens is reported in order.
 pub async fn list(
     api: &Api<Received>,
     selected: &ListParams,
-    tell: &mut (dyn FnMut(Step) + Send),
+    report: &mut (dyn FnMut(Step) + Send),
 ) -> Result<(), CallError> {
     let mut starts = 1;
     loop {
-        match pages(api, selected, tell).await {
+        match pages(api, selected, report).await {
             Err(error) if starts < STARTS && (error.is_gone() || error.is_busy()) => {
                 if error.is_busy() {
                     tokio::time::sleep(backoff::pause(starts, PAUSES.0, PAUSES.1)).await;
@@ -53,14 +53,14 @@ pub async fn list(
 async fn pages(
     api: &Api<Received>,
     selected: &ListParams,
-    tell: &mut (dyn FnMut(Step) + Send),
+    report: &mut (dyn FnMut(Step) + Send),
 ) -> Result<(), CallError> {
     let mut page = selected.clone().limit(PAGE);
-    tell(Step::Begin);
+    report(Step::Begin);
     loop {
-        tell(Step::Ask);
+        report(Step::Ask);
         let list = deadline::call_within(LIST, "list objects", api.list(&page)).await?;
-        tell(Step::Page(list.items));
+        report(Step::Page(list.items));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(()),

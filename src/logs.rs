@@ -68,7 +68,7 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
         .collect();
     parts.extend(silent.iter().map(String::as_str));
     let filter: Targets = parts.join(",").parse()?;
-    // What shows answers is not to be had by name either. Below one of them is what tells of requests.
+    // What shows answers is not to be had by name either. Below one of them is what reports requests.
     let requests = "kube_client::client::builder";
     let level = filter
         .iter()

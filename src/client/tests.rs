@@ -194,7 +194,7 @@ async fn a_request_that_waits_to_be_sent_when_the_lease_ends_is_not_sent() {
     };
     let open = request(&Fence::open());
     let length = &open.headers()[http::header::CONTENT_LENGTH];
-    assert_eq!(length, "9", "the server is told how long it is");
+    assert_eq!(length, "9", "the server learns how long it is");
     let sent = open.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(sent, b"all of it".as_slice());
     let closed = request(&Fence::closed()).into_body();

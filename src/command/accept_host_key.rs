@@ -99,7 +99,7 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
 async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
     let found = match installed::namespaces(client).await {
         Ok(found) => found,
-        // Who may not look for it is told where the key was sought.
+        // Who may not look for it gets the default, which the error then names.
         Err(error) if error.is_forbidden() => BTreeSet::new(),
         Err(error) => return Err(error.into()),
     };

@@ -60,8 +60,8 @@ pub async fn gather(
         let plan = planner.plan(name, node);
         async move {
             let words = match plan {
-                NodePlan::External => "looked after by somebody else, not connected to".to_owned(),
-                NodePlan::Visit(target) => {
+                NodePlan::External => "managed by another owner, not connected to".to_owned(),
+                NodePlan::Reconcile(target) => {
                     return look_at(&target, &cluster.namespace, root, options).await;
                 }
                 NodePlan::Blocked(error) => words(&error),

@@ -48,7 +48,7 @@ pub fn state_in_words(state: &NodeState) -> String {
     let open = state.pipes.iter().filter(|pipe| pipe.open).count();
     let foreign = match state.foreign.len() {
         0 => String::new(),
-        count => format!(", {count} csi-proxy of somebody else"),
+        count => format!(", {count} csi-proxy of another owner"),
     };
     format!(
         "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",

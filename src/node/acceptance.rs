@@ -29,9 +29,9 @@ pub enum NoWay {
          deleted"
     )]
     NotWindows(String),
-    /// Somebody else looks after it.
+    /// Another owner manages csi-proxy there.
     #[error(
-        "somebody else looks after csi-proxy on node {0} (the Windows Machine Config Operator, or spec.csiProxy.management \
+        "another owner manages csi-proxy on node {0} (the Windows Machine Config Operator, or spec.csiProxy.management \
          of WindowsStorage is External), so this operator does not log in to it, and needs no key of it"
     )]
     External(String),

@@ -26,14 +26,14 @@ const START_TIMEOUT_SECONDS: u32 = 60;
 /// What to do with one Windows node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodePlan {
-    /// Somebody else looks after csi-proxy there.
+    /// Another owner manages csi-proxy there.
     External,
     /// Something that the work rests on is being written at this moment.
     Waiting,
     /// It cannot be gone to.
     Blocked(NodeError),
-    /// Go there.
-    Visit(Arc<Target>),
+    /// Connect, and bring it to what is desired.
+    Reconcile(Arc<Target>),
 }
 
 /// A node to go to.
@@ -43,7 +43,7 @@ pub struct Target {
     pub node: String,
     /// The Node's uid: another one is another host, whatever its name.
     pub uid: String,
-    /// The host's boot: after another one everything there has started anew, which is worth a look at once.
+    /// The host's boot: after another one everything there has started again, which is worth a check at once.
     pub boot_id: String,
     /// Where its SSH server is.
     pub address: String,
@@ -55,9 +55,9 @@ pub struct Target {
     pub key: PrivateKey,
     /// What is known of its host keys.
     pub host_keys: HostKeyPolicy,
-    /// Whether its status tells of csi-proxy: then an agent has answered there before.
+    /// Whether its status has csi-proxy: then an agent has answered there before.
     pub agent_seen: bool,
-    /// What it shall look like; where that is not known it is only looked at.
+    /// What it shall look like; where that is not known it is only observed.
     pub desired: Result<Desired, NodeError>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Planner<'a> {
         Self::with(cluster, spec, desired)
     }
 
-    /// A planner of visits that only look.
+    /// A planner for work that only reads.
     #[must_use]
     pub fn to_look(cluster: &'a Cluster, spec: &'a WindowsStorageSpec) -> Self {
         let nothing = NodeError::new(Reason::InvalidServices, "nothing is to be changed");
@@ -126,7 +126,7 @@ impl<'a> Planner<'a> {
             return NodePlan::External;
         }
         match self.target(name, node) {
-            Ok(Some(target)) => NodePlan::Visit(Arc::new(target)),
+            Ok(Some(target)) => NodePlan::Reconcile(Arc::new(target)),
             Ok(None) => NodePlan::Waiting,
             Err(error) => NodePlan::Blocked(error),
         }
@@ -240,7 +240,7 @@ pub fn instances(cluster: &Cluster) -> Instances {
     map.map_or_else(Instances::new, |map| parse_instances(&map.data))
 }
 
-/// Whether somebody else looks after csi-proxy on the node.
+/// Whether another owner manages csi-proxy on the node.
 pub(super) fn is_external(node: &Node, management: Management) -> bool {
     match management {
         Management::Auto => node.managed_by_wmco,

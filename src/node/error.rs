@@ -62,7 +62,7 @@ reasons! {
     CSIProxyFailed,
     /// csi-proxy does not stay up.
     CrashLoop,
-    /// A csi-proxy that somebody else made runs on the node.
+    /// A csi-proxy that is not this operator's runs on the node.
     ForeignCSIProxy,
     /// A script or a variable that a service's command needs has no usable value.
     UnresolvedCommand,
@@ -80,7 +80,7 @@ pub struct NodeError {
     pub reason: Reason,
     /// What happened and what to do, without control characters.
     pub message: String,
-    /// The part of the visit in which it happened.
+    /// The part of the reconcile in which it happened.
     pub phase: Option<&'static str>,
 }
 
@@ -95,7 +95,7 @@ impl NodeError {
         }
     }
 
-    /// It happened in that part of a visit, or in a part of that part.
+    /// It happened in that part of a reconcile, or in a part of that part.
     #[must_use]
     pub fn in_phase(mut self, phase: &'static str) -> Self {
         self.phase.get_or_insert(phase);
@@ -141,7 +141,7 @@ impl NodeError {
                 Reason::ForeignCSIProxy,
                 "",
                 "; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service csi-proxy, or \
-                 spec.csiProxy.management to External where somebody else shall look after csi-proxy",
+                 spec.csiProxy.management to External where another owner shall manage csi-proxy",
             ),
             FailureCategory::PreScript => (
                 Reason::UnresolvedCommand,

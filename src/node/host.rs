@@ -84,7 +84,7 @@ impl Host {
             let content = read(&agent)?;
             let (bytes, version) = (content.len(), &agent.version);
             tracing::info!(bytes, version, "sending the agent");
-            // Only this visit runs it, when it is whole, and before it changes anything it looks at its own content.
+            // Only this reconcile runs it, when it is whole, and before it changes anything it looks at its own content.
             host.session.make_folder(&to_sftp(BOOTSTRAP_DIR))?;
             host.session.upload(&to_sftp(&program), &content)
         })?;
@@ -163,14 +163,14 @@ impl Host {
         with_files: bool,
         limit: Duration,
     ) -> Result<Running, NodeError> {
-        // A command that outlives its connection finds nothing of the next visit.
-        let visit = format!("{:016x}", rand::random::<u64>());
+        // A command that outlives its connection finds nothing of the next reconcile.
+        let unique = format!("{:016x}", rand::random::<u64>());
         let mut request = request.clone();
         let mut file = None;
         if with_files {
             let csi_proxy = self.payload.csi_proxy.clone();
             let content = read(&csi_proxy)?;
-            let path = announce(&mut request, &csi_proxy, content.len() as u64, &visit);
+            let path = announce(&mut request, &csi_proxy, content.len() as u64, &unique);
             let (bytes, version) = (content.len(), &csi_proxy.version);
             tracing::info!(bytes, version, "sending csi-proxy");
             if csi_proxy.packing.is_some() {
@@ -184,7 +184,7 @@ impl Host {
             let problem = format!("the request cannot be written: {error}");
             NodeError::new(Reason::InvalidServices, problem)
         })?;
-        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{visit}.json");
+        let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
         self.session.upload(&to_sftp(&path), &text)?;
         let running = self.session.start(&format!(
             "{AGENT_EXE} apply --request {path} --timeout {} --arrival-timeout {}",
@@ -203,9 +203,9 @@ impl Host {
         Ok(running)
     }
 
-    /// Removes what only this visit needed.
+    /// Removes what only this reconcile needed.
     pub fn clean_up(&mut self) {
-        // What was refused the agent has told already.
+        // What was refused the agent has reported already.
         let _ = self.session.confirm_closed();
         if let Some(path) = self.left_over.take() {
             // One that stays is written over the next time.
@@ -249,12 +249,12 @@ fn limit_of(request: &Request) -> Duration {
 }
 
 /// Has a request say where csi-proxy comes and how; gives the path to send it to.
-fn announce(request: &mut Request, program: &Program, size: u64, visit: &str) -> String {
+fn announce(request: &mut Request, program: &Program, size: u64, unique: &str) -> String {
     // What is unpacked is known by its content, so one that nobody takes is written over the next time.
     let sha256 = &program.sha256[..16];
     let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{sha256}.part");
     let packed = program.packing.map(|packing| Packed {
-        path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{visit}.zst"),
+        path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.zst"),
         format: packing.format,
         size,
         unpacked_size: packing.unpacked_size,

@@ -30,7 +30,7 @@ impl HostKey {
         )
     }
 
-    /// The key that annotations tell: its type, and its base64 with or without the type before it.
+    /// The key in a Node's annotations: its type, and its base64 with or without the type before it.
     #[must_use]
     pub fn announced(kind: Option<&str>, key: Option<&str>) -> Option<Self> {
         let key = key.map(str::trim).filter(|key| !key.is_empty())?;
@@ -101,12 +101,12 @@ pub struct HostKeyPolicy {
     pub pin: Option<HostKey>,
     /// What the `known_hosts` lines say of its address and port.
     pub known: Known,
-    /// The key that the Node's annotations of the Windows Machine Config Operator tell. The node's own kubelet can write
+    /// The key that the Node's annotations of the Windows Machine Config Operator name. The node's own kubelet can write
     /// them: they can make the first contact fail, and never make a key trusted.
     pub announced: Option<HostKey>,
     /// Whether a key that nothing is known of is trusted and pinned at the first contact.
     pub trust_on_first_use: bool,
-    /// Another node that has a pin and the same address. One of the two tells an address that is not its own, and its
+    /// Another node that has a pin and the same address. One of the two reports an address that is not its own, and its
     /// kubelet may do so to have another host be taken for it.
     pub address_of: Option<String>,
 }
@@ -169,7 +169,7 @@ impl HostKeyPolicy {
             )),
             (None, ..) if listed => Judgement::Known,
             (None, Some(announced), _) if announced != presented => changed(format!(
-                "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} tell {}: somebody is in between, or \
+                "the SSH host key is {shown}, but the Node's annotations {ANNOTATION} name {}: somebody is in between, or \
                  the annotations are old; nothing was sent to it. If the key is right, pin it with: {accept}",
                 announced.summary()
             )),

@@ -17,7 +17,7 @@ const DEFAULT_PORT: u16 = 22;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownHosts {
     lines: Vec<Line>,
-    /// Lines that say nothing here, each with its number and why, to be told once.
+    /// Lines that say nothing here, each with its number and why, to be reported once.
     pub ignored: Vec<String>,
 }
 

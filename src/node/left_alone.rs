@@ -20,13 +20,13 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
     }
 }
 
-/// Why nothing is installed beside a csi-proxy of somebody else.
+/// Why nothing is installed beside a csi-proxy of another owner.
 pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
     let who =
         in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
     let failure = Failure {
         category: FailureCategory::Foreign,
-        message: format!("a csi-proxy that somebody else made runs on the node: {who}"),
+        message: format!("a csi-proxy that is not this operator's runs on the node: {who}"),
     };
     NodeError::from_agent(&failure, false)
 }
@@ -57,7 +57,7 @@ pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
         return NodeError::new(
             Reason::CrashLoop,
             format!(
-                "service {name} does not stay up: {}; it was started {} times in vain, and next {} s after the last time; {logs}",
+                "service {name} does not stay up: {}; it was started {} times without success, and next {} s after the last time; {logs}",
                 failing.message, failing.attempts, failing.retry_seconds
             ),
         );

@@ -21,10 +21,10 @@ pub struct Observation {
     pub last_contact: Option<Timestamp>,
     /// What went wrong the last time.
     pub problem: Option<NodeError>,
-    /// Visits that ended, well or not.
-    pub visits: u64,
-    /// Visits that failed since the node was as desired, or since something else is desired. One that only found that it
-    /// has to wait for a turn takes none of them back.
+    /// Reconciles that ended, well or not.
+    pub reconciles: u64,
+    /// Reconciles that failed since the node was as desired, or since something else is desired. One that only found that it
+    /// has to wait for a slot takes none of them back.
     pub failures: u32,
     /// How far the node is on the way to what was desired then.
     pub standing: Standing,
@@ -46,7 +46,7 @@ impl Observation {
 }
 
 /// How often csi-proxy was started again, without having been asked to, since the node said the one and until it said the
-/// other. It is the agent that counts, from its own start: a count that is lower began anew.
+/// other. It is the agent that counts, from its own start: a count that is lower began again.
 #[must_use]
 pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
     let count = |state: &NodeState| {
@@ -54,14 +54,14 @@ pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
         let csi_proxy = services.find(|service| service.name == CSI_PROXY_SERVICE)?;
         Some(u64::from(csi_proxy.restarts))
     };
-    // At the first look it is not known when they were.
+    // At the first observation it is not known when they were.
     match (before.and_then(count), count(now)) {
         (Some(before), Some(now)) => now.checked_sub(before).unwrap_or(now).min(MOST_RESTARTS),
         _ => 0,
     }
 }
 
-/// More than a program that ends at once is started again between two looks. The number comes from the node, and is added
+/// More than a program that ends at once is started again between two reconciles. The number comes from the node, and is added
 /// to that of all others.
 const MOST_RESTARTS: u64 = 100;
 
@@ -97,12 +97,12 @@ impl Observations {
         taken
     }
 
-    /// Takes in how a visit ended.
+    /// Takes in how a reconcile ended.
     pub fn record(&self, target: &Target, result: &Result<Reconciled, NodeError>) {
         {
             let mut all = self.read();
             let observation = all.entry(target.node.clone()).or_default();
-            observation.visits += 1;
+            observation.reconciles += 1;
             if let Ok(desired) = &target.desired
                 && (&desired.revision, &desired.attempt)
                     != (&observation.revision, &observation.attempt)
@@ -111,16 +111,19 @@ impl Observations {
             }
             let mut waits = false;
             match result {
-                Ok(visited) => {
+                Ok(reconciled) => {
                     observation.last_contact = Some(Timestamp::now());
-                    observation.state = visited.state.clone().or_else(|| observation.state.take());
-                    waits = visited.is_waiting();
-                    // What went wrong in its last turn is still to be told.
-                    let failed_in_turn = observation.standing == Standing::Waiting;
-                    if !(waits && failed_in_turn && observation.failures > 0) {
-                        observation.problem.clone_from(&visited.problem);
+                    observation.state = reconciled
+                        .state
+                        .clone()
+                        .or_else(|| observation.state.take());
+                    waits = reconciled.is_waiting();
+                    // What went wrong in its last slot is still to be reported.
+                    let failed_in_slot = observation.standing == Standing::Waiting;
+                    if !(waits && failed_in_slot && observation.failures > 0) {
+                        observation.problem.clone_from(&reconciled.problem);
                     }
-                    observation.standing = visited.standing;
+                    observation.standing = reconciled.standing;
                 }
                 Err(error) => {
                     observation.problem = Some(error.clone());
@@ -158,17 +161,17 @@ mod tests {
     use protocol::{ServiceState, ServiceStatus};
 
     #[test]
-    fn what_failed_in_its_turn_counts_until_it_has_worked_or_something_else_is_desired() {
+    fn what_failed_in_its_slot_counts_until_it_has_worked_or_something_else_is_desired() {
         let observations = Observations::default();
         let mut target = Target::of_test_host(22);
         target.desired = Ok(Desired::of_test("1", ""));
         let see = |target: &Target, standing, reason: Option<Reason>| {
-            let visited = Reconciled {
+            let reconciled = Reconciled {
                 standing,
                 problem: reason.map(|reason| NodeError::new(reason, "no")),
                 ..Reconciled::default()
             };
-            observations.record(target, &Ok(visited));
+            observations.record(target, &Ok(reconciled));
             let seen = observations.read()["win-1"].clone();
             (seen.failures, seen.problem.map(|problem| problem.reason))
         };
@@ -183,13 +186,13 @@ mod tests {
         assert_eq!(see(&target, Standing::Waiting, None), (0, None));
         see(&target, Standing::Waiting, Some(Reason::DiskFull));
         assert_eq!(see(&target, Standing::Current, None), (0, None));
-        // What could not be reached is told only as long as it cannot.
+        // That it could not be reached is reported only as long as it cannot.
         observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "no")));
         assert_eq!(see(&target, Standing::Waiting, None).1, None);
     }
 
     #[test]
-    fn restarts_count_from_the_first_look_and_from_zero_where_the_count_began_anew() {
+    fn restarts_count_from_the_first_observation_and_from_zero_where_the_count_began_again() {
         let service = |restarts| ServiceStatus {
             name: CSI_PROXY_SERVICE.to_owned(),
             state: ServiceState::Running,
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_visit_keeps_what_was_known() {
+    fn a_failed_reconcile_keeps_what_was_known() {
         let observations = Observations::default();
         let target = Target::of_test_host(22);
         let seen = Reconciled {

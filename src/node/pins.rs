@@ -118,14 +118,14 @@ impl Pins {
                 Some(map) if map.immutable == Some(true) => {
                     return Err(not_stored(format!(
                         "ConfigMap {HOST_KEYS_CONFIG_MAP} in namespace {} is immutable, so the pin of {node} was not changed. \
-                         Delete it and make it anew without \"immutable\", or with the keys of all nodes in it",
+                         Delete it and create it again without \"immutable\", or with the keys of all nodes in it",
                         self.namespace
                     )));
                 }
                 Some(_) => self.patch(node, stored, data.is_none(), pin.as_ref()).await,
             };
             match written {
-                // Somebody else was faster. The API server answers 422 where a patch's test fails.
+                // Another client was faster. The API server answers 422 where a patch's test fails.
                 Err(error) if matches!(error.status(), Some(404 | 409 | 422)) => {}
                 written => return written.map_err(|error| self.refused(&error)),
             }

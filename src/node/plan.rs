@@ -52,7 +52,7 @@ pub enum Comparison {
     },
     /// The same request did not work there before and was undone, and what ran before works.
     Undone,
-    /// A csi-proxy that somebody else made runs there.
+    /// A csi-proxy that is not this operator's runs there.
     Foreign,
 }
 
@@ -140,7 +140,7 @@ pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
     failing.max_by_key(|(name, _)| name.eq_ignore_ascii_case(CSI_PROXY_SERVICE))
 }
 
-/// A csi-proxy of somebody else that runs, and that the request may not replace.
+/// A csi-proxy of another owner that runs, and that the request may not replace.
 #[must_use]
 pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
     state.foreign.iter().find(|foreign| {

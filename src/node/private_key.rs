@@ -32,7 +32,7 @@ impl PrivateKey {
         &self.pem
     }
 
-    /// The passphrase of a key that OpenSSH encrypted: only the login can tell whether it is the right one.
+    /// The passphrase of a key that OpenSSH encrypted: only the login shows whether it is the right one.
     #[must_use]
     pub fn passphrase(&self) -> Option<&str> {
         self.passphrase.as_ref().map(|text| text.as_str())

@@ -19,7 +19,7 @@ use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{Desired, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
 use crate::payload::Payload;
-use crate::serve::VisitGauges;
+use crate::serve::ReconcileGauges;
 
 /// How long the work on a node may take, from the login on: a slow link included.
 const WORK: Duration = Duration::from_secs(20 * 60);
@@ -63,8 +63,8 @@ pub struct Context {
     pub nodes: Api<Node>,
     /// Closed while this process does not lead.
     pub fence: Fence,
-    /// Where visits are counted while they are there.
-    pub(super) gauges: VisitGauges,
+    /// Where reconciles are counted while they run.
+    pub(super) gauges: ReconcileGauges,
     pub(super) connecting: Semaphore,
     pub(super) working: Semaphore,
 }
@@ -79,7 +79,7 @@ impl Context {
             slots,
             nodes,
             fence: Fence::open(),
-            gauges: VisitGauges::default(),
+            gauges: ReconcileGauges::default(),
             connecting: Semaphore::new(CONCURRENT_CONNECTS),
             working: Semaphore::new(CONCURRENT_WORK),
         }

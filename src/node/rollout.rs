@@ -1,6 +1,6 @@
-//! Whose turn it is: which nodes may replace a csi-proxy that works, and when nobody may any more.
+//! Rollout slots: which nodes may replace a csi-proxy that works, and when none may any more.
 //!
-//! A node without a working csi-proxy needs no turn: there is nothing to interrupt, and every minute counts.
+//! A node without a working csi-proxy needs no slot: there is nothing to interrupt, and every minute counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub enum Standing {
     Failed,
 }
 
-/// One managed node, as far as its turn depends on it.
+/// One managed node, as far as its slot depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Candidate {
@@ -30,14 +30,14 @@ pub struct Candidate {
     pub standing: Standing,
     /// csi-proxy was kept there and does not work now.
     pub down: bool,
-    /// It has been given a turn and has not begun.
-    pub has_turn: bool,
-    /// It is being worked on in its turn.
+    /// It has been given a slot and has not begun.
+    pub has_slot: bool,
+    /// It is being worked on in its slot.
     pub at_work: bool,
-    /// Its last turn was cut short in the middle: whether that was the update's doing is to be known before another node
+    /// The work in its last slot was cut short in the middle: whether that was the update's doing is to be known before another node
     /// is updated.
     pub cut_short: bool,
-    /// Visits that failed in a row: those who have tried in vain come after those who have not.
+    /// Reconciles that failed in a row: nodes that have tried without success come after those that have not.
     pub failures: u32,
 }
 
@@ -46,16 +46,16 @@ pub struct Candidate {
 pub struct RolloutLimits {
     /// How many nodes may be without csi-proxy at one time for the sake of an update.
     pub max_unavailable: usize,
-    /// After so many nodes on which the update was undone nobody gets a turn any more.
+    /// After so many nodes on which the update was undone no node gets a slot any more.
     pub max_failures: usize,
-    /// Nobody gets a turn.
+    /// No node gets a slot.
     pub paused: bool,
     /// This process has started only just: a node that it has not seen yet, or does not reach, may be in the middle of an
     /// update that the process before it began.
     pub settling: bool,
 }
 
-/// Why nobody gets a turn.
+/// Why no node gets a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// The administrator said so.
@@ -64,18 +64,18 @@ pub enum Halt {
     Failures,
 }
 
-/// Whose turn it is, and how far all of it is.
+/// Which nodes have slots, and how far the rollout is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// The nodes that may replace a working csi-proxy now, those at work included.
-    pub turns: BTreeSet<String>,
-    /// Why nobody gets a turn, where nobody does.
+    pub slots: BTreeSet<String>,
+    /// Why no node gets a slot, where none does.
     pub halt: Option<Halt>,
     /// Managed nodes.
     pub nodes: usize,
     /// Those that are as desired.
     pub current: usize,
-    /// Those that wait for a turn or have one.
+    /// Those that wait for a slot or have one.
     pub waiting: usize,
     /// Those on which the update was undone, by name.
     pub failed: Vec<String>,
@@ -85,7 +85,7 @@ pub struct Rollout {
     pub settling: bool,
 }
 
-/// Decides whose turn it is.
+/// Decides which nodes get slots.
 #[must_use]
 pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits) -> Rollout {
     let of = |standing| {
@@ -106,7 +106,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     } else {
         None
     };
-    let mut turns: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
+    let mut slots: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
     if halt.is_none() {
         let unavailable = (candidates.values())
             .filter(|candidate| candidate.at_work || is_unavailable(**candidate, limits))
@@ -115,11 +115,11 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         let mut queue: Vec<_> = (of(Standing::Waiting))
             .filter(|(_, candidate)| !candidate.at_work)
             .collect();
-        queue.sort_by_key(|&(name, it)| (!it.cut_short, it.failures, !it.has_turn, name));
-        turns.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
+        queue.sort_by_key(|&(name, it)| (!it.cut_short, it.failures, !it.has_slot, name));
+        slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Rollout {
-        turns,
+        slots,
         halt,
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
@@ -168,8 +168,8 @@ mod tests {
         candidates.get_mut(name).unwrap()
     }
 
-    fn turns(candidates: &Candidates, limits: &RolloutLimits) -> Vec<String> {
-        rollout(candidates, limits).turns.into_iter().collect()
+    fn slots(candidates: &Candidates, limits: &RolloutLimits) -> Vec<String> {
+        rollout(candidates, limits).slots.into_iter().collect()
     }
 
     #[test]
@@ -182,13 +182,13 @@ mod tests {
             ("done", Current),
             ("fresh", NotInstalled),
         ]);
-        assert_eq!(turns(&nodes, &LIMITS), ["a", "b"]);
+        assert_eq!(slots(&nodes, &LIMITS), ["a", "b"]);
         of(&mut nodes, "b").at_work = true;
         of(&mut nodes, "b").standing = Unseen;
-        let words = "who is at work keeps the turn and takes a place";
-        assert_eq!(turns(&nodes, &LIMITS), ["a", "b"], "{words}");
+        let words = "who is at work keeps the slot";
+        assert_eq!(slots(&nodes, &LIMITS), ["a", "b"], "{words}");
         of(&mut nodes, "a").standing = Current;
-        assert_eq!(turns(&nodes, &LIMITS), ["b", "c"]);
+        assert_eq!(slots(&nodes, &LIMITS), ["b", "c"]);
         let all = rollout(&nodes, &LIMITS);
         assert_eq!((all.nodes, all.current, all.waiting), (6, 2, 1));
     }
@@ -197,14 +197,14 @@ mod tests {
     fn a_node_that_is_down_takes_a_place_and_an_unseen_one_only_at_the_start() {
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("down", NotInstalled)]);
         of(&mut nodes, "down").down = true;
-        assert_eq!(turns(&nodes, &LIMITS), ["a"]);
+        assert_eq!(slots(&nodes, &LIMITS), ["a"]);
         let nodes = candidates(&[("a", Waiting), ("new", Unseen), ("other", Unseen)]);
-        assert_eq!(turns(&nodes, &LIMITS), ["a"]);
+        assert_eq!(slots(&nodes, &LIMITS), ["a"]);
         let settling = RolloutLimits {
             settling: true,
             ..LIMITS
         };
-        assert!(turns(&nodes, &settling).is_empty());
+        assert!(slots(&nodes, &settling).is_empty());
         // The numbers are no news until all were seen once.
         let seen = candidates(&[("a", Current)]);
         for (nodes, limits, expected) in [
@@ -234,20 +234,20 @@ mod tests {
     fn a_failure_stops_all_who_have_not_begun() {
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("bad", Failed)]);
         of(&mut nodes, "a").at_work = true;
-        of(&mut nodes, "b").has_turn = true;
+        of(&mut nodes, "b").has_slot = true;
         let stopped = rollout(&nodes, &LIMITS);
         assert_eq!(stopped.halt, Some(Halt::Failures));
-        assert_eq!(stopped.turns, BTreeSet::from(["a".to_owned()]));
+        assert_eq!(stopped.slots, BTreeSet::from(["a".to_owned()]));
         assert_eq!(stopped.failed, ["bad"]);
         let patient = RolloutLimits {
             max_failures: 2,
             ..LIMITS
         };
-        assert_eq!(turns(&nodes, &patient), ["a", "b"]);
+        assert_eq!(slots(&nodes, &patient), ["a", "b"]);
     }
 
     #[test]
-    fn nobody_gets_a_turn_while_it_is_paused() {
+    fn no_node_gets_a_slot_while_it_is_paused() {
         let nodes = candidates(&[("a", Waiting)]);
         let paused = RolloutLimits {
             paused: true,
@@ -255,18 +255,18 @@ mod tests {
         };
         let rollout = rollout(&nodes, &paused);
         assert_eq!((rollout.halt, rollout.waiting), (Some(Halt::Paused), 1));
-        assert!(rollout.turns.is_empty());
+        assert!(rollout.slots.is_empty());
     }
 
     #[test]
     fn who_failed_on_the_way_there_lets_others_go_first() {
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("c", Waiting)]);
         of(&mut nodes, "a").failures = 1;
-        of(&mut nodes, "a").has_turn = true;
-        of(&mut nodes, "c").has_turn = true;
-        // A turn is kept, not passed on.
+        of(&mut nodes, "a").has_slot = true;
+        of(&mut nodes, "c").has_slot = true;
+        // A slot is kept, not passed on.
         for next in ["c", "b", "a"] {
-            assert_eq!(turns(&nodes, &ONE), [next]);
+            assert_eq!(slots(&nodes, &ONE), [next]);
             of(&mut nodes, next).standing = Current;
         }
     }
@@ -276,6 +276,6 @@ mod tests {
         let mut nodes = candidates(&[("a", Waiting), ("b", Waiting)]);
         let cut = of(&mut nodes, "b");
         (cut.cut_short, cut.failures) = (true, 3);
-        assert_eq!(turns(&nodes, &ONE), ["b"]);
+        assert_eq!(slots(&nodes, &ONE), ["b"]);
     }
 }

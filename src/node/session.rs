@@ -181,7 +181,7 @@ impl Session {
     }
 
     /// Asks the server for something that takes so many round trips, and has TCP confirm at once what comes before the
-    /// answer: OpenSSH tells its host keys after a login, and its TCP keeps the answer back until it knows that they have
+    /// answer: OpenSSH announces its host keys after a login, and its TCP keeps the answer back until it knows that they have
     /// arrived (RFC 896), which ours would let it know after 40 ms or more (RFC 1122, 4.2.3.2).
     pub(super) fn ask<T>(
         &mut self,
@@ -258,7 +258,7 @@ impl Session {
                 self.ssh.keepalive_send()?;
                 self.ssh.set_keepalive(false, 0);
             }
-            // Reading one stream also takes in what belongs to the other, which the socket then no longer tells of.
+            // Reading one stream also takes in what belongs to the other, which the socket then no longer reports.
             if !more && channel.read_window().available == 0 {
                 self.await_socket(deadline.min(next_keepalive))?;
             }
@@ -303,7 +303,7 @@ impl Session {
             && ours.set_nonblocking(true).is_ok()
         {
             // SAFETY: Both are open, and the session goes on to own its number; what it stood for before is closed,
-            // unless somebody else has it as well.
+            // unless another thread has it as well.
             unsafe { libc::dup2(ours.as_raw_fd(), self.ssh.as_raw_fd()) };
             self.sink = Some(sink);
         }

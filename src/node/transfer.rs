@@ -209,7 +209,7 @@ fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
 }
 
 /// Whether the last failure was an answer of the SFTP server and not the loss of the connection: the crate's
-/// `io::Error` does not tell.
+/// `io::Error` does not say.
 fn was_answered(session: &ssh2::Session) -> bool {
     const SFTP_PROTOCOL: i32 = -31;
     ssh2::Error::last_session_error(session)

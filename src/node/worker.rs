@@ -1,5 +1,5 @@
-//! One task for each Windows node: goes there when something changed, when the interval is over, or when the last
-//! visit failed and its pause is over.
+//! One task for each Windows node: reconciles it when something changed, when the interval is over, or when the last
+//! reconcile failed and its pause is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub struct Workers {
 struct Assignment {
     target: Arc<Target>,
     interval: Duration,
-    /// It is the node's turn; being told so is what matters here, the turn itself is taken on the node.
-    turn: bool,
+    /// It has a rollout slot. That this changed is what matters here; the slot itself is taken during the reconcile.
+    has_slot: bool,
 }
 
 struct Shared {
@@ -42,9 +42,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// Counts a visit that has ended, and records it.
+    /// Counts a reconcile that has ended, and records it.
     fn record(&self, target: &Target, outcome: &Result<Reconciled, NodeError>, took: Duration) {
-        self.metrics.count_visit(outcome, took);
+        self.metrics.count_reconcile(outcome, took);
         if let Some(now) = outcome.as_ref().ok().and_then(|found| found.state.as_ref()) {
             let observations = self.observations.read();
             let before = observations.get(&target.node);
@@ -60,7 +60,7 @@ impl Workers {
     /// No tasks yet.
     #[must_use]
     pub fn new(mut context: Context, observations: Observations, metrics: Metrics) -> Self {
-        context.gauges = metrics.visits();
+        context.gauges = metrics.reconcile_gauges();
         Self {
             assignments: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -72,12 +72,12 @@ impl Workers {
         }
     }
 
-    /// Gives every node its plan. Tasks of nodes that are gone, or that somebody else looks after, end; a visit in
+    /// Gives every node its plan. Tasks of nodes that are gone, or that another owner manages, end; a reconcile in
     /// progress is cut then, which the agent on the node survives.
     pub fn assign(
         &mut self,
         plans: &BTreeMap<String, NodePlan>,
-        turns: &BTreeSet<String>,
+        slots: &BTreeSet<String>,
         interval: Duration,
     ) {
         self.assignments.retain(|node, _| {
@@ -90,12 +90,12 @@ impl Workers {
         });
         for (node, plan) in plans {
             let assignment = match plan {
-                NodePlan::Visit(target) => Some(Assignment {
+                NodePlan::Reconcile(target) => Some(Assignment {
                     target: Arc::clone(target),
                     interval,
-                    turn: turns.contains(node),
+                    has_slot: slots.contains(node),
                 }),
-                // The task stays, so that a node that can be gone to again continues with what it knew.
+                // The task stays, so that a node that can be reached again continues with what it knew.
                 NodePlan::Blocked(_) | NodePlan::External => None,
                 NodePlan::Waiting => continue,
             };
@@ -109,7 +109,7 @@ impl Workers {
                 });
             } else if assignment.is_some() {
                 let (sender, receiver) = watch::channel(assignment);
-                // Whatever is logged, of which node it is told.
+                // Whatever is logged names the node.
                 let span = tracing::error_span!("node", node = %node);
                 self.tasks
                     .spawn(work(receiver, Arc::clone(&self.shared)).instrument(span));
@@ -133,7 +133,7 @@ impl Workers {
     }
 }
 
-/// Whether a Node was made anew under its old name: what was seen there is of another host.
+/// Whether a Node was recreated under its old name: what was seen there is of another host.
 fn is_another(old: Option<&Assignment>, new: Option<&Assignment>) -> bool {
     matches!((old, new), (Some(old), Some(new)) if old.target.uid != new.target.uid)
 }
@@ -157,14 +157,14 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let target = assignment.target.as_ref();
         let begin = Instant::now();
         let outcome = tokio::select! {
-            outcome = reconcile_node(target, &shared.context).instrument(spans::visit(&target.node)) => outcome,
+            outcome = reconcile_node(target, &shared.context).instrument(spans::reconcile(&target.node)) => outcome,
             () = revoked(&mut assignments, target) => continue,
         };
         if assignments.has_changed().is_err() {
             return;
         }
-        if let (Ok(visited), Ok(desired)) = (&outcome, &target.desired)
-            && let (Standing::Failed, Some(error)) = (visited.standing, &visited.problem)
+        if let (Ok(reconciled), Ok(desired)) = (&outcome, &target.desired)
+            && let (Standing::Failed, Some(error)) = (reconciled.standing, &reconciled.problem)
         {
             let refused = Some(error.message.clone());
             undone = Some(Desired {
@@ -174,14 +174,14 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         }
         shared.record(target, &outcome, begin.elapsed());
         let waits = outcome.as_ref().is_ok_and(Reconciled::is_waiting);
-        let problem = outcome.map_or_else(Some, |visited| visited.problem);
+        let problem = outcome.map_or_else(Some, |reconciled| reconciled.problem);
         failures = match &problem {
             Some(_) => failures + 1,
-            // It has tried in vain and waits for its next turn.
+            // It has tried without success and waits for its next slot.
             None if waits => failures,
             None => 0,
         };
-        let in_vain = problem.is_some();
+        let has_failed = problem.is_some();
         let pause = pause_after(problem.as_ref(), failures, assignment.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
@@ -192,9 +192,9 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
                 "{error}"
             );
         }
-        // Whatever changes how often: a node is not gone to without a pause.
+        // Whatever changes how often: a node is not connected to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;
-        if !wait(&mut assignments, assignment, in_vain, pause).await {
+        if !wait(&mut assignments, assignment, has_failed, pause).await {
             return;
         }
     }
@@ -229,11 +229,11 @@ fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -
     }
 }
 
-/// Waits for the next visit: the end of the pause, or news that call for one. False where nobody gives work any more.
+/// Waits for the next reconcile: the end of the pause, or news that call for one. False where nobody gives work any more.
 async fn wait(
     assignments: &mut watch::Receiver<Option<Assignment>>,
     mut known: Assignment,
-    in_vain: bool,
+    has_failed: bool,
     pause: Duration,
 ) -> bool {
     let end = Instant::now() + pause;
@@ -243,7 +243,7 @@ async fn wait(
             changed = assignments.changed() => if changed.is_err() { return false },
         }
         match assignments.borrow_and_update().clone() {
-            Some(new) if !calls_for_visit(&known, &new, in_vain) => known = new,
+            Some(new) if !calls_for_reconcile(&known, &new, has_failed) => known = new,
             _ => break,
         }
     }
@@ -251,11 +251,11 @@ async fn wait(
     true
 }
 
-/// Whether a node has to be gone to at once because of what is new. Not for a pin or a record of its own making, and
-/// after a failure not for a turn alone: the pause must not be cut short by each round of turns.
-fn calls_for_visit(known: &Assignment, new: &Assignment, in_vain: bool) -> bool {
-    let turn = new.turn && !known.turn && !in_vain;
-    turn || known.interval != new.interval || !is_same_work(&known.target, &new.target)
+/// Whether a node is to be reconciled at once because of what is new. Not for a pin or a record of its own making, and
+/// after a failure not for a slot alone: the pause must not be cut short each time that slots are granted.
+fn calls_for_reconcile(known: &Assignment, new: &Assignment, has_failed: bool) -> bool {
+    let slot = new.has_slot && !known.has_slot && !has_failed;
+    slot || known.interval != new.interval || !is_same_work(&known.target, &new.target)
 }
 
 fn is_same_work(known: &Target, new: &Target) -> bool {
@@ -263,7 +263,7 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     let same_pin = new.host_keys.pin == known.host_keys.pin;
     let mut comparable = new.clone();
     comparable.host_keys.pin.clone_from(&known.host_keys.pin);
-    // These follow from the visit itself; another attempt shows in its own field.
+    // These follow from the reconcile itself; another attempt shows in its own field.
     comparable.agent_seen = known.agent_seen;
     if let (Ok(known), Ok(new)) = (&known.desired, &mut comparable.desired) {
         new.refused.clone_from(&known.refused);
@@ -272,7 +272,7 @@ fn is_same_work(known: &Target, new: &Target) -> bool {
     comparable == *known && (first_pin || same_pin)
 }
 
-/// Waits until the node is no longer to be visited in this way.
+/// Waits until the node is no longer to be reconciled in this way.
 async fn revoked(assignments: &mut watch::Receiver<Option<Assignment>>, target: &Target) {
     let is_other = |new: &Option<Assignment>| {
         !(new.as_ref()).is_some_and(|new| is_same_work(target, &new.target))

@@ -46,7 +46,7 @@ pub struct Controller {
     pub(super) config_maps: Api<ConfigMap>,
     pub(super) status: StatusWriter,
     pub(super) workers: Workers,
-    pub(super) turns: RolloutSlots,
+    pub(super) slots: RolloutSlots,
     pub(super) pins: Pins,
     pub(super) nodes: Api<Node>,
     pub(super) shown: Shown,
@@ -71,10 +71,10 @@ pub async fn lead(
     let shared = SharedCluster::of_namespace(&options.namespace);
     let observations = Observations::default();
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &options.namespace);
-    let turns = RolloutSlots::default();
+    let slots = RolloutSlots::default();
     let pins = Pins::new(config_maps.clone(), options.namespace.clone());
     let nodes = Api::all(client.clone());
-    let mut context = Context::new(payload.clone(), pins.clone(), turns.clone(), nodes.clone());
+    let mut context = Context::new(payload.clone(), pins.clone(), slots.clone(), nodes.clone());
     context.fence = options.fence.clone();
     let metrics = shown.metrics.clone();
     let object = options.gate(&client);
@@ -86,7 +86,7 @@ pub async fn lead(
         config_maps,
         status: StatusWriter::new(&client, options.instance.clone(), shared.clone()),
         workers: Workers::new(context, observations.clone(), metrics),
-        turns,
+        slots,
         pins,
         nodes,
         shared: shared.clone(),
@@ -125,7 +125,7 @@ impl Controller {
                 process::give_back_memory();
                 give_back_at = Instant::now() + GIVE_BACK;
             }
-            self.shown.readiness.tell(self.health());
+            self.shown.readiness.publish(self.health());
             if once {
                 // What came in after the pass has not been judged yet.
                 if !observed.has_changed().unwrap_or(false) && self.is_done() {
@@ -196,10 +196,14 @@ impl Controller {
         unwritten.map_or(Ok(()), |what| Err(RunError::Unwritten(what)))
     }
 
-    /// Whether a single pass has done all that there is to do: all is written, and every node to visit has been visited.
+    /// Whether a single pass has done all that there is to do: all is written, and every node to reconcile has been reconciled.
     fn is_done(&self) -> bool {
         let observations = self.observations.read();
-        let was_visited = |node| observations.get(node).is_some_and(|seen| seen.visits > 0);
+        let was_reconciled = |node| {
+            observations
+                .get(node)
+                .is_some_and(|seen| seen.reconciles > 0)
+        };
         let mut plans = self.decisions.plans.iter();
         self.decisions.is_complete
             && self.decisions.throttle.due().is_none()
@@ -209,7 +213,7 @@ impl Controller {
             && plans.all(|(node, plan)| match plan {
                 NodePlan::External | NodePlan::Blocked(_) => true,
                 NodePlan::Waiting => false,
-                NodePlan::Visit(_) => was_visited(node),
+                NodePlan::Reconcile(_) => was_reconciled(node),
             })
     }
 

@@ -58,7 +58,7 @@ impl Controller {
                 observed,
                 services_problem: self.services_problem.clone(),
                 gate: self.gate.as_mut().map(Gate::take_report),
-                turns: &self.turns,
+                slots: &self.slots,
                 settling: self.settled_at > started,
                 now: Timestamp::now(),
                 instant: started,
@@ -88,7 +88,7 @@ impl Controller {
         let Some(gate) = &mut self.gate else {
             return false;
         };
-        let mut in_progress = self.turns.in_progress();
+        let mut in_progress = self.slots.in_progress();
         in_progress.extend(self.decisions.maybe_in_progress.iter().cloned());
         gate.judge(&Judged {
             verdict: &todo.verdict,
@@ -116,7 +116,7 @@ impl Controller {
             .filter_map(|(node, plan)| match plan {
                 NodePlan::External | NodePlan::Waiting => None,
                 NodePlan::Blocked(error) => Some(error),
-                NodePlan::Visit(_) => observations.get(node)?.problem.as_ref(),
+                NodePlan::Reconcile(_) => observations.get(node)?.problem.as_ref(),
             });
         metrics.show_failing_nodes(problems.map(|error| error.reason));
     }
@@ -142,7 +142,7 @@ impl Controller {
         let decisions = &mut self.decisions;
         let interval = Duration::from_secs(decisions.spec.probe_interval_seconds.into());
         self.workers
-            .assign(&decisions.plans, &decisions.rollout.turns, interval);
+            .assign(&decisions.plans, &decisions.rollout.slots, interval);
         decisions.is_unassigned = false;
     }
 

@@ -24,7 +24,7 @@ use access::{Access, authorize};
 use certificates::Certificates;
 use connections::serve;
 pub use liveness::Liveness;
-pub(crate) use metrics::VisitGauges;
+pub(crate) use metrics::ReconcileGauges;
 pub use metrics::{Format, Metrics};
 pub use readiness::{Health, Readiness};
 

@@ -43,8 +43,8 @@ enum Role {
 }
 
 impl Readiness {
-    /// Tells how it stands now.
-    pub fn tell(&self, health: Health) {
+    /// Publishes how it stands now.
+    pub fn publish(&self, health: Health) {
         self.state().health = Some(health);
     }
 
@@ -192,7 +192,7 @@ mod tests {
             gate: Some((report("Confirmed", "all is well"), true)),
             unwritten: None,
         };
-        readiness.tell(healthy.clone());
+        readiness.publish(healthy.clone());
         assert_eq!(
             readiness.answer(true),
             (
@@ -202,7 +202,7 @@ mod tests {
                     .to_owned()
             )
         );
-        readiness.tell(Health {
+        readiness.publish(Health {
             gate: Some((report("NotFound", "there is none"), false)),
             ..healthy.clone()
         });
@@ -211,7 +211,7 @@ mod tests {
         let withheld = "[+]leader-election ok\n[+]cluster-read ok\n\
                         [-]operatorcondition failed: reason withheld\nreadyz check failed\n";
         assert_eq!(readiness.answer(false), (false, withheld.to_owned()));
-        readiness.tell(Health {
+        readiness.publish(Health {
             gate: Some((report("Overridden", "OLM does not care"), true)),
             unwritten: Some("no".to_owned()),
             stale: Some("Pod (forbidden)".to_owned()),
@@ -227,7 +227,7 @@ mod tests {
                     .to_owned()
             )
         );
-        readiness.tell(Health {
+        readiness.publish(Health {
             unread: None,
             stale: None,
             gate: None,
@@ -250,9 +250,9 @@ mod tests {
         readiness.stands_by(Standby::Behind {
             holder: "pod-1".to_owned(),
         });
-        let told = "[+]leader-election ok\n[!]leader-election: stands by, pod-1 leads\n\
+        let text = "[+]leader-election ok\n[!]leader-election: stands by, pod-1 leads\n\
                     readyz check passed\n";
-        assert_eq!(readiness.answer(true), (true, told.to_owned()));
+        assert_eq!(readiness.answer(true), (true, text.to_owned()));
         readiness.sees_gate(Some("not written yet".to_owned()));
         let (ready, text) = readiness.answer(true);
         assert!(!ready && text.contains("[-]operatorcondition failed: not written yet\n"));

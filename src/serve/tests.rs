@@ -48,7 +48,7 @@ async fn readiness_follows_the_truth_and_health_and_metrics_are_there_from_the_s
     let reason = "nothing has been read yet";
     assert!(!get("/readyz").await.contains(reason));
     assert!(get("/readyz?verbose").await.contains(reason));
-    shown.readiness.tell(Health {
+    shown.readiness.publish(Health {
         unread: None,
         stale: None,
         gate: None,

@@ -14,7 +14,7 @@ pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 const LONGEST_PAUSE: u64 = 86_400_000;
 const EXTERNAL: &str =
     "somebody else looks after csi-proxy on this node; this operator does not touch it";
-/// Reasons that a node has without being visited: they end when it can be, and do not stand for what was seen there.
+/// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
 const NOT_FROM_A_VISIT: [&str; 5] = [
     "External",
     "CredentialsMissing",

@@ -27,7 +27,7 @@ pub struct NodeInputs<'a> {
     pub csi_proxy: (&'a str, &'a str),
 }
 
-/// The node's status. What was known before this process started stands until the node has been visited.
+/// The node's status. What was known before this process started stands until the node has been reconciled.
 #[must_use]
 pub fn node_status(
     previous: &WindowsNodeStorageStatus,
@@ -114,7 +114,7 @@ fn failed_update(
 ) -> Option<FailedUpdate> {
     let before = previous.failed_update.clone();
     let desired = match plan {
-        NodePlan::Visit(target) => target.desired.as_ref().ok(),
+        NodePlan::Reconcile(target) => target.desired.as_ref().ok(),
         _ => None,
     };
     let Some(desired) = desired else {

@@ -46,7 +46,7 @@ pub fn rollout_condition(
         return unchanged(known);
     }
     let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
-    let is_blocked = rollout.turns.is_empty() && !rollout.down.is_empty();
+    let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Failures) => (
             "False",

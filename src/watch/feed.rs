@@ -15,7 +15,7 @@ use crate::{backoff, process};
 
 /// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
 pub(super) const PAGE_SIZE: u32 = 100;
-/// How long the API server keeps up a watch before it ends it, in seconds; the library begins it anew from where it was.
+/// How long the API server keeps up a watch before it ends it, in seconds; the library begins it again from where it was.
 /// One that is still there 5 s later has fallen silent and is given up. Until then it looks like one of a kind of which
 /// nothing changes, so this bounds for how long old data passes for the present.
 pub(super) const WATCH: u32 = 60;

@@ -66,7 +66,7 @@ impl Interruption {
         }
     }
 
-    /// The same for objects of which nothing may be told: without what the server says, which may be what it was asked for.
+    /// The same for objects of which nothing may be shown: without what the server says, which may be what it was asked for.
     pub fn explain_without_words(&self) -> String {
         match (self.status(), self.failure()) {
             (Some(status), _) if status.code == 403 => "reading it is forbidden".to_owned(),
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_secret_nothing_is_told_that_the_server_says() {
+    fn of_a_secret_nothing_is_shown_that_the_server_says() {
         let mut status = kube::core::Status::failure("canary", "canary");
         for code in [403, 500] {
             status.code = code;
@@ -96,16 +96,16 @@ mod tests {
                 watcher::Error::InitialListFailed(kube::Error::Api(status.clone())),
                 watcher::Error::WatchError(status),
             ] {
-                let told = Interruption::Watcher(error);
-                assert!(told.explain().contains("canary"));
-                assert!(!told.explain_without_words().contains("canary"));
+                let shown = Interruption::Watcher(error);
+                assert!(shown.explain().contains("canary"));
+                assert!(!shown.explain_without_words().contains("canary"));
             }
         }
         let error = serde_json::from_str::<u8>(r#""canary""#).unwrap_err();
         assert!(error.to_string().contains("canary"));
         let error = watcher::Error::WatchFailed(kube::Error::SerdeError(error));
-        let told = Interruption::Watcher(error).explain_without_words();
-        assert!(!told.contains("canary"), "{told}");
+        let shown = Interruption::Watcher(error).explain_without_words();
+        assert!(!shown.contains("canary"), "{shown}");
     }
 
     #[test]
@@ -118,10 +118,10 @@ mod tests {
         let forbidden = watcher::Error::InitialListFailed(kube::Error::Api(status(403)));
         let other = watcher::Error::WatchError(status(500));
         for error in [forbidden, other] {
-            let told = Interruption::Watcher(error).explain();
+            let shown = Interruption::Watcher(error).explain();
             assert!(
-                told.ends_with(" no") && !told.contains('\u{1b}'),
-                "{told:?}"
+                shown.ends_with(" no") && !shown.contains('\u{1b}'),
+                "{shown:?}"
             );
         }
     }

@@ -32,7 +32,7 @@ pub fn text() -> String {
         phases,
         ..Reconciled::default()
     };
-    metrics.count_visit(&Ok(visited), Duration::from_secs(1));
+    metrics.count_reconcile(&Ok(visited), Duration::from_secs(1));
     metrics.show_pass(Duration::from_millis(1), 0, 0);
     metrics.count_watch_restart("Pod", "Failed");
     metrics.count_request("GET", Some(200));

@@ -88,7 +88,7 @@ fn each_line_says_of_which_node_and_phase_it_is() {
     ] {
         let line = line_of(message);
         let spans = &line["spans"];
-        assert_eq!(spans[0]["name"], "visit", "{line}");
+        assert_eq!(spans[0]["name"], "reconcile", "{line}");
         assert_eq!(spans[0]["node"], "win-000", "{line}");
         assert_eq!(spans[1]["phase"], phase, "{line}");
     }

@@ -1,40 +1,40 @@
-//! When a worker visits its node.
+//! When a worker reconciles its node.
 
 use super::*;
 use crate::node::{HostKey, RolloutSlots};
 use crate::payload::Payload;
 
-fn assignment(turn: bool) -> Assignment {
+fn assignment(has_slot: bool) -> Assignment {
     Assignment {
         target: Arc::new(Target::of_test_host(22)),
         interval: Duration::from_secs(300),
-        turn,
+        has_slot,
     }
 }
 
 #[test]
-fn only_news_of_others_call_for_a_visit() {
+fn only_news_of_others_call_for_a_reconcile() {
     let known = assignment(false);
     let new = |change: fn(&mut Assignment)| {
         let mut new = known.clone();
         change(&mut new);
         new
     };
-    let calls = |new: &Assignment| calls_for_visit(&known, new, false);
+    let calls = |new: &Assignment| calls_for_reconcile(&known, new, false);
     assert!(!calls(&known));
     assert!(calls(&new(
         |new| Arc::make_mut(&mut new.target).boot_id = "other".to_owned()
     )));
     assert!(calls(&new(|new| new.interval = Duration::from_secs(10))));
-    let turn = new(|new| new.turn = true);
-    assert!(calls(&turn));
+    let slot = new(|new| new.has_slot = true);
+    assert!(calls(&slot));
     assert!(
-        !calls_for_visit(&known, &turn, true),
-        "a turn does not cut short the pause after a failure"
+        !calls_for_reconcile(&known, &slot, true),
+        "a slot does not cut short the pause after a failure"
     );
     assert!(
-        !calls_for_visit(&turn, &known, false),
-        "a turn that is over is no news"
+        !calls_for_reconcile(&slot, &known, false),
+        "a slot that is gone is no news"
     );
     let pinned = |key: &[u8]| {
         let mut new = known.clone();
@@ -44,9 +44,9 @@ fn only_news_of_others_call_for_a_visit() {
     };
     assert!(
         !calls(&pinned(b"one")),
-        "the visit itself has pinned the key"
+        "the reconcile itself has pinned the key"
     );
-    assert!(calls_for_visit(&pinned(b"one"), &pinned(b"two"), false));
+    assert!(calls_for_reconcile(&pinned(b"one"), &pinned(b"two"), false));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn what_was_undone_is_not_forgotten_before_the_status_says_so() {
 }
 
 #[tokio::test]
-async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
+async fn a_node_that_goes_while_it_is_reconciled_ends_its_task() {
     // A host that takes connections and never says a word.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target::of_test_host(listener.local_addr().unwrap().port());
@@ -75,7 +75,7 @@ async fn a_node_that_goes_while_it_is_visited_ends_its_task() {
     let observations = Observations::default();
     let context = Context::of_test(&Payload::of_test(), &RolloutSlots::default());
     let mut workers = Workers::new(context, observations.clone(), Metrics::default());
-    let plan = NodePlan::Visit(Arc::new(target));
+    let plan = NodePlan::Reconcile(Arc::new(target));
     let nobody = BTreeSet::new();
     let plans = BTreeMap::from([("win-1".to_owned(), plan)]);
     workers.assign(&plans, &nobody, interval);

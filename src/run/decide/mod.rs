@@ -49,9 +49,9 @@ pub struct Decisions {
     pub open: BTreeSet<String>,
     /// The last verdict rests on all of the cluster, rather than that all of it has been read by now.
     pub is_complete: bool,
-    /// The plans, or whose turn it is, have changed since they were last handed over.
+    /// The plans, or the granted slots, have changed since they were last handed over.
     pub is_unassigned: bool,
-    /// Whose turn it is, and how far all of it is.
+    /// Which nodes have slots, and how far the rollout is.
     pub rollout: Rollout,
     settling: bool,
     /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is

@@ -1,11 +1,11 @@
-//! Whose turn it is, from the plans and from what was seen on nodes.
+//! Which nodes get rollout slots, from the plans and from what was seen on nodes.
 
 use crate::index::Cluster;
 use crate::node::{Candidate, NodePlan, Observation, RolloutLimits, Standing, rollout};
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
-    /// Decides again whose turn it is. Before the configuration is known, and what nodes have been through, it is nobody's.
+    /// Grants slots again. Before the configuration is known, and what nodes have been through, nobody gets one.
     pub(super) fn give_turns(&mut self, cluster: &Cluster, news: &News<'_>) {
         if !cluster.knows_configuration() {
             return;
@@ -20,22 +20,22 @@ impl Decisions {
             paused: spec.paused,
             settling: news.settling,
         };
-        let rollout = news.turns.decide(|turns| {
+        let rollout = news.slots.decide(|slots| {
             let candidates = managed.clone().map(|(name, plan, observation)| {
-                let seen = observation.filter(|_| matches!(plan, NodePlan::Visit(_)));
+                let seen = observation.filter(|_| matches!(plan, NodePlan::Reconcile(_)));
                 let is_down = seen.is_some_and(Observation::is_down);
                 let candidate = Candidate {
                     standing: standing(plan, seen),
-                    down: is_down || turns.unsure.contains(name),
+                    down: is_down || slots.unsure.contains(name),
                     failures: seen.map_or(0, |seen| seen.failures),
-                    has_turn: turns.given.contains(name),
-                    at_work: turns.at_work.contains(name),
-                    cut_short: turns.cut_short.contains(name),
+                    has_slot: slots.given.contains(name),
+                    at_work: slots.at_work.contains(name),
+                    cut_short: slots.cut_short.contains(name),
                 };
                 (name.clone(), candidate)
             });
             let rollout = rollout(&candidates.collect(), &limits);
-            (rollout.turns.clone(), rollout)
+            (rollout.slots.clone(), rollout)
         });
         let unseen = [Standing::Unseen, Standing::Unreachable];
         let maybe_in_progress = managed.filter(|(name, plan, observation)| {
@@ -44,7 +44,7 @@ impl Decisions {
                 && self.had_another_csi_proxy(cluster, name)
         });
         self.maybe_in_progress = maybe_in_progress.map(|(name, ..)| name.clone()).collect();
-        self.is_unassigned |= rollout.turns != self.rollout.turns;
+        self.is_unassigned |= rollout.slots != self.rollout.slots;
         self.rollout = rollout;
     }
 
@@ -60,14 +60,14 @@ impl Decisions {
 /// How far a node is, from what was seen there for the sake of what is desired now. An update that was undone stays a
 /// failure until it has worked, also while the node is out of reach: it may be so because of the update.
 fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
-    let NodePlan::Visit(target) = plan else {
+    let NodePlan::Reconcile(target) = plan else {
         return Standing::Unreachable;
     };
     let Ok(desired) = &target.desired else {
         return Standing::Unreachable;
     };
     let is_of_now = |seen: &&Observation| {
-        seen.visits > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
+        seen.reconciles > 0 && seen.revision == desired.revision && seen.attempt == desired.attempt
     };
     match observation.filter(is_of_now).map(|seen| seen.standing) {
         Some(Standing::Current) => Standing::Current,

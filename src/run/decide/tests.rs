@@ -22,7 +22,7 @@ struct Rig {
     cluster: Cluster,
     decisions: Decisions,
     observations: BTreeMap<String, Observation>,
-    turns: RolloutSlots,
+    slots: RolloutSlots,
     gate: Option<GateReport>,
     settling: bool,
     /// An hour later at each pass: nothing has just been told.
@@ -35,7 +35,7 @@ impl Rig {
             cluster: Cluster::default(),
             decisions: Decisions::new(Payload::of_test()),
             observations: BTreeMap::new(),
-            turns: RolloutSlots::default(),
+            slots: RolloutSlots::default(),
             gate: None,
             settling: false,
             instant: Instant::now(),
@@ -136,7 +136,7 @@ impl Rig {
             observed: observed.iter().map(|&name| name.to_owned()).collect(),
             services_problem: None,
             gate: self.gate.clone(),
-            turns: &self.turns,
+            slots: &self.slots,
             settling: self.settling,
             now: Timestamp::from_second(1_000).unwrap(),
             instant: self.instant,
@@ -168,12 +168,12 @@ impl Rig {
 
     /// Records how far a node is with what is desired now.
     fn see(&mut self, node: &str, standing: Standing) {
-        let NodePlan::Visit(target) = &self.decisions.plans[node] else {
-            panic!("{node} is to be visited")
+        let NodePlan::Reconcile(target) = &self.decisions.plans[node] else {
+            panic!("{node} is to be reconciled")
         };
         let desired = target.desired.as_ref().unwrap();
         let observation = Observation {
-            visits: 1,
+            reconciles: 1,
             standing,
             revision: desired.revision.clone(),
             attempt: desired.attempt.clone(),
@@ -184,9 +184,9 @@ impl Rig {
         self.observations.insert(node.to_owned(), observation);
     }
 
-    fn turns(&mut self, observed: &[&str]) -> Vec<String> {
+    fn slots(&mut self, observed: &[&str]) -> Vec<String> {
         self.pass(observed);
-        self.decisions.rollout.turns.iter().cloned().collect()
+        self.decisions.rollout.slots.iter().cloned().collect()
     }
 
     fn want(&mut self, spec: &serde_json::Value) {
@@ -227,7 +227,10 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
     rig.add_configuration();
     rig.read_verdict_kinds();
     assert!(!rig.pass(&[]).assign, "nothing is known to be complete yet");
-    assert!(matches!(rig.decisions.plans["win-1"], NodePlan::Visit(_)));
+    assert!(matches!(
+        rig.decisions.plans["win-1"],
+        NodePlan::Reconcile(_)
+    ));
     rig.finish_configuration();
     assert!(rig.pass(&[]).assign);
     rig.decisions.is_unassigned = false;
@@ -251,7 +254,7 @@ fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
     assert!(names(&rig.pass(&[])).is_empty());
 
     let observation = rig.observations.entry("win-2".to_owned());
-    observation.or_default().visits = 1;
+    observation.or_default().reconciles = 1;
     assert_eq!(names(&rig.pass(&["win-2"])), ["win-2"]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     let todo = rig.pass(&[]);

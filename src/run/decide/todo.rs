@@ -22,8 +22,8 @@ pub struct News<'a> {
     pub services_problem: Option<String>,
     /// How the gate stands, where there is one.
     pub gate: Option<GateReport>,
-    /// Whose turn it is on which node.
-    pub turns: &'a RolloutSlots,
+    /// Which nodes have rollout slots.
+    pub slots: &'a RolloutSlots,
     /// This process has started only just.
     pub settling: bool,
     /// Now, as objects have it.

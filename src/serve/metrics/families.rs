@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::process::ProcessCollector;
-use super::{NODE_STATUSES, NODE_VISITS, SUCCESS, drivers};
+use super::{NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
 
@@ -77,13 +77,13 @@ metrics! {
     nodes: Family<Labels, Gauge> = Family::default(), "nodes",
         "Windows nodes by whether their storage is ready";
     failing_nodes: Family<Labels, Gauge> = Family::default(), "failing_nodes",
-        "Windows nodes that cannot be worked on, or on which the last visit failed, by why";
-    visits: Family<Labels, Counter> = Family::default(), "node_visits",
-        "Visits to nodes over SSH by how they ended";
-    visit_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
-        "How long visits to nodes took, waiting for a place included";
+        "Windows nodes that cannot be worked on, or on which the last reconcile failed, by why";
+    node_reconciles: Family<Labels, Counter> = Family::default(), "node_visits",
+        "Reconciles of nodes over SSH by how they ended";
+    node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
+        "How long reconciles of nodes took, waiting for a place included";
     phase_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "ssh_phase_duration_seconds",
-        "How long the parts of visits took";
+        "How long the parts of reconciles of nodes took";
     transfers: Family<Labels, Counter> = Family::default(), "transfers",
         "Files sent to nodes, requests included";
     transfer_bytes: Counter = Counter::default(), "transfer_bytes",
@@ -93,11 +93,11 @@ metrics! {
     reconciles: Histogram = Histogram::new(OF_PASSES), "reconcile_duration_seconds",
         "How long it took to judge what is known and to write what differs";
     queue_depth: Family<Labels, Gauge> = Family::default(), "queue_depth",
-        "What waits: statuses of nodes to be written, visits for a place to work at";
+        "What waits: statuses of nodes to be written, reconciles of nodes for a place to work at";
     queue_in_progress: Family<Labels, Gauge> = Family::default(), "queue_in_progress",
-        "What is being done: statuses of nodes on their way, visits that are worked on";
+        "What is being done: statuses of nodes on their way, reconciles of nodes at work";
     watch_restarts: Family<Labels<2, String>, Counter> = Family::default(), "watch_restarts",
-        "Watches that ended, so that their kind was listed anew, by kind and why";
+        "Watches that ended, so that their kind was listed again, by kind and why";
     api_requests: Family<Labels<2>, Counter> = Family::default(), "api_requests",
         "Requests to the API server by verb and class of the answer's code; none: no answer came";
     failed_writes: Family<Labels, Counter> = Family::default(), "failed_writes",
@@ -125,15 +125,19 @@ impl Families {
         let drivers: Vec<&str> = drivers().collect();
         create(&self.blocking_volumes, "driver", &drivers);
         create(&self.nodes, "ready", &["true", "false"]);
-        create(&self.visits, "result", &[SUCCESS]);
-        create(&self.visits, "result", &reasons);
+        create(&self.node_reconciles, "result", &[SUCCESS]);
+        create(&self.node_reconciles, "result", &reasons);
         create(&self.failing_nodes, "reason", &reasons);
         create(&self.transfers, "result", &["success", "failure"]);
-        create(&self.queue_depth, "queue", &[NODE_STATUSES, NODE_VISITS]);
+        create(
+            &self.queue_depth,
+            "queue",
+            &[NODE_STATUSES, NODE_RECONCILES],
+        );
         create(
             &self.queue_in_progress,
             "queue",
-            &[NODE_STATUSES, NODE_VISITS],
+            &[NODE_STATUSES, NODE_RECONCILES],
         );
         create(&self.failed_writes, "target", &TARGETS);
     }

@@ -20,7 +20,7 @@ pub use text::Format;
 /// The driver of volumes that none takes over.
 const NO_DRIVER: &str = "none";
 const NODE_STATUSES: &str = "node_statuses";
-const NODE_VISITS: &str = "node_visits";
+const NODE_RECONCILES: &str = "node_visits";
 const SUCCESS: &str = "Success";
 
 /// The operator's metrics.
@@ -88,7 +88,7 @@ impl Metrics {
         self.0.gate().set(i64::from(is_written));
     }
 
-    /// A look at everything and the writing of what differs took so long; so many statuses of nodes wait to be written, and
+    /// Judging everything and writing what differs took so long; so many statuses of nodes wait to be written, and
     /// so many are on their way.
     pub fn show_pass(&self, took: Duration, waiting: usize, on_their_way: usize) {
         self.0.reconciles.observe(took.as_secs_f64());
@@ -101,34 +101,37 @@ impl Metrics {
         );
     }
 
-    /// The visits that wait for a place to work at, and those that are worked on.
-    pub(crate) fn visits(&self) -> VisitGauges {
-        let queue = [("queue", NODE_VISITS)];
-        VisitGauges {
+    /// The reconciles of nodes that wait for a place to work at, and those at work.
+    pub(crate) fn reconcile_gauges(&self) -> ReconcileGauges {
+        let queue = [("queue", NODE_RECONCILES)];
+        ReconcileGauges {
             waiting: self.0.queue_depth.get_or_create(&queue).clone(),
             working: self.0.queue_in_progress.get_or_create(&queue).clone(),
         }
     }
 
-    /// A visit ended.
-    pub fn count_visit(&self, outcome: &Result<Reconciled, NodeError>, took: Duration) {
+    /// A reconcile of a node ended.
+    pub fn count_reconcile(&self, outcome: &Result<Reconciled, NodeError>, took: Duration) {
         let problem = match outcome {
-            Ok(visited) => visited.problem.as_ref(),
+            Ok(reconciled) => reconciled.problem.as_ref(),
             Err(error) => Some(error),
         };
         let (ended, result) = match problem {
             None => ("success", SUCCESS),
             Some(error) => ("failure", error.reason.as_str()),
         };
-        self.0.visits.get_or_create(&[("result", result)]).inc();
-        observe(&self.0.visit_duration, "result", ended, took);
-        let Ok(visited) = outcome else {
+        self.0
+            .node_reconciles
+            .get_or_create(&[("result", result)])
+            .inc();
+        observe(&self.0.node_reconcile_duration, "result", ended, took);
+        let Ok(reconciled) = outcome else {
             return;
         };
-        for (phase, took) in visited.phases.iter() {
+        for (phase, took) in reconciled.phases.iter() {
             observe(&self.0.phase_duration, "phase", phase, took);
         }
-        let sent = visited.sent;
+        let sent = reconciled.sent;
         for (result, files) in [("success", sent.files), ("failure", sent.failed)] {
             let transfers = self.0.transfers.get_or_create(&[("result", result)]);
             transfers.inc_by(files);
@@ -136,7 +139,7 @@ impl Metrics {
         self.0.transfer_bytes.inc_by(sent.bytes);
     }
 
-    /// csi-proxy was started again so often on some node, by its agent or by Windows, since that node was last looked at.
+    /// csi-proxy was started again so often on some node, by its agent or by Windows, since that node was last reconciled.
     pub fn count_csi_proxy_restarts(&self, restarts: u64) {
         self.0.csi_proxy_restarts.inc_by(restarts);
     }
@@ -147,7 +150,7 @@ impl Metrics {
         self.0.failed_writes.get_or_create(&labels).inc();
     }
 
-    /// A kind has to be listed anew.
+    /// A kind has to be listed again.
     pub fn count_watch_restart(&self, kind: &str, cause: &'static str) {
         let labels = [("kind", kind.to_owned()), ("cause", cause.to_owned())];
         self.0.watch_restarts.get_or_create(&labels).inc();
@@ -174,32 +177,32 @@ impl Metrics {
     }
 }
 
-/// Counts visits while they are there.
+/// Counts reconciles of nodes while they run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct VisitGauges {
+pub(crate) struct ReconcileGauges {
     waiting: Gauge,
     working: Gauge,
 }
 
-impl VisitGauges {
-    /// A visit begins, and waits for its place.
-    pub fn begin(&self) -> VisitCounted {
+impl ReconcileGauges {
+    /// A reconcile begins, and waits for its place.
+    pub fn begin(&self) -> ReconcileCounted {
         self.waiting.inc();
-        VisitCounted(self.waiting.clone())
+        ReconcileCounted(self.waiting.clone())
     }
 
     /// It has its place.
-    pub fn works(&self, counted: &mut VisitCounted) {
+    pub fn works(&self, counted: &mut ReconcileCounted) {
         self.working.inc();
         counted.0.dec();
         counted.0 = self.working.clone();
     }
 }
 
-/// A visit that is counted until this is dropped.
-pub(crate) struct VisitCounted(Gauge);
+/// A reconcile that is counted until this is dropped.
+pub(crate) struct ReconcileCounted(Gauge);
 
-impl Drop for VisitCounted {
+impl Drop for ReconcileCounted {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_is_counted_by_its_result_with_its_phases_and_its_files() {
+    fn a_reconcile_is_counted_by_its_result_with_its_phases_and_its_files() {
         let metrics = Metrics::default();
         let mut phases = Phases::default();
         phases.add("login", Duration::from_millis(40));
@@ -247,14 +250,14 @@ mod tests {
             failed: 1,
             bytes: 1234,
         };
-        let visited = Reconciled {
+        let reconciled = Reconciled {
             phases,
             sent,
             ..Reconciled::default()
         };
-        metrics.count_visit(&Ok(visited), Duration::from_secs(1));
+        metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
         let unreachable = NodeError::new(Reason::Unreachable, "no");
-        metrics.count_visit(&Err(unreachable), Duration::from_secs(3));
+        metrics.count_reconcile(&Err(unreachable), Duration::from_secs(3));
         for (series, expected) in [
             ("windows_storage_node_visits_total{result=\"Success\"}", "1"),
             (
@@ -324,19 +327,19 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_is_in_one_place_of_the_queue_and_leaves_it_however_it_ends() {
+    fn a_reconcile_is_in_one_place_of_the_queue_and_leaves_it_however_it_ends() {
         let metrics = Metrics::default();
-        let visits = metrics.visits();
+        let gauges = metrics.reconcile_gauges();
         let at = || {
             ["depth", "in_progress"].map(|what| {
                 let series = format!("windows_storage_queue_{what}{{queue=\"node_visits\"}}");
                 value(&metrics, &series)
             })
         };
-        let mut first = visits.begin();
-        let second = visits.begin();
+        let mut first = gauges.begin();
+        let second = gauges.begin();
         assert_eq!(at(), ["2", "0"]);
-        visits.works(&mut first);
+        gauges.works(&mut first);
         assert_eq!(at(), ["1", "1"]);
         drop(second);
         drop(first);

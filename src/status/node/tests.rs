@@ -47,7 +47,7 @@ fn observed(state: Option<NodeState>, problem: Option<Reason>) -> Observation {
         state,
         last_contact: Some(Timestamp::from_second(7).unwrap()),
         problem: problem.map(|reason| NodeError::new(reason, "words")),
-        visits: 1,
+        reconciles: 1,
         ..Observation::default()
     }
 }
@@ -114,7 +114,7 @@ fn an_unreachable_node_loses_nothing_of_what_was_known() {
     let restarted = status(&good, &NodePlan::Waiting, None, 20);
     assert_eq!(
         restarted, good,
-        "a new process says nothing new before it has visited the node"
+        "a new process says nothing new before it has reconciled the node"
     );
 }
 
@@ -138,7 +138,7 @@ fn what_somebody_else_looks_after_is_not_held_against_the_node() {
 fn to_visit(revision: &str, attempt: &str) -> NodePlan {
     let mut target = Target::of_test_host(22);
     target.desired = Ok(Desired::of_test(revision, attempt));
-    NodePlan::Visit(std::sync::Arc::new(target))
+    NodePlan::Reconcile(std::sync::Arc::new(target))
 }
 
 #[test]

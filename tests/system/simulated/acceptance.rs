@@ -207,7 +207,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
         "windowsmachineconfig.openshift.io/version=10.0.0",
     ]);
     let refusal = yes(&["win-001"]);
-    assert!(refusal.contains("somebody else looks after"), "{refusal}");
+    assert!(refusal.contains("another owner manages"), "{refusal}");
 
     host.change_host_keys(&[KeyKind::Ed25519]).unwrap();
     let immutable = json!({

@@ -1,8 +1,8 @@
-//! Whose turn it is.
+//! Which nodes get slots.
 
 use super::*;
 
-/// Three nodes that were visited, on which csi-proxy works and is not the one that is wanted.
+/// Three nodes that were reconciled, on which csi-proxy works and is not the one that is wanted.
 fn three_that_wait() -> Rig {
     let mut rig = Rig::settled();
     for name in ["win-2", "win-3"] {
@@ -18,24 +18,24 @@ fn three_that_wait() -> Rig {
 #[test]
 fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
     let mut rig = three_that_wait();
-    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
-    assert!(rig.pass(&["win-1"]).assign, "the turn is to be handed over");
-    let turn = rig.turns.take("win-1").unwrap();
-    assert!(rig.turns.take("win-2").is_none());
-    assert_eq!(rig.turns(&["win-2"]), ["win-1"]);
-    drop(turn);
+    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    assert!(rig.pass(&["win-1"]).assign, "the slot is to be handed over");
+    let slot = rig.slots.take("win-1").unwrap();
+    assert!(rig.slots.take("win-2").is_none());
+    assert_eq!(rig.slots(&["win-2"]), ["win-1"]);
+    drop(slot);
     rig.see("win-1", Standing::Current);
-    assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
+    assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
     rig.decisions.is_unassigned = false;
     rig.want(&json!({"rollout": {"maxUnavailable": "60%"}}));
-    assert_eq!(rig.turns(&[]), ["win-2", "win-3"]);
+    assert_eq!(rig.slots(&[]), ["win-2", "win-3"]);
 }
 
 #[test]
 fn a_failure_stops_the_rollout_until_the_administrator_resumes_it() {
     let mut rig = three_that_wait();
     rig.see("win-1", Standing::Failed);
-    assert!(rig.turns(&["win-1", "win-2", "win-3"]).is_empty());
+    assert!(rig.slots(&["win-1", "win-2", "win-3"]).is_empty());
     let (_, status) = rig.pass(&["win-1"]).settings.unwrap_or_else(|| {
         rig.want(&json!({"probeIntervalSeconds": 60}));
         rig.pass(&[]).settings.unwrap()
@@ -56,19 +56,19 @@ fn a_failure_stops_the_rollout_until_the_administrator_resumes_it() {
     assert!(status.failed_update.is_some());
     rig.write("win-1", status);
     rig.observations.remove("win-1");
-    assert!(rig.turns(&["win-1"]).is_empty());
+    assert!(rig.slots(&["win-1"]).is_empty());
 
     rig.want(&json!({"rollout": {"resume": "again"}}));
     assert!(
-        rig.turns(&[]).is_empty(),
+        rig.slots(&[]).is_empty(),
         "no node has been seen for the new attempt"
     );
     for name in ["win-1", "win-2", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
-    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
-    let NodePlan::Visit(target) = &rig.decisions.plans["win-1"] else {
-        panic!("win-1 is to be visited")
+    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    let NodePlan::Reconcile(target) = &rig.decisions.plans["win-1"] else {
+        panic!("win-1 is to be reconciled")
     };
     let desired = target.desired.as_ref().unwrap();
     assert!(desired.retry && desired.refused.is_none());
@@ -81,7 +81,7 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
     let pass = |rig: &mut Rig, settling| {
         rig.settling = settling;
         rig.pass(&["win-1"]);
-        rig.decisions.rollout.turns.len()
+        rig.decisions.rollout.slots.len()
     };
     assert_eq!(pass(&mut rig, true), 0);
     assert_eq!(pass(&mut rig, false), 1, "it is not waited for for ever");
@@ -90,19 +90,19 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
 #[test]
 fn a_turn_that_was_cut_short_keeps_its_place_until_the_node_was_looked_at() {
     let mut rig = three_that_wait();
-    assert_eq!(rig.turns(&["win-1", "win-2", "win-3"]), ["win-1"]);
-    // Something else is wanted, so that the visit is cut; nobody knows what the agent is at.
-    rig.turns.take("win-1").unwrap().begin();
+    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    // Something else is wanted, so that the reconcile is cut; nobody knows what the agent is at.
+    rig.slots.take("win-1").unwrap().begin();
     rig.want(&json!({"rollout": {"resume": "again"}}));
     rig.pass(&[]);
     rig.observations.remove("win-1");
     for name in ["win-2", "win-3"] {
         rig.see(name, Standing::Waiting);
     }
-    assert!(rig.turns(&["win-2", "win-3"]).is_empty());
-    rig.turns.mark_settled("win-1");
+    assert!(rig.slots(&["win-2", "win-3"]).is_empty());
+    rig.slots.mark_settled("win-1");
     rig.see("win-1", Standing::Waiting);
-    assert_eq!(rig.turns(&["win-1"]).len(), 1);
+    assert_eq!(rig.slots(&["win-1"]).len(), 1);
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
     rig.write("win-1", failed.status.clone());
     rig.pass(&[]);
     rig.see("win-1", Standing::Unreachable);
-    assert!(rig.turns(&["win-1"]).is_empty());
+    assert!(rig.slots(&["win-1"]).is_empty());
     rig.see("win-1", Standing::Current);
-    assert_eq!(rig.turns(&["win-1"]), ["win-2"]);
+    assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
 }
 
 #[test]
