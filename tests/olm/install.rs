@@ -20,6 +20,7 @@ fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
         replaces: replaces.map(|version| version.parse().unwrap()),
         skip_range: None,
         max_openshift_version: None,
+        repository: None,
         created_at: "2026-01-01T00:00:00Z".to_owned(),
     };
     let files = bundler::render(Path::new(env!("CARGO_MANIFEST_DIR")), &release).unwrap();

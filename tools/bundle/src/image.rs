@@ -3,47 +3,39 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use anyhow::{Context, Result, ensure};
 use semver::Version;
 
 use crate::PACKAGE;
-use crate::sources::{BundleError, text};
+use crate::sources::text;
 
-const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
+pub(crate) const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
 
-/// A reference taken apart.
-struct Reference<'a> {
-    name: &'a str,
-    tag: Option<&'a str>,
-    digest: Option<&'a str>,
-}
-
-impl<'a> Reference<'a> {
-    fn parse(image: &'a str) -> Result<Self, BundleError> {
-        let (rest, digest) = match image.split_once('@') {
-            Some((rest, digest)) => (rest, Some(digest)),
-            None => (image, None),
-        };
-        // A colon before the last slash belongs to the registry's port.
-        let (name, tag) = match rest.rsplit_once(':') {
-            Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
-            _ => (rest, None),
-        };
-        let plain = |text: &str| {
-            !text.is_empty()
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "._-/:".contains(c))
-        };
-        if [Some(name), tag, digest].into_iter().flatten().all(plain)
-            && (tag.is_some() || digest.is_some())
-        {
-            Ok(Self { name, tag, digest })
-        } else {
-            Err(BundleError::Release(format!(
-                "image {image:?} is not NAME:TAG or NAME@DIGEST"
-            )))
-        }
-    }
+/// A reference taken apart: name, tag and digest.
+fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
+    let (rest, digest) = match image.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest)),
+        None => (image, None),
+    };
+    // A colon before the last slash belongs to the registry's port.
+    let (name, tag) = match rest.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+        _ => (rest, None),
+    };
+    let is_plain = |text: &str| {
+        let mut letters = text.chars();
+        !text.is_empty() && letters.all(|c| c.is_ascii_alphanumeric() || "._-/:".contains(c))
+    };
+    let names_content = tag.is_some() || digest.is_some();
+    ensure!(
+        names_content
+            && [Some(name), tag, digest]
+                .into_iter()
+                .flatten()
+                .all(is_plain),
+        "image {image:?} is not NAME:TAG or NAME@DIGEST"
+    );
+    Ok((name, tag, digest))
 }
 
 /// The image that is used where nobody names one. It is in no registry: it is what `make image` builds here.
@@ -53,26 +45,23 @@ pub(crate) fn default_image(version: &Version) -> String {
 }
 
 /// Where the bundle's own image goes: beside the operator's.
-pub(crate) fn of_bundle(image: &str, version: &Version) -> Result<String, BundleError> {
-    let Reference { name, .. } = Reference::parse(image)?;
+pub(crate) fn of_bundle(image: &str, version: &Version) -> Result<String> {
+    let (name, ..) = parse(image)?;
     Ok(format!("{name}-bundle:{version}"))
 }
 
 /// `manifests/kustomization.yaml` with another image. What stands before its `images:` is written by hand, and stays.
-pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String, BundleError> {
-    let Reference { name, tag, digest } = Reference::parse(image)?;
+pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String> {
+    let (name, tag, digest) = parse(image)?;
     let text = text(root, KUSTOMIZATION)?;
-    let Some((before, _)) = text.split_once("\nimages:\n") else {
-        return Err(BundleError::unusable(
-            KUSTOMIZATION,
-            "has no line images:, after which the image is set",
-        ));
-    };
+    let (before, _) = text.split_once("\nimages:\n").with_context(|| {
+        format!("{KUSTOMIZATION}: has no line images:, after which the image is set")
+    })?;
     let mut text = format!("{before}\nimages:\n  - name: {PACKAGE}\n    newName: {name}\n");
     for (key, value) in [("newTag", tag), ("digest", digest)] {
         if let Some(value) = value {
-            // Writing to a String does not fail. A tag such as 1.0 would be a number without the quotes.
-            let _ = writeln!(text, "    {key}: \"{value}\"");
+            // A tag such as 1.0 would be a number without the quotes.
+            writeln!(text, "    {key}: \"{value}\"")?;
         }
     }
     Ok(text)

@@ -4,102 +4,74 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, Result, bail, ensure};
+use serde_yaml::Value;
 
-use crate::Release;
-use crate::sources::{BundleError, GENERATED, generated, text, yaml};
+use crate::releases::Release;
+use crate::sources::{GENERATED, generated, mapping_at, object, text, yaml};
 
 const ANNOTATIONS: &str = "manifests/olm/annotations.yaml";
-const SCORECARD: &str = "manifests/olm/scorecard.yaml";
 
-/// The document of `annotations.yaml`.
-#[derive(Deserialize, Serialize)]
-struct Annotations {
-    annotations: serde_yaml::Mapping,
-}
-
-/// The document of `properties.yaml`.
-#[derive(Serialize)]
-struct Properties {
-    properties: Vec<Property>,
-}
-
-#[derive(Serialize)]
-struct Property {
-    r#type: &'static str,
-    value: String,
-}
-
-pub(crate) fn render(
-    root: &Path,
-    release: &Release,
-    files: &mut BTreeMap<PathBuf, String>,
-) -> Result<(), BundleError> {
-    let annotations: Annotations = yaml(root, ANNOTATIONS)?;
-    files.insert(
-        "bundle.Dockerfile".into(),
-        dockerfile(&annotations.annotations)?,
-    );
-    files.insert(
-        "bundle/metadata/annotations.yaml".into(),
-        generated(&annotations, ANNOTATIONS)?,
-    );
-    let properties = Properties {
-        properties: max_openshift_version(release)?.into_iter().collect(),
-    };
-    let path = "bundle/metadata/properties.yaml";
-    files.insert(path.into(), generated(&properties, path)?);
-    files.insert(
-        "bundle/tests/scorecard/config.yaml".into(),
-        format!("{GENERATED}{}", text(root, SCORECARD)?),
-    );
-    Ok(())
+pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String>> {
+    let properties = max_openshift_version(release)?.into_iter().collect();
+    let scorecard = text(root, "manifests/olm/scorecard.yaml")?;
+    let annotations: Value = yaml(root, ANNOTATIONS)?;
+    Ok([
+        ("bundle.Dockerfile", dockerfile(root)?),
+        ("bundle/metadata/annotations.yaml", generated(&annotations)?),
+        (
+            "bundle/metadata/properties.yaml",
+            generated(&object([("properties", properties)]))?,
+        ),
+        (
+            "bundle/tests/scorecard/config.yaml",
+            format!("{GENERATED}{scorecard}"),
+        ),
+    ]
+    .map(|(path, text)| (path.into(), text))
+    .into())
 }
 
 /// OLM takes a minor version only: it refuses to let the cluster be upgraded at all where there is a patch in it.
-fn max_openshift_version(release: &Release) -> Result<Option<Property>, BundleError> {
+fn max_openshift_version(release: &Release) -> Result<Option<Value>> {
     let Some(version) = &release.max_openshift_version else {
         return Ok(None);
     };
-    let number = |text: &str| text.parse::<u32>().is_ok() && !text.starts_with('+');
-    match version.split_once('.') {
-        Some((major, minor)) if number(major) && number(minor) => Ok(Some(Property {
-            r#type: "olm.maxOpenShiftVersion",
-            value: version.clone(),
-        })),
-        _ => Err(BundleError::Release(format!(
-            "MAX_OPENSHIFT_VERSION {version:?} is not MAJOR.MINOR, such as 4.21"
-        ))),
-    }
+    let is_number = |text: &str| text.parse::<u32>().is_ok() && !text.starts_with('+');
+    let parts = version.split_once('.');
+    ensure!(
+        parts.is_some_and(|(major, minor)| is_number(major) && is_number(minor)),
+        "MAX_OPENSHIFT_VERSION {version:?} is not MAJOR.MINOR, such as 4.21"
+    );
+    let property = [
+        ("type", "olm.maxOpenShiftVersion".into()),
+        ("value", version.as_str().into()),
+    ];
+    Ok(Some(object(property)))
 }
 
 /// The package and channel that `annotations.yaml` names.
-pub(crate) fn channel(root: &Path) -> Result<(String, String), BundleError> {
-    let Annotations { annotations } = yaml(root, ANNOTATIONS)?;
+pub(crate) fn channel(root: &Path) -> Result<(String, String)> {
+    let annotations: Value = yaml(root, ANNOTATIONS)?;
     let of = |key: &str| {
-        annotations
-            .get(format!("operators.operatorframework.io.bundle.{key}.v1"))
-            .and_then(|value| value.as_str())
-            .map(str::to_owned)
-            .ok_or_else(|| {
-                BundleError::unusable(ANNOTATIONS, format!("has no annotation of {key}"))
-            })
+        let key = format!("operators.operatorframework.io.bundle.{key}.v1");
+        let value = annotations["annotations"][key.as_str()]
+            .as_str()
+            .map(str::to_owned);
+        value.with_context(|| format!("{ANNOTATIONS}: has no annotation {key}"))
     };
     Ok((of("package")?, of("channel.default")?))
 }
 
 /// Registries and opm read the labels, OLM the file: both say the same.
-fn dockerfile(annotations: &serde_yaml::Mapping) -> Result<String, BundleError> {
+fn dockerfile(root: &Path) -> Result<String> {
+    let mut annotations: Value = yaml(root, ANNOTATIONS)?;
     let mut text = format!("{GENERATED}FROM scratch\n\n");
-    for (key, value) in annotations {
+    for (key, value) in mapping_at(&mut annotations, "annotations", ANNOTATIONS)? {
         let (Some(key), Some(value)) = (key.as_str(), value.as_str()) else {
-            return Err(BundleError::unusable(
-                ANNOTATIONS,
-                format!("{key:?}: {value:?} is not text: put it into quotes"),
-            ));
+            bail!("{ANNOTATIONS}: {key:?}: {value:?} is not text: put it into quotes");
         };
-        // Writing to a String does not fail.
-        let _ = writeln!(text, "LABEL {key}={value}");
+        writeln!(text, "LABEL {key}={value}")?;
     }
     text.push_str(
         "\nCOPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\nCOPY bundle/tests/scorecard /tests/scorecard/\n",

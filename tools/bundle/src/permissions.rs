@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use serde_yaml::{Mapping, Value};
+use anyhow::{Result, bail};
+use serde_yaml::Value;
 
-use crate::sources::{BundleError, at, documents, text_at};
+use crate::sources::{at, documents, list_at, object, text_at};
 
 const PATH: &str = "manifests/rbac.yaml";
 
@@ -17,7 +18,7 @@ pub(crate) struct Permissions {
     pub cluster: Vec<Value>,
 }
 
-pub(crate) fn read(root: &Path) -> Result<Permissions, BundleError> {
+pub(crate) fn read(root: &Path) -> Result<Permissions> {
     let documents = documents(root, PATH)?;
     let mut permissions = Permissions::default();
     for document in &documents {
@@ -27,33 +28,24 @@ pub(crate) fn read(root: &Path) -> Result<Permissions, BundleError> {
             "ClusterRole" => &mut permissions.cluster,
             // OLM makes all three from the CSV, and a bundle may not carry the account that its CSV names.
             "ServiceAccount" | "RoleBinding" | "ClusterRoleBinding" => continue,
-            other => {
-                return Err(BundleError::unusable(
-                    PATH,
-                    format!(
-                        "has a {other}, for which a ClusterServiceVersion has no place: let tools/bundle carry it as a manifest of its own"
-                    ),
-                ));
-            }
+            other => bail!(
+                "{PATH}: has a {other}, for which a ClusterServiceVersion has no place: let tools/bundle carry it as a manifest of its own"
+            ),
         };
         let name = text_at(document, "metadata.name", PATH)?;
-        entries.push(Value::Mapping(Mapping::from_iter([
+        entries.push(object([
             (
-                "serviceAccountName".into(),
+                "serviceAccountName",
                 service_account(&documents, kind, name)?.into(),
             ),
-            ("rules".into(), at(document, "rules", PATH)?.clone()),
-        ])));
+            ("rules", at(document, "rules", PATH)?.clone()),
+        ]));
     }
     Ok(permissions)
 }
 
 /// The account to which a role is bound. OLM's lists have room for one.
-fn service_account<'a>(
-    documents: &'a [Value],
-    kind: &str,
-    name: &str,
-) -> Result<&'a str, BundleError> {
+fn service_account<'a>(documents: &'a [Value], kind: &str, name: &str) -> Result<&'a str> {
     let mut accounts = Vec::new();
     for document in documents {
         if text_at(document, "kind", PATH)? != format!("{kind}Binding")
@@ -62,8 +54,7 @@ fn service_account<'a>(
         {
             continue;
         }
-        let subjects = at(document, "subjects", PATH)?;
-        for subject in subjects.as_sequence().into_iter().flatten() {
+        for subject in list_at(document, "subjects", PATH)? {
             if text_at(subject, "kind", PATH)? == "ServiceAccount" {
                 accounts.push(text_at(subject, "name", PATH)?);
             }
@@ -71,12 +62,9 @@ fn service_account<'a>(
     }
     match accounts[..] {
         [account] => Ok(account),
-        _ => Err(BundleError::unusable(
-            PATH,
-            format!(
-                "{kind} {name} is bound to {} ServiceAccounts; bind it to one",
-                accounts.len()
-            ),
-        )),
+        _ => bail!(
+            "{PATH}: {kind} {name} is bound to {} ServiceAccounts; bind it to one",
+            accounts.len()
+        ),
     }
 }

@@ -1,16 +1,17 @@
-//! What was released, in `manifests/olm/releases.yaml`, and the step to the next release.
+//! What was released, in `manifests/olm/releases.yaml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, ensure};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::image::default_image;
-use crate::sources::{BundleError, yaml, yaml_text};
-use crate::{Release, render_published};
+use crate::sources::yaml;
+use crate::{csv_name, render};
 
-pub(crate) const PATH: &str = "manifests/olm/releases.yaml";
+const PATH: &str = "manifests/olm/releases.yaml";
 
 const ABOUT: &str = "\
 # All releases, newest first. make release-bundle adds one; make bundle sets image, repository and maxOpenShiftVersion of the
@@ -18,54 +19,61 @@ const ABOUT: &str = "\
 ";
 
 /// All releases, newest first.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Releases {
-    releases: Vec<Entry>,
+    pub(crate) releases: Vec<Release>,
 }
 
+/// What differs from one bundle to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Entry {
-    version: Version,
-    created_at: String,
-    image: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    replaces: Option<Version>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    skip_range: Option<String>,
+pub struct Release {
+    /// The operator's version.
+    pub version: Version,
+    /// When this was released, in RFC 3339. Given, and not the time of rendering, so that the result stays the same.
+    pub created_at: String,
+    /// The operator's image, with tag or digest.
+    pub image: String,
+    /// The version that OLM replaces by this one. None: this one is the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Version>,
+    /// Versions from which OLM may go straight to this one, as a semver range such as `>=0.1.0 <0.3.0`. None: no others
+    /// than `replaces`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_range: Option<String>,
+    /// The last OpenShift minor version, such as `4.21`, to which a cluster with this bundle may be upgraded. None: OLM
+    /// holds no upgrade of the cluster on its account.
     #[serde(
         rename = "maxOpenShiftVersion",
-        skip_serializing_if = "Option::is_none",
-        default
+        skip_serializing_if = "Option::is_none"
     )]
-    max_openshift_version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    repository: Option<String>,
+    pub max_openshift_version: Option<String>,
+    /// The address of the source. None: the bundle names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
 }
 
-impl Entry {
-    fn release(&self) -> Release {
-        Release {
-            version: self.version.clone(),
-            image: self.image.clone(),
-            replaces: self.replaces.clone(),
-            skip_range: self.skip_range.clone(),
-            max_openshift_version: self.max_openshift_version.clone(),
-            created_at: self.created_at.clone(),
-        }
+impl Release {
+    /// The name of the release's `ClusterServiceVersion`.
+    #[must_use]
+    pub fn csv_name(&self) -> String {
+        csv_name(&self.version)
     }
 }
 
-/// Where a release is to be had; what `make bundle` is told by its variables.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Where a release is to be had. An empty value counts as none, so that a Makefile can hand on a variable that is not set.
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Published {
-    /// The operator's image. None: the one that `make image` builds, which is in no registry.
-    pub image: Option<String>,
-    /// See [`Release::max_openshift_version`].
-    pub max_openshift_version: Option<String>,
-    /// The address of the source. None: the bundle names none.
-    pub repository: Option<String>,
+    /// The operator's image, with tag or digest
+    #[arg(long, value_name = "NAME:TAG")]
+    image: Option<String>,
+    /// The last OpenShift minor version to which a cluster with this bundle may be upgraded
+    #[arg(long, value_name = "MAJOR.MINOR")]
+    max_openshift_version: Option<String>,
+    /// The address of the source
+    #[arg(long, value_name = "URL")]
+    repository: Option<String>,
 }
 
 impl Releases {
@@ -73,77 +81,41 @@ impl Releases {
     ///
     /// # Errors
     /// Where the file cannot be read, is not as it should be, or is empty.
-    pub fn read(root: &Path) -> Result<Self, BundleError> {
+    pub fn read(root: &Path) -> Result<Self> {
         let releases: Self = yaml(root, PATH)?;
-        if releases.releases.is_empty() {
-            return Err(BundleError::unusable(PATH, "names no release"));
-        }
+        ensure!(!releases.releases.is_empty(), "{PATH}: names no release");
         Ok(releases)
     }
 
-    /// Every release, newest first.
-    pub fn all(&self) -> impl Iterator<Item = Release> {
-        self.releases.iter().map(Entry::release)
-    }
-
-    /// The newest release, and the address of its source.
+    /// The newest release.
     #[must_use]
-    pub fn newest(&self) -> (Release, Option<&str>) {
+    pub fn newest(&self) -> &Release {
         // `read` lets no empty list pass.
-        let newest = &self.releases[0];
-        (newest.release(), newest.repository.as_deref())
+        &self.releases[0]
     }
 
     /// The first release of that major version.
     pub(crate) fn oldest_of_major(&self, major: u64) -> Option<&Version> {
-        self.releases
-            .iter()
-            .map(|release| &release.version)
-            .filter(|version| version.major == major)
-            .min()
+        let versions = self.releases.iter().map(|release| &release.version);
+        versions.filter(|version| version.major == major).min()
     }
 
-    /// Adds a release, which is the newest from now on.
-    pub(crate) fn add(
-        &mut self,
-        version: Version,
-        created_at: String,
-        replaces: Version,
-        skip_range: Option<String>,
-    ) {
-        let entry = Entry {
-            image: default_image(&version),
-            version,
-            created_at,
-            replaces: Some(replaces),
-            skip_range,
-            max_openshift_version: None,
-            repository: None,
-        };
-        self.releases.insert(0, entry);
-    }
-
-    /// Says where the newest release is to be had.
+    /// Says where the newest release is to be had; without an image it is the one of `make image`, which is in no registry.
     pub fn publish(&mut self, published: Published) {
-        let Published {
-            image,
-            max_openshift_version,
-            repository,
-        } = published;
+        let given = |value: Option<String>| value.filter(|value| !value.is_empty());
         let newest = &mut self.releases[0];
-        newest.image = image.unwrap_or_else(|| default_image(&newest.version));
-        newest.max_openshift_version = max_openshift_version;
-        newest.repository = repository;
+        newest.image = given(published.image).unwrap_or_else(|| default_image(&newest.version));
+        newest.max_openshift_version = given(published.max_openshift_version);
+        newest.repository = given(published.repository);
     }
 
     /// All generated files of the newest release, this list with them.
     ///
     /// # Errors
     /// Like [`crate::render`].
-    pub fn render(&self, root: &Path) -> Result<BTreeMap<PathBuf, String>, BundleError> {
-        let (release, repository) = self.newest();
-        let mut files = render_published(root, &release, repository)?;
-        let list = yaml_text(self, PATH)?;
+    pub fn render(&self, root: &Path) -> Result<BTreeMap<PathBuf, String>> {
+        let mut files = render(root, self.newest())?;
+        let list = serde_yaml::to_string(self)?;
         files.insert(PATH.into(), format!("{ABOUT}{list}"));
         Ok(files)
     }

@@ -1,63 +1,11 @@
-//! Reads the files from which a bundle is made.
+//! Reads the files from which a bundle is made. Each error names the file, and what to do.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_yaml::{Mapping, Value};
-use thiserror::Error;
-
-/// Why there is no bundle. Each names the file and what to do.
-#[derive(Debug, Error)]
-pub enum BundleError {
-    /// A file cannot be read.
-    #[error("{path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file cannot be written.
-    #[error("writing {path}: {source}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file is not the YAML that it should be.
-    #[error("{path}: {source}")]
-    Yaml {
-        /// The file.
-        path: PathBuf,
-        /// Why, with the line where it is known.
-        source: serde_yaml::Error,
-    },
-    /// Something that was made cannot be written down.
-    #[error("cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A file is well-formed and still of no use.
-    #[error("{path}: {problem}")]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong and what to do.
-        problem: String,
-    },
-    /// The release itself makes no sense.
-    #[error("{0}")]
-    Release(String),
-}
-
-impl BundleError {
-    pub(crate) fn unusable(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
-        Self::Unusable {
-            path: path.into(),
-            problem: problem.into(),
-        }
-    }
-}
 
 /// A definition: its text as it stands, and what the `ClusterServiceVersion` repeats of it.
 pub(crate) struct Crd {
@@ -70,137 +18,86 @@ pub(crate) struct Crd {
 }
 
 /// The definitions, in the order of `crds/kustomization.yaml`.
-pub(crate) fn crds(root: &Path) -> Result<Vec<Crd>, BundleError> {
-    #[derive(Deserialize)]
-    struct Kustomization {
-        resources: Vec<String>,
-    }
-    let kustomization: Kustomization = yaml(root, "crds/kustomization.yaml")?;
-    kustomization
-        .resources
-        .into_iter()
-        .map(|file_name| {
-            let path = format!("crds/{file_name}");
-            let text = text(root, &path)?;
-            let crd: Definition = parse(&path, &text)?;
-            let [version] = <[_; 1]>::try_from(crd.spec.versions).map_err(|_| {
-                BundleError::unusable(
-                    &path,
-                    "has not just one version: say in tools/bundle which are owned",
-                )
-            })?;
-            Ok(Crd {
-                file_name,
-                text,
-                name: crd.metadata.name,
-                kind: crd.spec.names.kind,
-                version: version.name,
-                description: version.schema.open_api.description,
-            })
-        })
-        .collect()
+pub(crate) fn crds(root: &Path) -> Result<Vec<Crd>> {
+    const KUSTOMIZATION: &str = "crds/kustomization.yaml";
+    let kustomization: Value = yaml(root, KUSTOMIZATION)?;
+    let files = list_at(&kustomization, "resources", KUSTOMIZATION)?;
+    let files = files.iter().filter_map(Value::as_str);
+    files.map(|file_name| crd(root, file_name)).collect()
 }
 
-#[derive(Deserialize)]
-struct Definition {
-    metadata: Name,
-    spec: DefinitionSpec,
-}
-
-#[derive(Deserialize)]
-struct Name {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct DefinitionSpec {
-    names: Names,
-    versions: Vec<DefinitionVersion>,
-}
-
-#[derive(Deserialize)]
-struct Names {
-    kind: String,
-}
-
-#[derive(Deserialize)]
-struct DefinitionVersion {
-    name: String,
-    schema: Schema,
-}
-
-#[derive(Deserialize)]
-struct Schema {
-    #[serde(rename = "openAPIV3Schema")]
-    open_api: Described,
-}
-
-#[derive(Deserialize)]
-struct Described {
-    description: String,
-}
-
-/// A file as text.
-pub(crate) fn text(root: &Path, path: &str) -> Result<String, BundleError> {
-    std::fs::read_to_string(root.join(path)).map_err(|source| BundleError::Read {
-        path: path.into(),
-        source,
+fn crd(root: &Path, file_name: &str) -> Result<Crd> {
+    let path = &format!("crds/{file_name}");
+    let crd: Value = yaml(root, path)?;
+    let [version] = list_at(&crd, "spec.versions", path)? else {
+        anyhow::bail!("{path}: has not just one version: say in tools/bundle which are owned");
+    };
+    let of = |value, keys| text_at(value, keys, path).map(str::to_owned);
+    Ok(Crd {
+        file_name: file_name.to_owned(),
+        text: text(root, path)?,
+        name: of(&crd, "metadata.name")?,
+        kind: of(&crd, "spec.names.kind")?,
+        version: of(version, "name")?,
+        description: of(version, "schema.openAPIV3Schema.description")?,
     })
 }
 
+/// A file as text.
+pub(crate) fn text(root: &Path, path: &str) -> Result<String> {
+    std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())
+}
+
 /// A file with one document.
-pub(crate) fn yaml<T: DeserializeOwned>(root: &Path, path: &str) -> Result<T, BundleError> {
-    parse(path, &text(root, path)?)
+pub(crate) fn yaml<T: DeserializeOwned>(root: &Path, path: &str) -> Result<T> {
+    serde_yaml::from_str(&text(root, path)?).with_context(|| path.to_owned())
 }
 
 /// A file with one or more documents.
-pub(crate) fn documents(root: &Path, path: &str) -> Result<Vec<Value>, BundleError> {
+pub(crate) fn documents(root: &Path, path: &str) -> Result<Vec<Value>> {
     let text = text(root, path)?;
     serde_yaml::Deserializer::from_str(&text)
-        .map(|document| Value::deserialize(document).map_err(|source| yaml_error(path, source)))
+        .map(|document| Value::deserialize(document).with_context(|| path.to_owned()))
         .collect()
 }
 
-fn parse<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, BundleError> {
-    serde_yaml::from_str(text).map_err(|source| yaml_error(path, source))
-}
-
-fn yaml_error(path: &str, source: serde_yaml::Error) -> BundleError {
-    BundleError::Yaml {
-        path: path.into(),
-        source,
-    }
-}
-
 /// YAML under a line that says where it comes from.
-pub(crate) fn generated(value: &impl serde::Serialize, path: &str) -> Result<String, BundleError> {
-    Ok(format!("{GENERATED}{}", yaml_text(value, path)?))
-}
-
-/// YAML; `path` is where it is going.
-pub(crate) fn yaml_text(value: &impl serde::Serialize, path: &str) -> Result<String, BundleError> {
-    serde_yaml::to_string(value).map_err(|source| yaml_error(path, source))
+pub(crate) fn generated(value: &impl serde::Serialize) -> Result<String> {
+    Ok(format!("{GENERATED}{}", serde_yaml::to_string(value)?))
 }
 
 /// The first line of what can carry a comment.
 pub(crate) const GENERATED: &str = "# Generated by make bundle; do not edit.\n";
 
-/// The value at a path of keys and of indices, such as `spec.template.spec.containers`.
-pub(crate) fn at<'a>(value: &'a Value, keys: &str, path: &str) -> Result<&'a Value, BundleError> {
+/// An object with its keys in this order.
+pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let members = members.into_iter();
+    Value::Mapping(members.map(|(key, value)| (key.into(), value)).collect())
+}
+
+/// The value at a path of keys, such as `spec.template.spec`.
+pub(crate) fn at<'a>(value: &'a Value, keys: &str, path: &str) -> Result<&'a Value> {
     keys.split('.')
         .try_fold(value, |value, key| value.get(key))
-        .ok_or_else(|| BundleError::unusable(path, format!("has no {keys}")))
+        .with_context(|| format!("{path}: has no {keys}"))
 }
 
 /// Like [`at`], for text.
-pub(crate) fn text_at<'a>(
-    value: &'a Value,
-    keys: &str,
-    path: &str,
-) -> Result<&'a str, BundleError> {
-    at(value, keys, path)?
-        .as_str()
-        .ok_or_else(|| BundleError::unusable(path, format!("{keys} is not text")))
+pub(crate) fn text_at<'a>(value: &'a Value, keys: &str, path: &str) -> Result<&'a str> {
+    let text = at(value, keys, path)?.as_str();
+    text.with_context(|| format!("{path}: {keys} is not text"))
+}
+
+/// Like [`at`], for a list.
+pub(crate) fn list_at<'a>(value: &'a Value, keys: &str, path: &str) -> Result<&'a [Value]> {
+    let list = at(value, keys, path)?.as_sequence();
+    list.map(Vec::as_slice)
+        .with_context(|| format!("{path}: {keys} is not a list"))
+}
+
+fn at_mut<'a>(value: &'a mut Value, keys: &str) -> Option<&'a mut Value> {
+    keys.split('.')
+        .try_fold(value, |value, key| value.get_mut(key))
 }
 
 /// Like [`at`], for an object that is going to be changed.
@@ -208,9 +105,18 @@ pub(crate) fn mapping_at<'a>(
     value: &'a mut Value,
     keys: &str,
     path: &str,
-) -> Result<&'a mut Mapping, BundleError> {
-    keys.split('.')
-        .try_fold(value, |value, key| value.get_mut(key))
-        .and_then(Value::as_mapping_mut)
-        .ok_or_else(|| BundleError::unusable(path, format!("has no object {keys}")))
+) -> Result<&'a mut Mapping> {
+    let mapping = at_mut(value, keys).and_then(Value::as_mapping_mut);
+    mapping.with_context(|| format!("{path}: has no object {keys}"))
+}
+
+/// The same, for a list of objects.
+pub(crate) fn mappings_at<'a>(
+    value: &'a mut Value,
+    keys: &str,
+    path: &str,
+) -> Result<Vec<&'a mut Mapping>> {
+    let list = at_mut(value, keys).and_then(Value::as_sequence_mut);
+    let mappings = list.and_then(|list| list.iter_mut().map(Value::as_mapping_mut).collect());
+    mappings.with_context(|| format!("{path}: has no list of objects {keys}"))
 }

@@ -1,9 +1,11 @@
 //! Puts generated files where they belong.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::sources::BundleError;
+use anyhow::{Context, Result};
 
 /// The folder in which nothing but generated files may be.
 const GENERATED_ONLY: &str = "bundle";
@@ -16,31 +18,26 @@ const GENERATED_ONLY: &str = "bundle";
 pub fn differences<'a>(
     root: &Path,
     files: &'a BTreeMap<PathBuf, String>,
-) -> Result<Vec<(PathBuf, Option<&'a str>)>, BundleError> {
+) -> Result<Vec<(PathBuf, Option<&'a str>)>> {
     let mut differences = Vec::new();
     for (path, text) in files {
-        let present = match std::fs::read(root.join(path)) {
-            Ok(present) => Some(present),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(source) => {
-                return Err(BundleError::Read {
-                    path: path.clone(),
-                    source,
-                });
-            }
+        let present = match fs::read(root.join(path)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            read => Some(read.with_context(|| path.display().to_string())?),
         };
         if present.as_deref() != Some(text.as_bytes()) {
             differences.push((path.clone(), Some(text.as_str())));
         }
     }
-    let mut present = Vec::new();
-    files_below(root, Path::new(GENERATED_ONLY), &mut present)?;
-    differences.extend(
-        present
-            .into_iter()
-            .filter(|path| !files.contains_key(path))
-            .map(|path| (path, None)),
-    );
+    if root.join(GENERATED_ONLY).exists() {
+        for entry in walkdir::WalkDir::new(root.join(GENERATED_ONLY)) {
+            let entry = entry?;
+            let path = entry.path().strip_prefix(root)?;
+            if !entry.file_type().is_dir() && !files.contains_key(path) {
+                differences.push((path.to_owned(), None));
+            }
+        }
+    }
     differences.sort();
     Ok(differences)
 }
@@ -49,43 +46,18 @@ pub fn differences<'a>(
 ///
 /// # Errors
 /// Where a file cannot be read, written or removed.
-pub fn write(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>, BundleError> {
+pub fn write(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>> {
     let differences = differences(root, files)?;
     for (path, text) in &differences {
         let file = root.join(path);
         let result = match text {
             Some(text) => file
                 .parent()
-                .map_or(Ok(()), std::fs::create_dir_all)
-                .and_then(|()| std::fs::write(&file, text)),
-            None => std::fs::remove_file(&file),
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(&file, text)),
+            None => fs::remove_file(&file),
         };
-        result.map_err(|source| BundleError::Write {
-            path: path.clone(),
-            source,
-        })?;
+        result.with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(differences.into_iter().map(|(path, _)| path).collect())
-}
-
-fn files_below(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), BundleError> {
-    let read_error = |source| BundleError::Read {
-        path: folder.into(),
-        source,
-    };
-    let entries = match std::fs::read_dir(root.join(folder)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(read_error(source)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(read_error)?;
-        let path = folder.join(entry.file_name());
-        if entry.file_type().map_err(read_error)?.is_dir() {
-            files_below(root, &path, files)?;
-        } else {
-            files.push(path);
-        }
-    }
-    Ok(())
 }

@@ -1,49 +1,139 @@
-//! Clusters written by hand, each for one sentence of the contract, with what the report must say of them.
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!(…)` reads best where it is handed over"
-)]
-#![allow(clippy::too_many_lines, reason = "a table is as long as the contract")]
+//! Clusters written by hand, each for one sentence of the contract, with what the report must say of them: `cases/*.yaml`.
 
-/// A row of a table: the case's name, its objects, and what the report must say of them.
-macro_rules! case {
-    ($name:literal: $objects:expr => $expected:expr) => {
-        crate::cases::case($name, Vec::from($objects), $expected)
-    };
-}
+use std::collections::BTreeMap;
 
-mod drivers;
-mod owners;
-mod verdict;
-mod volumes;
-mod workloads;
+use serde::Deserialize;
+use serde_json::Value;
 
-use crate::oracle::cluster::{
-    CLAIM, CSI_NODE, Kind, NODE, PERSISTENT_VOLUME, POD, REPLICATION_CONTROLLER, STORAGE_CLASS,
-    WINDOWS_STORAGE,
-};
 use crate::oracle::expect;
 use crate::run::{Subject, comparable, disagreement, fresh};
-use serde_json::{Value, json};
 
+const OBJECTS: &str = include_str!("cases/objects.yaml");
+const CASES: [&str; 5] = [
+    include_str!("cases/verdict.yaml"),
+    include_str!("cases/workloads.yaml"),
+    include_str!("cases/owners.yaml"),
+    include_str!("cases/volumes.yaml"),
+    include_str!("cases/drivers.yaml"),
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Case {
-    pub name: &'static str,
+    pub name: String,
     pub objects: Vec<Value>,
     /// Parts of what the oracle says. Of objects some keys may be left out, of lists no item.
     pub expected: Value,
+    /// Tables of which every combination of rows is a case: `$1`, `$2`, … stand for what is in the row.
+    #[serde(default)]
+    each: Vec<Vec<Vec<Value>>>,
 }
 
 pub fn all() -> Vec<Case> {
-    [
-        verdict::cases(),
-        workloads::cases(),
-        owners::cases(),
-        volumes::cases(),
-        drivers::cases(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let known: BTreeMap<String, Value> = serde_yaml::from_str(OBJECTS).unwrap();
+    let mut cases = Vec::new();
+    for text in CASES {
+        for case in serde_yaml::from_str::<Vec<Case>>(text).unwrap() {
+            let mut rows = vec![Vec::new()];
+            for table in &case.each {
+                let with =
+                    |row: &Vec<Value>| table.iter().map(|more| [&row[..], more].concat()).collect();
+                rows = rows.iter().flat_map::<Vec<_>, _>(with).collect();
+            }
+            cases.extend(rows.iter().map(|row| {
+                Case {
+                    name: text_in_row(&case.name, row),
+                    objects: case
+                        .objects
+                        .iter()
+                        .flat_map(|object| objects(in_row(object, row), &known))
+                        .collect(),
+                    expected: in_row(&case.expected, row),
+                    each: Vec::new(),
+                }
+            }));
+        }
+    }
+    cases
+}
+
+/// The value with what is in the row in place of `$1`, `$2`, ….
+fn in_row(value: &Value, row: &[Value]) -> Value {
+    match value {
+        Value::String(text) => {
+            let whole = text
+                .strip_prefix('$')
+                .and_then(|number| number.parse::<usize>().ok());
+            whole.map_or_else(
+                || text_in_row(text, row).into(),
+                |number| in_row(&row[number - 1], row),
+            )
+        }
+        Value::Array(items) => items.iter().map(|item| in_row(item, row)).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields
+                .map(|(key, value)| (text_in_row(key, row), in_row(value, row)))
+                .collect()
+        }
+        other => other.clone(),
+    }
+}
+
+fn text_in_row(text: &str, row: &[Value]) -> String {
+    row.iter()
+        .zip(1..)
+        .fold(text.to_owned(), |text, (value, number)| {
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            text.replace(&format!("${number}"), &value)
+        })
+}
+
+/// An object by its name, or one that is written out; one for each of its `names`, if it has any. Or a list of those.
+fn objects(written: Value, known: &BTreeMap<String, Value>) -> Vec<Value> {
+    if let Value::Array(list) = written {
+        return list
+            .into_iter()
+            .flat_map(|written| objects(written, known))
+            .collect();
+    }
+    let mut object = whole(written, known);
+    let names = object.as_object_mut().unwrap().remove("names");
+    let Some(Value::Array(names)) = names else {
+        return vec![object];
+    };
+    let named = |name| {
+        object["metadata"]["name"] = name;
+        object.clone()
+    };
+    names.into_iter().map(named).collect()
+}
+
+fn whole(written: Value, known: &BTreeMap<String, Value>) -> Value {
+    match written {
+        Value::String(name) => whole(known[&name].clone(), known),
+        Value::Object(mut fields) => match fields.remove("like") {
+            Some(like) => over(whole(like, known), Value::Object(fields)),
+            None => Value::Object(fields),
+        },
+        other => panic!("{other} is no object"),
+    }
+}
+
+/// The first value, but for what the second one says.
+fn over(first: Value, second: Value) -> Value {
+    match (first, second) {
+        (Value::Object(mut first), Value::Object(second)) => {
+            for (key, value) in second {
+                let before = first.remove(&key).unwrap_or_default();
+                first.insert(key, over(before, value));
+            }
+            Value::Object(first)
+        }
+        (_, second) => second,
+    }
 }
 
 /// What a subject gets wrong, each with the name of the case.
@@ -84,118 +174,4 @@ pub fn mismatch(at: &str, expected: &Value, got: &Value) -> Option<String> {
             .find_map(|(index, (wanted, got))| mismatch(&format!("{at}/{index}"), wanted, got)),
         _ => (expected != got).then(|| format!("{at}: expected {expected}, got {got}")),
     }
-}
-
-fn case(name: &'static str, objects: Vec<Value>, expected: Value) -> Case {
-    Case {
-        name,
-        objects,
-        expected,
-    }
-}
-
-fn object((api_version, kind): Kind, namespaced: bool, name: &str, mut parts: Value) -> Value {
-    parts["apiVersion"] = json!(api_version);
-    parts["kind"] = json!(kind);
-    parts["metadata"]["name"] = json!(name);
-    if namespaced {
-        parts["metadata"]["namespace"] = json!("shop");
-    }
-    parts
-}
-
-fn node(name: &str, metadata: Value) -> Value {
-    object(NODE, false, name, json!({"metadata": metadata}))
-}
-
-fn windows(name: &str) -> Value {
-    node(name, json!({"labels": {"kubernetes.io/os": "windows"}}))
-}
-
-fn linux(name: &str) -> Value {
-    node(name, json!({"labels": {"kubernetes.io/os": "linux"}}))
-}
-
-fn csi_node(name: &str, drivers: &[&str]) -> Value {
-    let drivers: Vec<_> = drivers
-        .iter()
-        .map(|driver| json!({"name": driver, "nodeID": name}))
-        .collect();
-    object(CSI_NODE, false, name, json!({"spec": {"drivers": drivers}}))
-}
-
-fn pod(name: &str, spec: Value) -> Value {
-    object(
-        POD,
-        true,
-        name,
-        json!({"spec": spec, "status": {"phase": "Running"}}),
-    )
-}
-
-fn pod_on(node: &str, name: &str, volume: Value) -> Value {
-    pod(name, json!({"nodeName": node, "volumes": [volume]}))
-}
-
-/// A pod on `win-1` with one volume `data` from a claim `data`.
-fn pod_with_claim() -> Value {
-    pod_on(
-        "win-1",
-        "web-0",
-        json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}}),
-    )
-}
-
-fn azure_disk() -> Value {
-    json!({"name": "data", "azureDisk": {"diskName": "d", "diskURI": "u"}})
-}
-
-fn claim(name: &str, spec: Value) -> Value {
-    object(CLAIM, true, name, json!({"spec": spec}))
-}
-
-fn persistent_volume(name: &str, spec: Value) -> Value {
-    object(PERSISTENT_VOLUME, false, name, json!({"spec": spec}))
-}
-
-fn class(name: &str, provisioner: &str) -> Value {
-    object(
-        STORAGE_CLASS,
-        false,
-        name,
-        json!({"provisioner": provisioner}),
-    )
-}
-
-/// An owner whose template has this spec; its uid is its name.
-fn owner(kind: Kind, name: &str, template: Value) -> Value {
-    object(
-        kind,
-        true,
-        name,
-        json!({"metadata": {"uid": name}, "spec": {"template": {"spec": template}}}),
-    )
-}
-
-fn controlled_by(mut object: Value, uid: &str) -> Value {
-    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": REPLICATION_CONTROLLER.1, "name": uid, "uid": uid, "controller": true}]);
-    object
-}
-
-fn annotated(mut object: Value, key: &str, value: &str) -> Value {
-    object["metadata"]["annotations"][key] = json!(value);
-    object
-}
-
-fn risk_accepted() -> Value {
-    object(
-        WINDOWS_STORAGE,
-        false,
-        "cluster",
-        json!({"spec": {"upgradeGate": "Ignore"}}),
-    )
-}
-
-fn asking(volume: Value) -> Value {
-    json!({"os": {"name": "windows"}, "volumes": [volume]})
 }

@@ -19,7 +19,7 @@ pub fn root() -> PathBuf {
 
 /// What is released at present.
 pub fn newest() -> Release {
-    Releases::read(&root()).unwrap().newest().0
+    Releases::read(&root()).unwrap().newest().clone()
 }
 
 /// A release after all others.

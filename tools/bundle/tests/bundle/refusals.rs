@@ -8,7 +8,7 @@ fn refusal(file: &str, from: &str, to: &str) -> String {
     bundler::render(copy.path(), &newest()).unwrap();
     replace(copy.path(), file, from, to);
     let error = bundler::render(copy.path(), &newest()).unwrap_err();
-    error.to_string()
+    format!("{error:#}")
 }
 
 #[test]

@@ -194,11 +194,11 @@ fn what_people_see_fits_and_leads_somewhere() {
     }
     let repository = at(&csv, "metadata/annotations/repository");
     assert!(repository.is_null(), "{repository:?}");
-    let files =
-        bundler::render_published(&root(), &newest(), Some("https://example.org/source")).unwrap();
-    assert!(
-        files[Path::new(crate::project::CSV)].contains("repository: https://example.org/source")
-    );
+    let mut release = newest();
+    release.repository = Some("https://example.org/source".to_owned());
+    let (_, csv) = rendered(&release);
+    let repository = text(&csv, "metadata/annotations/repository");
+    assert_eq!(repository, "https://example.org/source");
 }
 
 #[test]
