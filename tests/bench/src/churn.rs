@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use http::{Method, Request};
-use kube::Client;
-use serde::Deserialize;
+use http::Method;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -33,29 +34,6 @@ pub struct Churn {
 struct Counts {
     written: AtomicU64,
     failed: AtomicU64,
-}
-
-#[derive(Deserialize)]
-struct Pods {
-    items: Vec<Pod>,
-    metadata: ListMetadata,
-}
-
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(default)]
-    r#continue: String,
-}
-
-#[derive(Deserialize)]
-struct Pod {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    namespace: String,
-    name: String,
 }
 
 impl Churn {
@@ -87,10 +65,11 @@ impl Churn {
                 });
             }
         });
+        let started = Instant::now();
         Ok(Self {
             counts,
             task,
-            started: Instant::now(),
+            started,
         })
     }
 
@@ -127,22 +106,18 @@ impl Drop for Churn {
 
 /// The paths of all pods.
 pub async fn pods(client: &Client) -> Result<Arc<[String]>> {
+    let api: Api<Pod> = Api::all(client.clone());
+    let mut page = ListParams::default().limit(500);
     let mut paths = Vec::new();
-    let mut rest = String::new();
     loop {
-        let path = format!("/api/v1/pods?limit=500&continue={rest}");
-        let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        let request = Request::get(path)
-            .header("Accept", accept)
-            .body(Vec::new())?;
-        let page: Pods = client.request(request).await.context("listing pods")?;
-        paths.extend(page.items.into_iter().map(|pod| {
-            let Metadata { namespace, name } = pod.metadata;
-            format!("/api/v1/namespaces/{namespace}/pods/{name}")
+        let list = api.list_metadata(&page).await.context("listing pods")?;
+        paths.extend(list.items.iter().map(|pod| {
+            let namespace = pod.namespace().unwrap_or_default();
+            format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name_any())
         }));
-        rest = page.metadata.r#continue;
-        if rest.is_empty() {
-            return Ok(paths.into());
+        match list.metadata.continue_ {
+            Some(rest) if !rest.is_empty() => page.continue_token = Some(rest),
+            _ => return Ok(paths.into()),
         }
     }
 }

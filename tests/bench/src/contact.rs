@@ -1,4 +1,4 @@
-//! From the first contact with a fresh Windows host until its storage is ready, by phases as the operator's log tells them.
+//! From the first contact with a fresh Windows host until its storage is ready, by phases as the operator's log has them.
 
 use std::time::Instant;
 
@@ -8,12 +8,12 @@ use testbed::windows_host::Fleet;
 use crate::Options;
 use crate::figures::{median, milliseconds};
 use crate::node::Node;
-use crate::report::Row;
+use crate::report::{Row, rows};
 
 const HOSTS: usize = 3;
 const HOSTS_FULL: usize = 7;
 
-/// Visits fresh hosts, one after the other, and gives the median of each phase.
+/// Reconciles fresh hosts, one after the other, and gives the median of each phase.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let fleet = Fleet::new()?;
     let mut totals = Vec::new();
@@ -21,10 +21,10 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     for number in 0..if options.full { HOSTS_FULL } else { HOSTS } {
         let node = Node::new(&fleet, &format!("fresh-{number}"))?;
         let begin = Instant::now();
-        let visited = node.visit(node.request("contact", true))?;
+        let reconciled = node.reconcile(node.request("contact", true))?;
         totals.push(milliseconds(begin.elapsed()));
         node.check()?;
-        for (name, took) in visited.phases.iter() {
+        for (name, took) in reconciled.phases.iter() {
             let took = milliseconds(took);
             match phases.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, all)) => all.push(took),
@@ -32,11 +32,9 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
             }
         }
     }
-    let mut rows = vec![Row::new(
-        "fresh host, 0 ms away: from the connection to csi-proxy's pipes open",
-        median(&totals),
-        "ms",
-    )];
+    let mut rows = rows! {
+        "fresh host, 0 ms away: from the connection to csi-proxy's pipes open" => median(&totals), "ms";
+    };
     for (name, all) in phases {
         rows.push(Row::new(format!("  of that {name}"), median(&all), "ms"));
     }

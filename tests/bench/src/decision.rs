@@ -1,6 +1,6 @@
 //! How long it takes from the write of the last missing CSINode entry to the `OperatorCondition`, while pods change. Beside
-//! it what the API server itself takes for the same: a write until a watch tells of it, a read, and a write until a watch
-//! tells of that.
+//! it what the API server itself takes for the same: a write until a watch shows it, a read, and a write until a watch
+//! shows that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::cluster::{self, DRIVER, LARGE, Os};
 use crate::figures::{median, milliseconds, quantile};
 use crate::gate::{GateWatch, Watch};
 use crate::memory::settled_operator;
-use crate::report::Row;
+use crate::report::{Row, rows};
 use crate::requests::until_quiet;
 use crate::{Options, operator_binary, payload};
 
@@ -66,46 +66,26 @@ struct Times {
     closed: Vec<f64>,
     /// Changes of pods a second, for each process.
     rates: Vec<f64>,
-    /// Of the API server: a write until a watch tells of it.
-    told: Vec<f64>,
-    /// Of the API server: a write, that a watch tells of it, a read and a write for that, and that a watch tells of it.
+    /// Of the API server: a write until a watch shows it.
+    seen: Vec<f64>,
+    /// Of the API server: a write, a watch that shows it, a read and a write for that, and a watch that shows it.
     chain: Vec<f64>,
 }
 
 impl Times {
     fn rows(&self) -> Vec<Row> {
-        let at = |values: &[f64], share| quantile(values, share);
-        let mut rows = vec![Row::new("pod changes", median(&self.rates), "/s")];
+        let mut rows = rows! { "pod changes" => median(&self.rates), "/s"; };
         for (name, share, bar) in [("p50", 0.5, 100.0), ("p99", 0.99, 500.0)] {
-            let own = at(&self.chain, share);
-            rows.push(Row::new(
-                format!("API server, write to watch, {name}"),
-                at(&self.told, share),
-                "ms",
-            ));
-            rows.push(Row::new(
-                format!("API server, write to watch, read, write to watch, {name}"),
-                own,
-                "ms",
-            ));
-            rows.push(Row::new(
-                format!("CSINode written to gate opened, {name}"),
-                at(&self.opened, share),
-                "ms",
-            ));
-            rows.push(
-                Row::new(
-                    format!("gate opened, beyond what the API server takes itself, {name}"),
-                    at(&self.opened, share) - own,
-                    "ms",
-                )
-                .at_most(bar),
-            );
-            rows.push(Row::new(
-                format!("CSINode written to gate closed, {name}"),
-                at(&self.closed, share),
-                "ms",
-            ));
+            let [seen, chain, opened, closed] =
+                [&self.seen, &self.chain, &self.opened, &self.closed]
+                    .map(|values| quantile(values, share));
+            rows.extend(rows! {
+                format!("API server, write to watch, {name}") => seen, "ms";
+                format!("API server, write to watch, read, write to watch, {name}") => chain, "ms";
+                format!("CSINode written to gate opened, {name}") => opened, "ms";
+                format!("gate opened, beyond what the API server takes itself, {name}") => opened - chain, "ms", at_most bar;
+                format!("CSINode written to gate closed, {name}") => closed, "ms";
+            });
         }
         rows
     }
@@ -197,7 +177,7 @@ impl Bed {
         let data = json!({"data": {"writes": self.writes.to_string()}});
         let written = self.merge(&format!("{ORDINARY}/first"), &data).await?;
         let (seen, _) = self.first.next().await?;
-        times.told.push(since(written, seen));
+        times.seen.push(since(written, seen));
         let path = format!("{ORDINARY}/second");
         let read = Request::get(&path).body(Vec::new())?;
         self.client.request::<Value>(read).await?;
@@ -215,7 +195,7 @@ impl Bed {
     }
 }
 
-/// The watch may tell of a write before it is acknowledged.
+/// The watch may show a write before it is acknowledged.
 fn since(written: Instant, seen: Instant) -> f64 {
     milliseconds(seen.saturating_duration_since(written))
 }

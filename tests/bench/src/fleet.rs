@@ -9,8 +9,8 @@
 mod cluster;
 mod statuses;
 
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use testbed::control_plane::{ControlPlane, Request};
@@ -18,10 +18,10 @@ use testbed::objects;
 use testbed::sandbox::{Operator, Sandbox};
 use testbed::simulated_host::{Greeting, LostLine, SimulatedFleet, SimulatedHost};
 
-use crate::figures::megabytes;
-use crate::process::{Sample, cpu_seconds, machine_cpu_seconds};
-use crate::report::Row;
-use crate::{Options, operator_binary, payload};
+use crate::figures::{count, median, megabytes};
+use crate::process::{Sample, cpu_seconds, last_lines, machine_cpu_seconds};
+use crate::report::{Row, rows};
+use crate::{Options, operator_binary, payload, small_payload};
 use statuses::Statuses;
 
 const HOSTS: usize = 500;
@@ -32,8 +32,11 @@ const AT_WORK: f64 = 32.0;
 const ONE_WAY: Duration = Duration::from_micros(12_500);
 /// Hosts that are measured one by one, before the others come.
 const ALONE: usize = 5;
-/// How often it is looked how far they are. The figure is no better than that.
+/// How often it is checked how far they are. The figure is no better than that.
 const TICK: Duration = Duration::from_millis(50);
+/// In bytes. With these the work on a host is mostly waiting, as it is on a real one.
+const CSI_PROXY_SIZE: usize = 512 * 1024;
+const AGENT_SIZE: usize = 128 * 1024;
 /// Longer than anything takes; only failures wait for it.
 const PATIENCE: Duration = Duration::from_secs(1200);
 const CSI_PROXY: &str = "csi-proxy";
@@ -48,7 +51,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let programs = if options.full {
         payload()?
     } else {
-        cluster::small_payload(sandbox.control_plane.dir())?
+        small_payload(sandbox.control_plane.dir(), CSI_PROXY_SIZE, AGENT_SIZE)?
     };
     sandbox
         .control_plane
@@ -72,7 +75,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
             .control_plane
             .kubectl(&["delete", "node", single.name()])?;
     }
-    let alone = Alone::middle(alone);
+    let alone = Alone::median(&alone);
     running.terminate()?;
 
     let hosts = (0..HOSTS).map(host).collect::<Result<Vec<_>>>()?;
@@ -94,7 +97,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let started = Instant::now();
     let running = operator.start(Some(&log), &[], true)?;
     let run = Run::until_all_are_ready(&running, &live, &statuses, started)
-        .with_context(|| last_words(&log))?;
+        .with_context(|| last_lines(&log))?;
     let requests = sandbox
         .control_plane
         .requests_of(objects::NAMESPACE, cluster::ACCOUNT)?;
@@ -127,10 +130,10 @@ fn kill(dead: &[&SimulatedHost], runtime: &tokio::runtime::Runtime) -> Result<Ve
 
 /// What one fresh host takes that has the machine for itself.
 struct Alone {
-    /// From the connection to its end.
-    visit: Duration,
-    /// From the login to the end of the connection: the operator's limit of nodes at work counts these.
-    work: Duration,
+    /// From the connection to its end, in seconds.
+    whole: f64,
+    /// From the login to the end of the connection, in seconds: the operator's limit of nodes at work counts these.
+    work: f64,
     /// Seconds of a core, the operator's and the host's.
     cpu: f64,
 }
@@ -165,34 +168,29 @@ impl Alone {
             host.command_of(CSI_PROXY).is_some() && host.counters().connections_now == 0
         })?;
         Ok(Self {
-            visit: ended - connected,
-            work: ended - logged_in,
+            whole: (ended - connected).as_secs_f64(),
+            work: (ended - logged_in).as_secs_f64(),
             cpu: cpu()? - before,
         })
     }
 
     /// Of each figure the median.
-    fn middle(mut all: Vec<Self>) -> Self {
-        let middle = all.len() / 2;
-        all.sort_by_key(|alone| alone.visit);
-        let visit = all[middle].visit;
-        all.sort_by_key(|alone| alone.work);
-        let work = all[middle].work;
-        all.sort_by(|one, other| one.cpu.total_cmp(&other.cpu));
+    fn median(all: &[Self]) -> Self {
+        let of = |figure: fn(&Self) -> f64| median(&all.iter().map(figure).collect::<Vec<_>>());
         Self {
-            visit,
-            work,
-            cpu: all[middle].cpu,
+            whole: of(|alone| alone.whole),
+            work: of(|alone| alone.work),
+            cpu: of(|alone| alone.cpu),
         }
     }
 }
 
-/// What was seen from the operator's start until the API told that all live hosts are ready.
+/// What was seen from the operator's start until the API says that all live hosts are ready.
 struct Run {
     /// When the last of them had what it needs.
     ready: Duration,
     /// When the last of their statuses said so.
-    told: Duration,
+    written: Duration,
     samples: Vec<Sample>,
     /// Seconds of a core until then.
     operator_cpu: f64,
@@ -221,7 +219,7 @@ impl Run {
             if let (Some(ready), Some(all)) = (ready, statuses.all_at()) {
                 return Ok(Self {
                     ready,
-                    told: all.duration_since(started),
+                    written: all.duration_since(started),
                     operator_cpu: cpu_seconds(operator.process_id())?,
                     hosts_cpu: cpu_seconds(std::process::id())? - own,
                     machine_cpu: machine_cpu_seconds()? - machine,
@@ -252,99 +250,46 @@ fn rows(
     requests: &[Request],
 ) -> Vec<Row> {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-    let waiting = alone.work.as_secs_f64() * live as f64 / AT_WORK;
+    let waiting = alone.work * live as f64 / AT_WORK;
     let computing = run.machine_cpu / cores;
-    let ideal = waiting.max(computing);
-    let (ready, told) = (run.ready.as_secs_f64(), run.told.as_secs_f64());
-    let count = |what: &dyn Fn(&&Request) -> bool| requests.iter().filter(what).count() as f64;
+    let (ready, written) = (run.ready.as_secs_f64(), run.written.as_secs_f64());
+    let times = |what: &dyn Fn(&&Request) -> bool| requests.iter().filter(what).count() as f64;
     let writes = |resource: &'static str| {
-        count(&move |request| {
+        times(&move |request| {
             request.resource == resource && ["create", "patch"].contains(&&*request.verb)
         })
     };
     let at = |part: usize| run.samples.get((run.samples.len() - 1) * part / 2);
-    let memory = |part: usize| at(part).map_or(0.0, |sample| megabytes(sample.anonymous));
+    let [start, middle, end] =
+        [0, 1, 2].map(|part| at(part).map_or(0.0, |sample| megabytes(sample.anonymous)));
     let most = |of: &dyn Fn(&Sample) -> u64| run.samples.iter().map(of).max().unwrap_or_default();
-    vec![
-        Row::new("one host alone, visit", alone.visit.as_secs_f64(), "s"),
-        Row::new("one host alone, logged in", alone.work.as_secs_f64(), "s"),
-        Row::new("one host alone, cores of both ends", alone.cpu, "s"),
-        Row::new(
-            format!(
-                "ideal, waiting: {live} × logged in / {AT_WORK}, those that are worked on at one time"
-            ),
-            waiting,
-            "s",
-        ),
-        Row::new(
-            "ideal, computing: all that this machine computed meanwhile / cores",
-            computing,
-            "s",
-        ),
-        Row::new(format!("start to {live} live hosts ready"), ready, "s"),
-        Row::new("start to their statuses in the API", told, "s"),
-        Row::new("that as a multiple of the larger ideal", told / ideal, "×").at_most(1.5),
-        Row::new(
-            "that as a multiple of waiting alone, whatever is computed",
-            told / waiting,
-            "×",
-        ),
-        Row::new("the operator's time on cores", run.operator_cpu, "s"),
-        Row::new("the hosts' time on cores", run.hosts_cpu, "s"),
-        Row::new(
-            "everything else on this machine, the API server first",
-            run.machine_cpu - run.operator_cpu - run.hosts_cpu,
-            "s",
-        ),
-        Row::new(
-            "cores busy meanwhile",
-            run.machine_cpu / (told * cores) * 100.0,
-            "%",
-        ),
-        Row::new("hosts at work at one time, at most", logins as f64, ""),
-        Row::new(
-            "SSH connections at one time, at most",
-            connections as f64,
-            "",
-        )
-        .at_most(128.0),
-        Row::new(
-            "the operator's sockets and files, at most",
-            most(&|sample| sample.files) as f64,
-            "",
-        ),
-        Row::new(
-            "the operator's threads, at most",
-            most(&|sample| sample.threads) as f64,
-            "",
-        ),
-        Row::new("anonymous memory at the start", memory(0), "MB"),
-        Row::new("anonymous memory in the middle", memory(1), "MB"),
-        Row::new(
-            "anonymous memory at its peak",
-            megabytes(most(&|sample| sample.anonymous)),
-            "MB",
-        ),
-        Row::new("anonymous memory at the end", memory(2), "MB"),
-        Row::new(
-            "memory at the end beside the middle",
-            memory(2) / memory(1),
-            "×",
-        )
-        .at_most(1.1),
-        Row::new("writes of host keys", writes("configmaps"), ""),
-        Row::new(
-            "writes of node statuses",
-            writes("windowsnodestorages/status"),
-            "",
-        ),
-        Row::new("events", writes("events"), ""),
-        Row::new("writes in vain", count(&|request| request.code == 409), ""),
-    ]
-}
-
-fn last_words(log: &std::path::Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(15)..].join("\n")
+    let others = run.machine_cpu - run.operator_cpu - run.hosts_cpu;
+    rows! {
+        "one host alone, from the connection to its end" => alone.whole, "s";
+        "one host alone, logged in" => alone.work, "s";
+        "one host alone, cores of both ends" => alone.cpu, "s";
+        format!("ideal, waiting: {live} × logged in / {AT_WORK}, those that are worked on at one time") => waiting, "s";
+        "ideal, computing: all that this machine computed meanwhile / cores" => computing, "s";
+        format!("start to {live} live hosts ready") => ready, "s";
+        "start to their statuses in the API" => written, "s";
+        "that as a multiple of the larger ideal" => written / waiting.max(computing), "×", at_most 1.5;
+        "that as a multiple of waiting alone, whatever is computed" => written / waiting, "×";
+        "the operator's time on cores" => run.operator_cpu, "s";
+        "the hosts' time on cores" => run.hosts_cpu, "s";
+        "everything else on this machine, the API server first" => others, "s";
+        "cores busy meanwhile" => run.machine_cpu / (written * cores) * 100.0, "%";
+        "hosts at work at one time, at most" => logins as f64, "";
+        "SSH connections at one time, at most" => connections as f64, "", at_most 128.0;
+        "the operator's sockets and files, at most" => count(most(&|sample| sample.files)), "";
+        "the operator's threads, at most" => count(most(&|sample| sample.threads)), "";
+        "anonymous memory at the start" => start, "MB";
+        "anonymous memory in the middle" => middle, "MB";
+        "anonymous memory at its peak" => megabytes(most(&|sample| sample.anonymous)), "MB";
+        "anonymous memory at the end" => end, "MB";
+        "memory at the end beside the middle" => end / middle, "×", at_most 1.1;
+        "writes of host keys" => writes("configmaps"), "";
+        "writes of node statuses" => writes("windowsnodestorages/status"), "";
+        "events" => writes("events"), "";
+        "writes that met a conflict" => times(&|request| request.code == 409), "";
+    }
 }

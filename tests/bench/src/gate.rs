@@ -1,4 +1,4 @@
-//! A client that is told of every write of an object, and when.
+//! A client that sees every write of an object, and when.
 
 use std::time::{Duration, Instant};
 
@@ -29,12 +29,11 @@ impl Watch {
             "{collection}?watch=true&timeoutSeconds=3600&fieldSelector=metadata.name%3D{name}&resourceVersion={version}"
         ));
         let events = client.request_events(request.body(Vec::new())?).await?;
-        Ok(Self {
-            events: events.boxed(),
-        })
+        let events = events.boxed();
+        Ok(Self { events })
     }
 
-    /// The next write, and when it was told.
+    /// The next write, and when it was seen.
     pub async fn next(&mut self) -> Result<(Instant, Value)> {
         loop {
             let event = self.events.next().await.context("the watch has ended")??;

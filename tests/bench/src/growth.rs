@@ -13,7 +13,7 @@ use crate::cluster::{self, Loader, Os, Part, Size};
 use crate::figures::megabytes;
 use crate::memory::settled_operator;
 use crate::process::{Sample, cpu_seconds};
-use crate::report::Row;
+use crate::report::{Row, rows};
 
 /// Changes of pods a second while time is measured.
 const CHURN: u32 = 200;
@@ -61,16 +61,10 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
             loader.stateless(Os::Linux, linux[1]..to[1], nodes).await?;
             (linux, pods) = (to, pods + more);
             let figure = Figure::of(&control_plane, &client, Some(length)).await?;
-            rows.push(Row::new(
-                format!("{size} pods: time on a core for 1,000 changes of pods"),
-                figure.per_thousand,
-                "ms",
-            ));
-            rows.push(Row::new(
-                format!("{size} pods: memory allocated"),
-                figure.allocated,
-                "MB",
-            ));
+            rows.extend(rows! {
+                format!("{size} pods: time on a core for 1,000 changes of pods") => figure.per_thousand, "ms";
+                format!("{size} pods: memory allocated") => figure.allocated, "MB";
+            });
             figures.push((size, figure));
         }
         let mut windows = Vec::new();
@@ -157,25 +151,12 @@ fn compare(linux: &[(usize, Figure)], windows: &[Figure]) -> Result<Vec<Row>> {
         (windows[0].allocated - large.allocated) / step * 1e6,
         (windows[1].allocated - windows[0].allocated) / step * 1e6,
     ];
-    Ok(vec![
-        Row::new(
-            format!("time for an event at {many} pods to that at {few}"),
-            large.per_thousand / small.per_thousand,
-            "×",
-        )
-        .at_most(1.5),
-        Row::new(
-            "memory for each Linux pod more, with its owner and a fifth of a claim",
-            per_linux_pod,
-            "B",
-        )
-        .at_most(1_000.0),
-        Row::new(
-            format!("memory for each of {WINDOWS_STEP} Windows pods more, with claim and volume"),
-            one,
-            "B",
-        ),
-        Row::new("memory for each of as many again", two, "B"),
-        Row::new("that to the first", two / one, "×").at_most(1.3),
-    ])
+    let events = large.per_thousand / small.per_thousand;
+    Ok(rows! {
+        format!("time for an event at {many} pods to that at {few}") => events, "×", at_most 1.5;
+        "memory for each Linux pod more, with its owner and a fifth of a claim" => per_linux_pod, "B", at_most 1_000.0;
+        format!("memory for each of {WINDOWS_STEP} Windows pods more, with claim and volume") => one, "B";
+        "memory for each of as many again" => two, "B";
+        "that to the first" => two / one, "×", at_most 1.3;
+    })
 }

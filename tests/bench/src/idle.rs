@@ -9,9 +9,9 @@ use testbed::objects;
 use testbed::sandbox::{OperatorCommand, install};
 use testbed::simulated_host::SimulatedFleet;
 
-use crate::figures::megabytes;
+use crate::figures::{count, megabytes};
 use crate::process::{Sample, cpu_seconds};
-use crate::report::Row;
+use crate::report::{Row, rows};
 use crate::requests::{until_quiet, writes};
 use crate::{Options, operator_binary, payload};
 
@@ -19,7 +19,7 @@ const NODE: &str = "win-1";
 /// Ten times as often as by default, so that a short measurement holds some.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// One simulated host, which the operator sets up and then only looks at.
+/// One simulated host, which the operator sets up and then only checks.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let length = Duration::from_secs(if options.full { 600 } else { 90 });
     let control_plane = ControlPlane::start()?;
@@ -30,7 +30,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     control_plane.apply(&objects::csi_node(NODE, &["disk.csi.azure.com"]))?;
     control_plane.apply(&objects::azure_disk_workload(NODE))?;
     let status = objects::node_status(&host.address().to_string());
-    control_plane.kubectl(&[
+    let patch = [
         "patch",
         "node",
         NODE,
@@ -38,7 +38,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         "--type=merge",
         "-p",
         &status,
-    ])?;
+    ];
+    control_plane.kubectl(&patch)?;
     control_plane.apply(&objects::ssh_secret(&fleet.private_key()?))?;
     let (port, user) = (fleet.port(), fleet.user());
     let seconds = INTERVAL.as_secs();
@@ -48,57 +49,35 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let command = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");
     let operator = command.start(Some(&log), &[], true)?;
-    control_plane.kubectl(&[
-        "wait",
-        &format!("windowsnodestorage/{NODE}"),
-        "--for=create",
-        "--timeout=120s",
-    ])?;
-    control_plane.kubectl(&[
-        "wait",
-        &format!("windowsnodestorage/{NODE}"),
-        "--for=condition=Ready",
-        "--timeout=120s",
-    ])?;
-    // What follows the set-up is over when nothing was written for longer than a look at the node takes to come.
+    for condition in ["--for=create", "--for=condition=Ready"] {
+        let object = format!("windowsnodestorage/{NODE}");
+        control_plane.kubectl(&["wait", &object, condition, "--timeout=120s"])?;
+    }
+    // What follows the set-up is over when nothing was written for longer than a check of the node takes to come.
     until_quiet(&control_plane, INTERVAL + Duration::from_secs(5))?;
     let before = writes(&control_plane)?;
     let cpu = cpu_seconds(operator.id())?;
     let (connections, logins) = (host.counters().connections, host.counters().logins);
     sleep(length);
     let cpu = cpu_seconds(operator.id())? - cpu;
-    let visits = host.counters().connections - connections;
+    let connected_times = host.counters().connections - connections;
     let logged_in = host.counters().logins - logins;
-    ensure!(logged_in == visits, "some connections were not let in");
+    ensure!(
+        logged_in == connected_times,
+        "some connections were not let in"
+    );
     let written = writes(&control_plane)? - before;
     let memory = Sample::take(operator.id())?;
     operator.kill()?;
-    // Whether the first falls in is chance, and a look itself takes a moment.
-    let expected = length.as_secs() / INTERVAL.as_secs() + 1;
-    Ok(vec![
-        Row::new("anonymous", megabytes(memory.anonymous), "MB").at_most(10.0),
-        Row::new("resident", megabytes(memory.resident), "MB"),
-        Row::new("share of a core", cpu / length.as_secs_f64() * 100.0, "%").at_most(0.5),
-        Row::new(
-            format!("writes but of the lease in {} s", length.as_secs()),
-            count(written),
-            "",
-        )
-        .at_most(0.0),
-        Row::new(
-            format!(
-                "connections to the host in {} s, one every {} s wanted",
-                length.as_secs(),
-                INTERVAL.as_secs()
-            ),
-            count(visits),
-            "",
-        )
-        .at_most(count(expected)),
-    ])
-}
-
-#[allow(clippy::cast_precision_loss, reason = "there are few")]
-fn count(number: u64) -> f64 {
-    number as f64
+    // Whether the first falls in is chance, and a check itself takes a moment.
+    let (length, interval) = (length.as_secs(), INTERVAL.as_secs());
+    let expected = length / interval + 1;
+    let connected = format!("connections to the host in {length} s, one every {interval} s wanted");
+    Ok(rows! {
+        "anonymous" => megabytes(memory.anonymous), "MB", at_most 10.0;
+        "resident" => megabytes(memory.resident), "MB";
+        "share of a core" => cpu / count(length) * 100.0, "%", at_most 0.5;
+        format!("writes but of the lease in {length} s") => count(written), "", at_most 0.0;
+        connected => count(connected_times), "", at_most count(expected);
+    })
 }

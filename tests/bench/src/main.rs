@@ -21,11 +21,15 @@ mod sizes;
 mod soak;
 mod start;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser};
+use openssl::rand::rand_bytes;
+use serde_json::json;
+use testbed::simulated_host::File;
 
 use report::{Report, Row};
 
@@ -103,7 +107,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("measuring {name} …");
         match measure(options) {
             Ok(rows) => {
-                // Read anew: another run may have written meanwhile.
+                // Read again: another run may have written meanwhile.
                 let mut report = Report::read_or_new(&arguments.json)?;
                 report.replace(name, options.full, rows);
                 report.print(name);
@@ -134,6 +138,26 @@ fn operator_binary() -> Result<PathBuf> {
         bail!("{} is not there: make bench builds it", path.display());
     }
     Ok(path)
+}
+
+/// A folder with programs that do not run, of those sizes in bytes.
+fn small_payload(folder: &Path, csi_proxy: usize, agent: usize) -> Result<PathBuf> {
+    let folder = folder.join("small-payload");
+    fs::create_dir_all(&folder)?;
+    let mut manifest = json!({});
+    for (program, version, size) in [
+        ("csiProxy", "v1.3.0", csi_proxy),
+        ("agent", env!("CARGO_PKG_VERSION"), agent),
+    ] {
+        // Noise, so that nothing gains by compression.
+        let mut content = vec![0; size];
+        rand_bytes(&mut content)?;
+        fs::write(folder.join(program), &content)?;
+        let hash = File::new(&content).sha256();
+        manifest[program] = json!({"file": program, "version": version, "sha256": hash});
+    }
+    fs::write(folder.join("payload.json"), manifest.to_string())?;
+    Ok(folder)
 }
 
 /// The programs for Windows nodes.

@@ -13,9 +13,9 @@ use testbed::parts::part;
 use testbed::sandbox::{Operator, OperatorCommand};
 
 use crate::cluster::{self, LARGE};
-use crate::figures::{median, megabytes};
+use crate::figures::{median, megabytes, quantile};
 use crate::process::{Program, Sample, Sampler, eventually};
-use crate::report::Row;
+use crate::report::{Row, rows};
 use crate::{Options, operator_binary, payload};
 
 /// The resources that kube-state-metrics is to look at.
@@ -33,22 +33,22 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     let stripped = of_cache(&control_plane, &["-strip"], rest)?;
     let metrics = of_kube_state_metrics(&control_plane, rest)?;
     let own = operator.steady;
-    let mut rows = vec![
-        Row::new("operator, anonymous, steady", own, "MB").at_most(30.0),
-        Row::new("operator, anonymous, peak", operator.peak, "MB").at_most(60.0),
-        Row::new("operator, resident, steady", operator.resident, "MB"),
-    ];
+    let mut rows = rows! {
+        "operator, anonymous, steady" => own, "MB", at_most 30.0;
+        "operator, anonymous, peak" => operator.peak, "MB", at_most 60.0;
+        "operator, resident, steady" => operator.resident, "MB";
+    };
     let peers = [
         ("cache of controller-runtime", cache, 1.0 / 8.0),
         ("cache without managedFields", stripped, 1.0 / 8.0),
         ("kube-state-metrics", metrics, 1.0 / 15.0),
     ];
     for (name, peer, bar) in peers {
-        rows.extend([
-            Row::new(format!("{name}, anonymous, steady"), peer.steady, "MB"),
-            Row::new(format!("{name}, anonymous, peak"), peer.peak, "MB"),
-            Row::new(format!("operator to {name}"), own / peer.steady, "×").at_most(bar),
-        ]);
+        rows.extend(rows! {
+            format!("{name}, anonymous, steady") => peer.steady, "MB";
+            format!("{name}, anonymous, peak") => peer.peak, "MB";
+            format!("operator to {name}") => own / peer.steady, "×", at_most bar;
+        });
     }
     Ok(rows)
 }
@@ -69,17 +69,17 @@ impl Usage {
         sleep(rest);
         let samples = looks.finish()?;
         let last = samples.len() - samples.len().min(usize::try_from(rest.as_millis() / 60)?);
-        let of = |part: &[Sample], field: fn(&Sample) -> u64| {
-            part.iter()
+        let of = |field: fn(&Sample) -> u64| -> Vec<f64> {
+            samples
+                .iter()
                 .map(|sample| megabytes(field(sample)))
-                .collect::<Vec<_>>()
+                .collect()
         };
+        let (anonymous, resident) = (of(|sample| sample.anonymous), of(|sample| sample.resident));
         Ok(Self {
-            steady: median(&of(&samples[last..], |sample| sample.anonymous)),
-            peak: of(&samples, |sample| sample.anonymous)
-                .into_iter()
-                .fold(0.0, f64::max),
-            resident: median(&of(&samples[last..], |sample| sample.resident)),
+            steady: median(&anonymous[last..]),
+            peak: quantile(&anonymous, 1.0),
+            resident: median(&resident[last..]),
         })
     }
 }
@@ -146,7 +146,7 @@ fn of_cache(control_plane: &ControlPlane, arguments: &[&str], rest: Duration) ->
 
 fn of_kube_state_metrics(control_plane: &ControlPlane, rest: Duration) -> Result<Usage> {
     let log = File::create(control_plane.dir().join("kube-state-metrics.log"))?;
-    let [port, telemetry] = free_ports()?;
+    let (port, telemetry) = (free_port()?, free_port()?);
     let metrics = Program::start(&part("kube-state-metrics")?, |command| {
         command
             .arg(RESOURCES)
@@ -173,15 +173,10 @@ fn of_kube_state_metrics(control_plane: &ControlPlane, rest: Duration) -> Result
     Ok(usage)
 }
 
-fn free_ports() -> Result<[u16; 2]> {
-    let listeners = [
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
-    ];
-    Ok([
-        listeners[0].local_addr()?.port(),
-        listeners[1].local_addr()?.port(),
-    ])
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
 }
 
 fn count_lines(port: u16, start: &str) -> Result<usize> {
@@ -191,8 +186,6 @@ fn count_lines(port: u16, start: &str) -> Result<usize> {
     stream
         .read_to_string(&mut answer)
         .context("reading metrics")?;
-    Ok(answer
-        .lines()
-        .filter(|line| line.starts_with(start))
-        .count())
+    let lines = answer.lines();
+    Ok(lines.filter(|line| line.starts_with(start)).count())
 }

@@ -65,28 +65,23 @@ impl Node {
                 upload: None,
                 packed: None,
             }],
-            services: if with_service {
-                vec![csi_proxy_service(&[])]
-            } else {
-                Vec::new()
-            },
+            services: with_service
+                .then(|| csi_proxy_service(&[]))
+                .into_iter()
+                .collect(),
             environment: BTreeMap::new(),
             replace_foreign: false,
-            pipes: if with_service {
-                vec![service]
-            } else {
-                Vec::new()
-            },
+            pipes: with_service.then_some(service).into_iter().collect(),
             stop_timeout_seconds: 30,
             start_timeout_seconds: 60,
         }
     }
 
-    /// One visit of the operator, which knows the host's key.
-    pub fn visit(&self, request: Request) -> Result<Reconciled> {
+    /// Reconciles the host as an operator does that knows its key.
+    pub fn reconcile(&self, request: Request) -> Result<Reconciled> {
         let runtime = Runtime::new()?;
         runtime.block_on(async {
-            // Nobody is there: with a known key no visit has to ask.
+            // Nothing listens there: with a known key the API is not asked.
             let config = kube::Config::new("http://127.0.0.1:9".parse()?);
             let client = kube::Client::try_from(config)?;
             let slots = RolloutSlots::default();
@@ -97,10 +92,10 @@ impl Node {
                 slots,
                 kube::Api::all(client),
             );
-            let visited = reconcile_node(&self.target(request)?, &context).await?;
-            match visited.problem {
+            let reconciled = reconcile_node(&self.target(request)?, &context).await?;
+            match reconciled.problem {
                 Some(problem) => Err(problem.into()),
-                None => Ok(visited),
+                None => Ok(reconciled),
             }
         })
     }

@@ -1,6 +1,7 @@
-//! What a process uses, as the kernel tells it, and programs that are measured beside the operator.
+//! What a process uses, as the kernel has it, and programs that are measured beside the operator.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{JoinHandle, sleep};
@@ -31,7 +32,7 @@ impl Sample {
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
         let number = |name: &str| -> Result<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let text = line.with_context(|| format!("the kernel does not tell {name}"))?;
+            let text = line.with_context(|| format!("the kernel does not say {name}"))?;
             Ok(text.trim().trim_end_matches(" kB").parse()?)
         };
         Ok(Self {
@@ -108,10 +109,7 @@ pub struct Program {
 
 impl Program {
     /// Starts what `describe` makes of the command to start.
-    pub fn start(
-        path: &std::path::Path,
-        describe: impl FnOnce(&mut Command) -> Result<()>,
-    ) -> Result<Self> {
+    pub fn start(path: &Path, describe: impl FnOnce(&mut Command) -> Result<()>) -> Result<Self> {
         let guardian = Guardian::temp("peer")?;
         let mut command = guardian.command(path);
         describe(&mut command)?;
@@ -144,4 +142,14 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result
         sleep(Duration::from_millis(100));
     }
     Ok(())
+}
+
+/// The last lines of a log.
+pub fn last_lines(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    format!(
+        "the log ends with:\n{}",
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    )
 }

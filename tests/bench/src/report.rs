@@ -30,8 +30,16 @@ pub struct Row {
     pub at_least: bool,
 }
 
+/// A table of figures: `what => value, unit` and, where it has a bar, `at_most` or `at_least` of that.
+macro_rules! rows {
+    ($($what:expr => $value:expr, $unit:literal $(, $bar:ident $limit:expr)?;)*) => {
+        vec![$($crate::report::Row::new($what, $value, $unit)$(.$bar($limit))?),*]
+    };
+}
+pub(crate) use rows;
+
 impl Row {
-    /// A figure that is only told.
+    /// A figure without a bar.
     pub fn new(what: impl Into<String>, value: f64, unit: &str) -> Self {
         Self {
             what: what.into(),
@@ -45,10 +53,8 @@ impl Row {
     /// It should be no more than this.
     #[must_use]
     pub fn at_most(self, bar: f64) -> Self {
-        Self {
-            bar: Some(bar),
-            ..self
-        }
+        let bar = Some(bar);
+        Self { bar, ..self }
     }
 
     /// It should be no less than this.
@@ -62,12 +68,11 @@ impl Row {
     }
 
     fn is_met(&self) -> Option<bool> {
-        self.bar.map(|bar| {
-            if self.at_least {
-                self.value >= bar
-            } else {
-                self.value <= bar
-            }
+        let bar = self.bar?;
+        Some(if self.at_least {
+            self.value >= bar
+        } else {
+            self.value <= bar
         })
     }
 
@@ -161,11 +166,11 @@ impl Report {
 
     /// Prints one measurement as a table.
     pub fn print(&self, measurement: &str) {
-        let rows = self
-            .measurements
-            .get(measurement)
-            .map(|measured| &measured.rows);
-        let lines = rows.into_iter().flatten().map(Row::line);
+        let measured = self.measurements.get(measurement);
+        let lines = measured
+            .into_iter()
+            .flat_map(|measured| &measured.rows)
+            .map(Row::line);
         let title = format!("{measurement} ({})", self.machine);
         for line in std::iter::once(title).chain(lines) {
             // The figures are in the file as well.

@@ -5,15 +5,15 @@ use std::fs;
 use anyhow::Result;
 
 use crate::figures::megabytes;
-use crate::report::Row;
+use crate::report::{Row, rows};
 use crate::{Options, operator_binary, payload};
 
 /// The operator and the agent as they are shipped: stripped, and the operator without its payload.
 pub fn measure(_: Options) -> Result<Vec<Row>> {
     let operator = fs::metadata(operator_binary()?)?.len();
     let agent = fs::metadata(payload()?.join("windows-storage-agent.exe"))?.len();
-    Ok(vec![
-        Row::new("operator, stripped", megabytes(operator), "MB").at_most(15.0),
-        Row::new("agent, stripped", megabytes(agent), "MB").at_most(2.0),
-    ])
+    Ok(rows! {
+        "operator, stripped" => megabytes(operator), "MB", at_most 15.0;
+        "agent, stripped" => megabytes(agent), "MB", at_most 2.0;
+    })
 }

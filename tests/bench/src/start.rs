@@ -11,7 +11,7 @@ use testbed::sandbox::OperatorCommand;
 use crate::cluster::{self, LARGE};
 use crate::figures::median;
 use crate::gate::GateWatch;
-use crate::report::Row;
+use crate::report::{Row, rows};
 use crate::{Options, operator_binary, payload};
 
 /// The kinds that the operator reads.
@@ -20,7 +20,7 @@ const KINDS: &str = "nodes,csinodes,csidrivers,pods,cronjobs,daemonsets,deployme
 const REASON: &str = "DriversMissing";
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The operator and kubectl in turn; the verdict counts when it is in the `OperatorCondition`.
+/// The operator and kubectl, one after the other; the verdict counts when it is in the `OperatorCondition`.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     // kubectl takes half a minute of a core.
     let rounds = if options.full { 7 } else { 3 };
@@ -33,22 +33,14 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     }
     let whole = list(&control_plane, "json")?;
     let verdict = median(&verdicts);
-    Ok(vec![
-        Row::new(
-            "process start to the first correct OperatorCondition",
-            verdict,
-            "s",
-        ),
-        Row::new("kubectl get … -A -o name", median(&names), "s"),
-        Row::new("kubectl get … -A -o json, once", whole, "s"),
-        Row::new(
-            "verdict to kubectl get -o name",
-            verdict / median(&names),
-            "×",
-        )
-        .at_most(2.0),
-        Row::new("verdict to kubectl get -o json", verdict / whole, "×"),
-    ])
+    let names = median(&names);
+    Ok(rows! {
+        "process start to the first correct OperatorCondition" => verdict, "s";
+        "kubectl get … -A -o name" => names, "s";
+        "kubectl get … -A -o json, once" => whole, "s";
+        "verdict to kubectl get -o name" => verdict / names, "×", at_most 2.0;
+        "verdict to kubectl get -o json" => verdict / whole, "×";
+    })
 }
 
 fn list(control_plane: &ControlPlane, output: &str) -> Result<f64> {

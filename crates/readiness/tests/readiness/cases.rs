@@ -100,15 +100,14 @@ fn objects(written: Value, known: &BTreeMap<String, Value>) -> Vec<Value> {
             .collect();
     }
     let mut object = whole(written, known);
-    let names = object.as_object_mut().unwrap().remove("names");
-    let Some(Value::Array(names)) = names else {
+    let Some(names) = object.as_object_mut().unwrap().remove("names") else {
         return vec![object];
     };
-    let named = |name| {
-        object["metadata"]["name"] = name;
+    let of_name = |name: &Value| {
+        object["metadata"]["name"] = name.clone();
         object.clone()
     };
-    names.into_iter().map(named).collect()
+    names.as_array().unwrap().iter().map(of_name).collect()
 }
 
 fn whole(written: Value, known: &BTreeMap<String, Value>) -> Value {
@@ -118,7 +117,7 @@ fn whole(written: Value, known: &BTreeMap<String, Value>) -> Value {
             Some(like) => over(whole(like, known), Value::Object(fields)),
             None => Value::Object(fields),
         },
-        other => panic!("{other} is no object"),
+        other => other,
     }
 }
 

@@ -13,9 +13,9 @@ use testbed::windows_host::Fleet;
 use tokio::runtime::Runtime;
 
 use crate::Options;
-use crate::figures::{median, milliseconds};
+use crate::figures::{count, median, milliseconds};
 use crate::node::Node;
-use crate::report::Row;
+use crate::report::{Row, rows};
 use link::{LINKS, Link};
 use peers::Peers;
 
@@ -25,7 +25,7 @@ const ROUNDS_FULL: usize = 15;
 const FRESH: usize = 5;
 const FRESH_FULL: usize = 9;
 
-/// Measures in turns, so that what else the machine does hits all alike, and compares medians.
+/// Measures one after the other, so that what else the machine does hits all alike, and compares medians.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let fleet = Fleet::new()?;
     let node = Node::new(&fleet, "copy")?;
@@ -43,11 +43,9 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     }
     LINKS[1].apply(node.host.relay());
     rows.extend(against_go(&node, &peers, if options.full { 3 } else { 1 })?);
-    rows.push(nothing_to_do(&node)?);
-    rows.extend(fresh(
-        &fleet,
-        if options.full { FRESH_FULL } else { FRESH },
-    )?);
+    rows.extend(nothing_to_do(&node)?);
+    let hosts = if options.full { FRESH_FULL } else { FRESH };
+    rows.extend(fresh(&fleet, hosts)?);
     Ok(rows)
 }
 
@@ -78,15 +76,11 @@ fn side_by_side(node: &Node, peers: &Peers, link: &Link, rounds: usize) -> Resul
     }
     let (product, sftp) = (median(&product), median(&sftp));
     let name = link.name;
-    Ok(vec![
-        Row::new(format!("{name}: OpenSSH sftp"), sftp, "ms"),
-        Row::new(
-            format!("{name}: operator, from the connection to the file in place"),
-            product,
-            "ms",
-        ),
-        Row::new(format!("{name}: of sftp's time"), product / sftp, "×").at_most(link.bar),
-    ])
+    Ok(rows! {
+        format!("{name}: OpenSSH sftp") => sftp, "ms";
+        format!("{name}: operator, from the connection to the file in place") => product, "ms";
+        format!("{name}: of sftp's time") => product / sftp, "×", at_most link.bar;
+    })
 }
 
 fn against_go(node: &Node, peers: &Peers, rounds: usize) -> Result<Vec<Row>> {
@@ -97,34 +91,24 @@ fn against_go(node: &Node, peers: &Peers, rounds: usize) -> Result<Vec<Row>> {
         product.push(milliseconds(ours(node, 200 + round)?));
     }
     let (product, go) = (median(&product), median(&go));
-    Ok(vec![
-        Row::new("25 ms: Go's pkg/sftp by default, as WMCO copies", go, "ms"),
-        Row::new("25 ms: faster than that", go / product, "×").at_least(10.0),
-    ])
+    Ok(rows! {
+        "25 ms: Go's pkg/sftp by default, as WMCO copies" => go, "ms";
+        "25 ms: faster than that" => go / product, "×", at_least 10.0;
+    })
 }
 
-/// A whole visit to a node that has these bytes already.
-fn nothing_to_do(node: &Node) -> Result<Row> {
+/// Reconciles a node that has these bytes already.
+fn nothing_to_do(node: &Node) -> Result<Vec<Row>> {
     let request = node.request("same", false);
-    node.visit(request.clone())?;
+    node.reconcile(request.clone())?;
     let before = node.host.relay().bytes_to_server();
-    let visited = node.visit(request)?;
+    let phases = node.reconcile(request)?.phases;
     let sent = node.host.relay().bytes_to_server() - before;
-    anyhow::ensure!(
-        !visited
-            .phases
-            .iter()
-            .any(|(name, _)| name.contains("upload")),
-        "{}",
-        visited.phases
-    );
-    #[allow(clippy::cast_precision_loss, reason = "some kilobytes")]
-    Ok(Row::new(
-        "same bytes there: sent in a visit, all of them SSH's own and the status command",
-        sent as f64 / 1e3,
-        "kB",
-    )
-    .at_most(10.0))
+    let uploads = phases.iter().any(|(name, _)| name.contains("upload"));
+    anyhow::ensure!(!uploads, "{phases}");
+    Ok(rows! {
+        "same bytes there: sent in all, SSH's own and the status command" => count(sent) / 1e3, "kB", at_most 10.0;
+    })
 }
 
 /// To hosts without an agent, 25 ms away: that is brought first, as it is, and installed.
@@ -136,19 +120,15 @@ fn fresh(fleet: &Fleet, hosts: usize) -> Result<Vec<Row>> {
         let peers = Peers::new(fleet, &node)?;
         sftp.push(milliseconds(peers.sftp()?));
         let begin = Instant::now();
-        let visited = node.visit(node.request("fresh", false))?;
+        let reconciled = node.reconcile(node.request("fresh", false))?;
         product.push(milliseconds(begin.elapsed()));
-        eprintln!("  fresh: {}", visited.phases);
+        eprintln!("  fresh: {}", reconciled.phases);
         node.check()?;
         sftp.push(milliseconds(peers.sftp()?));
     }
     let (product, sftp) = (median(&product), median(&sftp));
-    Ok(vec![
-        Row::new(
-            "25 ms, fresh node: agent sent and installed, csi-proxy.exe in place",
-            product,
-            "ms",
-        ),
-        Row::new("25 ms, fresh node: of sftp's time", product / sftp, "×").at_most(1.3),
-    ])
+    Ok(rows! {
+        "25 ms, fresh node: agent sent and installed, csi-proxy.exe in place" => product, "ms";
+        "25 ms, fresh node: of sftp's time" => product / sftp, "×", at_most 1.3;
+    })
 }

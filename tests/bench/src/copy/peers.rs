@@ -30,25 +30,25 @@ impl Peers {
         fs::write(&batch, format!("put {} {TARGET}\n", file.display()))?;
         let (address, port, user) = (node.host.address(), node.host.port(), fleet.user());
         let text = |path: &Path| path.display().to_string();
-        let sftp = vec![
-            "sftp".to_owned(),
-            "-q".to_owned(),
-            "-b".to_owned(),
-            text(&batch),
-            "-F".to_owned(),
-            "none".to_owned(),
-            "-oStrictHostKeyChecking=no".to_owned(),
-            "-oUserKnownHostsFile=/dev/null".to_owned(),
-            "-oIdentitiesOnly=yes".to_owned(),
-            "-oLogLevel=ERROR".to_owned(),
-            "-i".to_owned(),
-            text(&key),
-            "-P".to_owned(),
-            port.to_string(),
-            format!("{user}@{address}"),
-        ];
+        let options = "-q -F none -oStrictHostKeyChecking=no -oUserKnownHostsFile=/dev/null -oIdentitiesOnly=yes -oLogLevel=ERROR";
+        let mut sftp: Vec<String> = ["sftp"]
+            .into_iter()
+            .chain(options.split(' '))
+            .map(str::to_owned)
+            .collect();
+        let own = [
+            "-b",
+            &text(&batch),
+            "-i",
+            &text(&key),
+            "-P",
+            &port.to_string(),
+        ]
+        .map(str::to_owned);
+        sftp.extend(own.into_iter().chain([format!("{user}@{address}")]));
+        let program = text(&part("sftp-put")?);
         let go = vec![
-            text(&part("sftp-put")?),
+            program,
             format!("{address}:{port}"),
             user.to_owned(),
             text(&key),

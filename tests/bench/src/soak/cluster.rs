@@ -1,44 +1,23 @@
 //! A cluster whose objects come and go, and what it therefore has to be judged.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use http::{Method, Request};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use openssl::sha::sha256;
+use kube::Client;
 use serde_json::{Value, json};
 use testbed::objects::{self, NAMESPACE};
 use testbed::sandbox::Sandbox;
 use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
 use tokio::runtime::Runtime;
 
+use crate::cluster::{client, runtime};
+
 const DRIVER: &str = "disk.csi.azure.com";
 const PODS: &str = "churn";
 /// How long a call is tried again while the API server is away.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Programs of a few bytes: simulated hosts run none.
-pub fn payload(folder: &Path) -> Result<PathBuf> {
-    let folder = folder.join("payload");
-    fs::create_dir_all(&folder)?;
-    let mut manifest = json!({});
-    for (program, version) in [("csiProxy", "v1.3.0"), ("agent", env!("CARGO_PKG_VERSION"))] {
-        let content = format!("MZ {program} {version}");
-        fs::write(folder.join(program), &content)?;
-        let mut hash = String::new();
-        for byte in sha256(content.as_bytes()) {
-            write!(hash, "{byte:02x}")?;
-        }
-        manifest[program] = json!({"file": program, "version": version, "sha256": hash});
-    }
-    fs::write(folder.join("payload.json"), manifest.to_string())?;
-    Ok(folder)
-}
 
 /// The cluster, and all that is in it.
 pub struct Cluster {
@@ -68,16 +47,8 @@ impl Cluster {
         let key = objects::ssh_secret(&fleet.private_key()?);
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {PODS}}}\n");
         control_plane.apply(&[settings, key, namespace].join("---\n"))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
-        let kubeconfig = Kubeconfig::read_from(control_plane.kubeconfig())?;
-        let options = KubeConfigOptions::default();
-        let client = runtime.block_on(async {
-            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-            Ok::<_, anyhow::Error>(Client::try_from(config)?)
-        })?;
+        let runtime = runtime()?;
+        let client = runtime.block_on(client(control_plane.kubeconfig()))?;
         Ok(Self {
             runtime,
             client,
@@ -203,11 +174,8 @@ impl Cluster {
                     "resources": {"requests": {"storage": "1Gi"}},
                 },
             });
-            self.call(
-                &Method::POST,
-                &in_namespace("persistentvolumeclaims"),
-                &claim,
-            )?;
+            let claims = in_namespace("persistentvolumeclaims");
+            self.call(&Method::POST, &claims, &claim)?;
             pod["spec"]["volumes"] =
                 json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
         }
@@ -229,18 +197,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// A change that matters to nobody.
+    /// A change that changes no verdict.
     pub fn touch_pod(&mut self, name: &str) -> Result<()> {
         self.made += 1;
         let patch = json!({"metadata": {"annotations": {"touched": self.made.to_string()}}});
-        self.call(
-            &Method::PATCH,
-            &format!("{}/{name}", in_namespace("pods")),
-            &patch,
-        )
+        let pod = format!("{}/{name}", in_namespace("pods"));
+        self.call(&Method::PATCH, &pod, &patch)
     }
 
-    /// Nobody takes away the finalizers that protect claims and volumes, since their controllers do not run.
+    /// The controllers that take away the finalizers of claims and volumes do not run.
     fn remove(&mut self, path: &str) -> Result<()> {
         let free = json!({"metadata": {"finalizers": null}});
         self.call(&Method::PATCH, path, &free)?;
@@ -303,16 +268,11 @@ fn drivers(node: &str, is_registered: bool) -> Value {
 
 /// The gate's condition as it is: status, reason, message.
 pub fn gate(sandbox: &Sandbox) -> Result<[String; 3]> {
-    let text = sandbox.control_plane.kubectl(&[
-        "get",
-        "operatorcondition",
-        objects::OPERATOR_CONDITION,
-        "--namespace",
-        NAMESPACE,
-        "-o",
-        "json",
-    ])?;
-    let object: Value = serde_json::from_str(&text)?;
+    let path = format!(
+        "/apis/operators.coreos.com/v2/namespaces/{NAMESPACE}/operatorconditions/{}",
+        objects::OPERATOR_CONDITION
+    );
+    let object = sandbox.control_plane.read(&path)?.unwrap_or_default();
     let conditions = object["spec"]["conditions"].as_array();
     let ours = conditions
         .into_iter()

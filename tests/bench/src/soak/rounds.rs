@@ -18,7 +18,7 @@ const PODS: usize = 150;
 const CHANGES: usize = 120;
 /// Every so many rounds the API server is restarted.
 const RESTART: usize = 5;
-/// Every so many rounds upgrades may go on at the end. The gate opens the later the more often that was in vain, up to a
+/// Every so many rounds upgrades may go on at the end. The gate opens the later the more often it had to close again, up to a
 /// minute.
 const OPEN: usize = 4;
 /// How long the gate may take at a quiet point: its own longest pause, and the longest one between two lists after.
@@ -256,8 +256,8 @@ impl<'a> Rounds<'a> {
         }))
     }
 
-    /// How often the operator has written that upgrades may go on since this was last asked, as the API server's audit
-    /// log tells.
+    /// How often the operator has written that upgrades may go on since this was last asked, by the API server's audit
+    /// log.
     fn openings(&mut self) -> Result<usize> {
         let control_plane = &self.sandbox.control_plane;
         let account = "windows-storage-operator";
@@ -273,7 +273,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Numbers that are the same in every run: xorshift, whose quality matters to nobody here.
+/// Numbers that are the same in every run: xorshift, whose quality does not matter here.
 struct Random(u64);
 
 impl Random {

@@ -4,46 +4,27 @@ use std::time::Duration;
 
 use crate::figures::{median, megabytes};
 use crate::process::Sample;
-use crate::report::Row;
+use crate::report::{Row, rows};
 
 /// Memory, files and threads, each with its trend.
 #[allow(clippy::cast_precision_loss, reason = "counts of files and threads")]
 pub fn trends(samples: &[Sample], interval: Duration) -> Vec<Row> {
     let values = |field: &dyn Fn(&Sample) -> f64| samples.iter().map(field).collect::<Vec<_>>();
     let memory = values(&|sample| megabytes(sample.anonymous));
-    let mut rows = vec![
-        Row::new("soak: anonymous memory, last quarter", last(&memory), "MB"),
-        Row::new(
-            "soak: anonymous memory, last quarter beside the second",
-            growth(&memory),
-            "%",
-        )
-        .at_most(10.0),
-        Row::new(
-            "soak: anonymous memory, slope after the first quarter",
-            slope(&memory) * 60.0 / interval.as_secs_f64() * 1000.0,
-            "kB/min",
-        ),
-    ];
-    for (name, values) in [
-        ("open files", values(&|sample| sample.files as f64)),
-        ("threads", values(&|sample| sample.threads as f64)),
-    ] {
-        rows.push(Row::new(
-            format!("soak: {name}, last quarter"),
-            last(&values),
-            name,
-        ));
-        rows.push(
-            Row::new(
-                format!("soak: {name} at the end over the most of the second quarter"),
-                end_over_second_quarter(&values),
-                name,
-            )
-            .at_most(0.0),
-        );
+    let per_minute = slope(&memory) * 60.0 / interval.as_secs_f64() * 1000.0;
+    let files = values(&|sample| sample.files as f64);
+    let threads = values(&|sample| sample.threads as f64);
+    rows! {
+        "soak: anonymous memory, last quarter" => last(&memory), "MB";
+        "soak: anonymous memory, last quarter beside the second" => growth(&memory), "%", at_most 10.0;
+        "soak: anonymous memory, slope after the first quarter" => per_minute, "kB/min";
+        "soak: open files, last quarter" => last(&files), "open files";
+        "soak: open files at the end over the most of the second quarter" =>
+            end_over_second_quarter(&files), "open files", at_most 0.0;
+        "soak: threads, last quarter" => last(&threads), "threads";
+        "soak: threads at the end over the most of the second quarter" =>
+            end_over_second_quarter(&threads), "threads", at_most 0.0;
     }
-    rows
 }
 
 fn quarter(values: &[f64], number: usize) -> &[f64] {
