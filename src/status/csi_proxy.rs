@@ -141,6 +141,18 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
             | Reason::RolledBack,
             Some(works),
         ) if is_wanted => yes("PipesOpen", format!("{works}; but: {}", error.message)),
-        _ => no(reason, &error.message),
+        (
+            Reason::VulnerableVersion
+            | Reason::ForeignCSIProxy
+            | Reason::PayloadUnusable
+            | Reason::DiskFull
+            | Reason::AgentFailed
+            | Reason::InvalidServices
+            | Reason::UnresolvedCommand
+            | Reason::CrashLoop
+            | Reason::CSIProxyFailed
+            | Reason::RolledBack,
+            _,
+        ) => no(reason, &error.message),
     }
 }

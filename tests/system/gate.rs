@@ -146,6 +146,23 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     assert!(message.contains("get, update and patch"), "{message}");
     control_plane.apply(&objects::operator_condition()).unwrap();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
+
+    // What another manager has put beside the conditions: an apply alone would leave it.
+    harness.kubectl(&[
+        "patch",
+        "windowsstorage",
+        "cluster",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        r#"{"status":{"conditions":[{"type":"Stale","status":"True","reason":"Old","message":"",
+            "lastTransitionTime":"2024-01-01T00:00:00Z"}]}}"#,
+    ]);
+    harness.eventually("only the operator's own conditions are there", || {
+        let status = &harness.get("windowsstorage/cluster")["status"];
+        !status["conditions"].to_string().contains("Stale")
+    });
+    harness.expect_written("True", "Confirmed");
 }
 
 #[test]

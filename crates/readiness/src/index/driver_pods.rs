@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::index::Name;
+use crate::objects::object_only;
+
+object_only!(Taint, Toleration);
 
 /// What a pod template shows of a CSI driver's node side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub struct Image {
 
 /// A taint that keeps pods from a Node: its effect is `NoSchedule` or `NoExecute`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", default)]
 pub struct Taint {
     /// The key.
     pub key: String,
@@ -83,6 +86,7 @@ impl std::fmt::Display for Taint {
 
 /// A toleration. An empty key or effect stands for all, as does the value where the operator is `Exists`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Toleration {
     key: Option<String>,
     operator: Option<String>,

@@ -10,6 +10,9 @@ use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
 use crate::index::driver_pods::{DriverPod, Taint};
+use crate::objects::object_only;
+
+object_only!(NodeAddress);
 
 /// A name that many rows share.
 pub type Name = ArcStr;
@@ -91,7 +94,7 @@ impl Node {
 
 /// One of a Node's addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", default)]
 pub struct NodeAddress {
     /// `InternalIP`, `ExternalIP`, `Hostname`, …
     #[serde(rename = "type")]

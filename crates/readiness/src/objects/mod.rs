@@ -3,6 +3,32 @@
 //! The same types decode what watches send and what files hold. A field that is used and has another type than
 //! Kubernetes gives it is an error that names the field; fields that are not used are not looked at.
 
+/// Decodes these structs from objects only. What serde derives takes a list for one as well: its items in the order of the
+/// fields. They are derived with `remote = "Self"`, which leaves the trait to this.
+macro_rules! object_only {
+    ($($struct:ty),+) => {$(
+        impl<'de> serde::Deserialize<'de> for $struct {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Object;
+                impl<'de> serde::de::Visitor<'de> for Object {
+                    type Value = $struct;
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("an object")
+                    }
+                    fn visit_map<M: serde::de::MapAccess<'de>>(
+                        self,
+                        fields: M,
+                    ) -> Result<$struct, M::Error> {
+                        <$struct>::deserialize(serde::de::value::MapAccessDeserializer::new(fields))
+                    }
+                }
+                deserializer.deserialize_map(Object)
+            }
+        }
+    )+};
+}
+pub(crate) use object_only;
+
 mod gathered;
 mod kinds;
 mod load;

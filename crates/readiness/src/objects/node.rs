@@ -11,6 +11,15 @@ use crate::index::{Cluster, CsiNode, Name, Node, NodeAddress, RuntimeClass, Tain
 use crate::objects::placement::{OS_LABEL, selects_windows};
 use crate::objects::{annotation, interned, label};
 
+object_only!(
+    NodeSpec,
+    NodeStatus,
+    NodeInfo,
+    CsiNodeSpec,
+    CsiNodeEntry,
+    Scheduling
+);
+
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
 const WMCO_DESIRED_VERSION: &str = "windowsmachineconfig.openshift.io/desired-version";
@@ -24,19 +33,20 @@ pub(super) struct NodeObject {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct NodeStatus {
     node_info: Option<NodeInfo>,
     addresses: Option<Vec<NodeAddress>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct NodeInfo {
     operating_system: Option<String>,
     kubelet_version: Option<String>,
@@ -93,11 +103,13 @@ pub(super) struct CsiNodeObject {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct CsiNodeSpec {
     drivers: Option<Vec<CsiNodeEntry>>,
 }
 
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct CsiNodeEntry {
     #[serde(deserialize_with = "interned")]
     name: Name,
@@ -123,7 +135,7 @@ pub(super) struct RuntimeClassObject {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct Scheduling {
     node_selector: Option<BTreeMap<String, String>>,
 }

@@ -8,6 +8,8 @@ use crate::index::{Image, NodeSide};
 use crate::objects::decode;
 use crate::objects::pod::PodSpec;
 
+object_only!(Container, Variable);
+
 const REGISTRATION_FLAG: &str = "kubelet-registration-path";
 const PLUGINS_FOLDER: &str = "plugins";
 /// A folder among those of the drivers that is the kubelet's own.
@@ -20,6 +22,7 @@ const MOST_VARIABLES: usize = 64;
 
 /// A container, as far as it shows a driver.
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Container {
     image: Option<String>,
     command: Option<Vec<String>>,
@@ -28,7 +31,7 @@ pub struct Container {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", default)]
 struct Variable {
     name: String,
     value: Option<String>,

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use crate::index::WindowsRequest;
 use crate::objects::pod::PodSpec;
 
+object_only!(PodOs, Affinity, NodeAffinity);
+
 /// The label that says a Node's operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
 const BETA_OS_LABEL: &str = "beta.kubernetes.io/os";
@@ -18,19 +20,20 @@ const LINUX: &str = "linux";
 
 /// `spec.os`.
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 pub struct PodOs {
     name: Option<String>,
 }
 
 /// `spec.affinity`.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Affinity {
     node_affinity: Option<NodeAffinity>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct NodeAffinity {
     required_during_scheduling_ignored_during_execution: Option<core::NodeSelector>,
 }

@@ -17,6 +17,19 @@ use crate::objects::placement::{Affinity, PodOs, windows_request};
 use crate::objects::storage::ClaimTemplateObject;
 use crate::objects::{controller, interned, interned_option};
 
+object_only!(
+    PodSpec,
+    PodStatus,
+    Condition,
+    ContainerStatus,
+    ContainerState,
+    Stopped,
+    ClaimSource,
+    EphemeralSource,
+    HostPath,
+    CsiSource
+);
+
 /// How many nodes that left may be among those whose pods were left out, beside as many as there are.
 const MOST_GONE: usize = 1_000;
 
@@ -28,7 +41,7 @@ pub(super) struct PodObject {
 
 /// The spec of a pod or of a template.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct PodSpec {
     #[serde(default, deserialize_with = "interned_option")]
     node_name: Option<Name>,
@@ -44,7 +57,7 @@ pub struct PodSpec {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct PodStatus {
     phase: Option<String>,
     conditions: Option<Vec<Condition>>,
@@ -53,24 +66,27 @@ struct PodStatus {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", default)]
 pub(super) struct Condition {
     pub(super) r#type: String,
     pub(super) status: String,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct ContainerStatus {
     state: Option<ContainerState>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct ContainerState {
     waiting: Option<Stopped>,
     terminated: Option<Stopped>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct Stopped {
     reason: Option<String>,
 }
@@ -90,26 +106,27 @@ pub struct Volume {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct ClaimSource {
     #[serde(deserialize_with = "interned")]
     claim_name: Name,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct EphemeralSource {
     volume_claim_template: Option<ClaimTemplateObject>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", default)]
 pub(super) struct HostPath {
     pub(super) path: String,
 }
 
 /// A CSI volume's source, of which only the driver matters.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 pub(super) struct CsiSource {
     #[serde(deserialize_with = "interned")]
     pub(super) driver: Name,

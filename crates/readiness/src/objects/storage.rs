@@ -9,6 +9,14 @@ use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, Stor
 use crate::objects::pod::{CsiSource, InTreeSource, volume_type};
 use crate::objects::{annotation, interned_option};
 
+object_only!(
+    ClaimSpec,
+    ClaimTemplateObject,
+    TemplateMeta,
+    VolumeStatus,
+    ClaimReference
+);
+
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const PROVISIONER_ANNOTATIONS: [&str; 2] = [
     "volume.kubernetes.io/storage-provisioner",
@@ -25,7 +33,7 @@ pub(super) struct ClaimObject {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct ClaimSpec {
     #[serde(default, deserialize_with = "interned_option")]
     volume_name: Option<Name>,
@@ -54,12 +62,14 @@ pub(super) fn claim(meta: &ObjectMeta, object: ClaimObject) -> Claim {
 
 /// The template of a claim, in a StatefulSet or in an ephemeral volume.
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 pub struct ClaimTemplateObject {
     metadata: Option<TemplateMeta>,
     spec: Option<ClaimSpec>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct TemplateMeta {
     #[serde(default, deserialize_with = "interned_option")]
     name: Option<Name>,
@@ -96,11 +106,13 @@ pub(super) struct VolumeObject {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct VolumeStatus {
     phase: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct ClaimReference {
     namespace: Option<String>,
     name: Option<String>,

@@ -10,6 +10,8 @@ use crate::objects::placement::windows_request;
 use crate::objects::pod::{Condition, PodSpec};
 use crate::objects::storage::ClaimTemplateObject;
 
+object_only!(OwnerSpec, Template, JobTemplate, JobTemplateSpec, JobStatus);
+
 #[derive(Deserialize)]
 pub(super) struct OwnerObject {
     spec: Option<OwnerSpec>,
@@ -23,7 +25,7 @@ pub(super) struct JobObject {
 
 /// The specs of all kinds that make pods, in one: each kind has some of the fields.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct OwnerSpec {
     template: Option<Template>,
     job_template: Option<JobTemplate>,
@@ -31,21 +33,25 @@ struct OwnerSpec {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct Template {
     spec: Option<PodSpec>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct JobTemplate {
     spec: Option<JobTemplateSpec>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct JobTemplateSpec {
     template: Option<Template>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
 struct JobStatus {
     conditions: Option<Vec<Condition>>,
 }
