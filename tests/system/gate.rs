@@ -162,7 +162,12 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
         let status = &harness.get("windowsstorage/cluster")["status"];
         !status["conditions"].to_string().contains("Stale")
     });
-    harness.expect_written("True", "Confirmed");
+    harness.expect(
+        "windowsstorage/cluster",
+        "Upgradeable",
+        "False",
+        "DriversMissing",
+    );
 }
 
 #[test]
