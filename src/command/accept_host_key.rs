@@ -13,7 +13,7 @@ use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::installed::{self, OPERATOR};
 use windows_storage_operator::node::{
-    HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, NodeError, Offer, Pins, Reason, Way,
+    HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Judgement, NodeError, Pins, Reason, Way,
     judge_offer, shown_key,
 };
 use windows_storage_operator::objects::{Kind, Received, kind, own_kind};
@@ -66,12 +66,12 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
         );
     }
     match judge_offer(&way.host_keys, namespace, node, &offered) {
-        Offer::Known => {
+        Judgement::Known => {
             report_line("The offered key is trusted already: there is nothing to accept.");
             return Ok(());
         }
-        Offer::Useless(error) => return Err(shown(&error)),
-        Offer::Acceptable => {}
+        Judgement::Refused(error) => return Err(shown(&error)),
+        Judgement::New => {}
     }
     if fingerprint.is_none() && !yes {
         if !io::stdin().is_terminal() {
@@ -114,33 +114,17 @@ async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
 async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
     let mut cluster = Cluster::default();
-    let maps = own_kind("ConfigMap");
-    one(client, kind("v1", "Node"), None, node, &mut cluster).await?;
-    one(
-        client,
-        kind(API_VERSION, "WindowsStorage"),
-        None,
-        SETTINGS_NAME,
-        &mut cluster,
-    )
-    .await?;
-    one(
-        client,
-        maps,
-        Some(namespace),
-        INSTANCES_CONFIG_MAP,
-        &mut cluster,
-    )
-    .await?;
-    if !one(
-        client,
-        maps,
-        Some(namespace),
-        HOST_KEYS_CONFIG_MAP,
-        &mut cluster,
-    )
-    .await?
-    {
+    let (maps, own) = (own_kind("ConfigMap"), Some(namespace));
+    let mut is_there = false;
+    for (kind, namespace, name) in [
+        (kind("v1", "Node"), None, node),
+        (kind(API_VERSION, "WindowsStorage"), None, SETTINGS_NAME),
+        (maps, own, INSTANCES_CONFIG_MAP),
+        (maps, own, HOST_KEYS_CONFIG_MAP),
+    ] {
+        is_there = one(client, kind, namespace, name, &mut cluster).await?;
+    }
+    if !is_there {
         // The operator makes it at its first contact with a node, also where it trusts no key.
         bail!(
             "there is no ConfigMap {HOST_KEYS_CONFIG_MAP} in the namespace {}; is the operator in another one? Say which with \

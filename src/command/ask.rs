@@ -1,16 +1,13 @@
 //! `nodes` and `why`: the judgement, looked at from one side.
 
-use std::fmt::Debug;
-
 use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
 use windows_storage_operator::assess::assess;
 use windows_storage_operator::assess::report::{ReadinessReport, Reason, Upgradeable};
 use windows_storage_operator::deadline::{self, CallError};
 use windows_storage_operator::index::WorkloadKind;
+use windows_storage_operator::objects::{self, Received, kind};
 use windows_storage_operator::report::{Answer, Explanation, Kind, NodeList, Question, explain};
 use windows_storage_operator::visible::visible;
 
@@ -104,29 +101,25 @@ fn look_up(
 
 async fn is_there(
     client: &Client,
-    kind: Kind,
+    asked: Kind,
     namespace: &str,
     name: &str,
 ) -> Result<bool, CallError> {
-    let client = client.clone();
-    match kind {
-        Kind::Node => has(Api::<Node>::all(client), name).await,
-        Kind::Claim => {
-            let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, namespace);
-            has(claims, name).await
-        }
-        Kind::Workload(WorkloadKind::Pod) => {
-            has(Api::<Pod>::namespaced(client, namespace), name).await
-        }
+    let (kind, is_namespaced) = match asked {
+        Kind::Node => (kind("v1", "Node"), false),
+        Kind::Claim => (kind("v1", "PersistentVolumeClaim"), true),
+        Kind::Workload(WorkloadKind::Pod) => (kind("v1", "Pod"), true),
         // All of these are kept.
-        Kind::Volume | Kind::Workload(_) => Ok(false),
-    }
-}
-
-async fn has<K>(api: Api<K>, name: &str) -> Result<bool, CallError>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
+        Kind::Volume | Kind::Workload(_) => (None, false),
+    };
+    let Some(objects::Kind { resource, .. }) = kind else {
+        return Ok(false);
+    };
+    let api: Api<Received> = if is_namespaced {
+        Api::namespaced_with(client.clone(), namespace, resource)
+    } else {
+        Api::all_with(client.clone(), resource)
+    };
     let found = deadline::call("look for the object", api.get_metadata_opt(name)).await?;
     Ok(found.is_some())
 }

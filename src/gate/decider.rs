@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::gate::operations::Operations;
+use crate::visible::some_of;
 
 /// How long a verdict must stand before it opens the gate where something that held it has gone from sight: watches of
 /// different kinds run beside each other, so that for a moment the pieces of one change may be seen apart, and what is
@@ -179,17 +180,12 @@ fn moment(closings: usize) -> Duration {
 }
 
 fn operation(nodes: &[&str]) -> Verdict {
-    let named = &nodes[..nodes.len().min(NAMED_NODES)];
-    let more = match nodes.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = named.join(", ");
+    let named = some_of(nodes, NAMED_NODES);
     Verdict {
         upgradeable: Upgradeable::False,
         reason: Reason::NodeOperationInProgress,
         message: format!(
-            "csi-proxy is being replaced on {named}{more}; a node holds upgrades for at most five minutes"
+            "csi-proxy is being replaced on {named}; a node holds upgrades for at most five minutes"
         ),
     }
 }

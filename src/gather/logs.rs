@@ -32,34 +32,6 @@ pub fn sort(logs: &mut [Log]) {
     });
 }
 
-/// How much there is still room for. It is counted by what was read: Windows lists files that are being written with the
-/// size that they had when they were opened.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    left: u64,
-    file: u64,
-}
-
-impl Room {
-    /// So much from one node, half of it from one file, so that there is room for another.
-    #[must_use]
-    pub fn of(bytes: u64) -> Self {
-        let file = bytes.div_ceil(2);
-        Self { left: bytes, file }
-    }
-
-    /// The most that may be read of the next file; `None` where there is room for nothing.
-    #[must_use]
-    pub fn for_next(&self) -> Option<u64> {
-        Some(self.left.min(self.file)).filter(|most| *most > 0)
-    }
-
-    /// So much was read.
-    pub fn take(&mut self, read: u64) {
-        self.left = self.left.saturating_sub(read);
-    }
-}
-
 /// Begins what is kept of a log: where its beginning was left out, with a line that says so, and not within a line.
 #[derive(Debug, Default)]
 pub struct Beginning {
@@ -122,18 +94,6 @@ mod tests {
         assert!(since("1970-01-01T00:16:40.9Z"));
         assert!(since("1960-01-01T00:00:00Z"));
         assert!(!since("1970-01-01T00:16:41Z"));
-    }
-
-    #[test]
-    fn there_is_room_for_a_second_file_and_no_limit_is_exceeded() {
-        let mut room = Room::of(101);
-        let mut taken = Vec::new();
-        while let Some(most) = room.for_next() {
-            let read = most.min([2 << 30, 20, 2 << 30, 5][taken.len()]);
-            room.take(read);
-            taken.push(read);
-        }
-        assert_eq!(taken, [51, 20, 30]);
     }
 
     #[test]

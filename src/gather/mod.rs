@@ -104,7 +104,6 @@ pub async fn gather(
     if let Some(problem) = objects.nothing_read() {
         return Err(GatherError::NothingRead(visible(&problem)));
     }
-    let mut problems = objects.problems();
     let (namespace, why) = operator::namespace(client, options.namespace.as_deref()).await;
     cluster.namespace.clone_from(&namespace);
 
@@ -114,13 +113,12 @@ pub async fn gather(
         namespace: &namespace,
         objects: &mut objects,
         patience: &mut patience,
-        problems: &mut problems,
     };
     reader.settings(&mut cluster).await;
     reader.others().await;
     objects.check()?;
-    let operator_logs =
-        operator_logs::logs(client, (&namespace, options.since), root, &mut problems).await?;
+    let selected = (&*namespace, options.since);
+    let operator_logs = operator_logs::logs(client, selected, root, &mut objects.problems).await?;
 
     let of = cluster.windows_nodes().count();
     let mut done = 0;
@@ -140,7 +138,7 @@ pub async fn gather(
         namespace: format!("{namespace} ({why})"),
         logs_since: options.since.map(|since| since.to_string()),
         objects: objects.count,
-        problems,
+        problems: objects.problems,
         operator_logs,
         nodes,
         report: assess(&mut cluster),

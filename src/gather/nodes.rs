@@ -12,7 +12,7 @@ use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 
 use crate::gather::Options;
 use crate::gather::folder::{self, FolderError};
-use crate::gather::logs::{Beginning, Log, Room, sort};
+use crate::gather::logs::{Beginning, Log, sort};
 use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
@@ -174,17 +174,19 @@ impl Look<'_> {
             self.found().older = all - logs.len();
         }
         sort(&mut logs);
-        let mut room = Room::of(options.node_log_limit);
+        // Half of it for one file, so that there is room for another. It is counted by what was read: Windows lists files
+        // that are being written with the size that they had when they were opened.
+        let (mut room, file) = (options.node_log_limit, options.node_log_limit.div_ceil(2));
         let mut left = Vec::new();
         for log in &logs {
             if self.session.is_over() {
                 // The reason is a problem already.
                 return Ok(());
             }
-            match room.for_next().filter(|_| Instant::now() < self.until) {
-                Some(most) => room.take(self.log(log, most)?),
-                None if log.file.size > 0 => left.push(log),
-                None => {}
+            if room > 0 && Instant::now() < self.until {
+                room = room.saturating_sub(self.log(log, room.min(file))?);
+            } else if log.file.size > 0 {
+                left.push(log);
             }
         }
         if let Some(first) = left.first() {

@@ -25,6 +25,8 @@ pub struct Objects<'a> {
     pub kinds: Vec<GatheredKind>,
     /// How many objects were written.
     pub count: u64,
+    /// What could not be read, in words.
+    pub problems: Vec<String>,
     /// What stopped the writing. The reading goes on for the judgement.
     broken: Option<FolderError>,
 }
@@ -38,6 +40,7 @@ impl<'a> Objects<'a> {
             files: BTreeMap::new(),
             kinds: Vec::new(),
             count: 0,
+            problems: Vec::new(),
             broken: None,
         }
     }
@@ -45,14 +48,6 @@ impl<'a> Objects<'a> {
     /// What could not be written, if anything.
     pub fn check(&mut self) -> Result<(), FolderError> {
         self.broken.take().map_or(Ok(()), Err)
-    }
-
-    /// What the judgement could not have, in words.
-    #[must_use]
-    pub fn problems(&self) -> Vec<String> {
-        let kinds = self.kinds.iter();
-        let words = kinds.filter_map(|it| Some(format!("{}: {}", it.kind, it.problem.as_ref()?)));
-        words.collect()
     }
 
     /// Where nothing could be read of any kind that every cluster has, why not the first.
@@ -82,6 +77,8 @@ impl<'a> Objects<'a> {
                 problem,
             } => {
                 let objects = self.end();
+                let kind = &resource.kind;
+                (self.problems).extend(problem.map(|problem| format!("{kind}: {problem}")));
                 self.kinds.push(GatheredKind {
                     api_version: resource.api_version.clone(),
                     kind: resource.kind.clone(),

@@ -33,8 +33,6 @@ pub struct Reader<'a, 'b> {
     pub objects: &'a mut Objects<'b>,
     /// How long the server is asked.
     pub patience: &'a mut Patience,
-    /// What could not be read.
-    pub problems: &'a mut Vec<String>,
 }
 
 impl Reader<'_, '_> {
@@ -127,7 +125,8 @@ impl Reader<'_, '_> {
 
     /// What the API server gave. A failure becomes a problem.
     fn noted<T>(&mut self, what: &str, answer: Result<T, CallError>) -> Option<T> {
-        let noted = |error: CallError| self.problems.push(format!("{what}: {}", error.answer()));
+        let problems = &mut self.objects.problems;
+        let noted = |error: CallError| problems.push(format!("{what}: {}", error.answer()));
         answer.map_err(noted).ok()
     }
 }

@@ -70,35 +70,29 @@ impl Way {
 
 /// The key that the host shows to the operator, which is then left again: nobody logs in.
 pub async fn shown_key(way: &Way) -> Result<HostKey, NodeError> {
-    let kinds = way.host_keys.kinds();
-    let connected = connect((&way.address, way.port), &kinds, HANDSHAKE).await?;
+    let connected = connect((&way.address, way.port), &way.host_keys, HANDSHAKE).await?;
     Ok(connected.key)
 }
 
-/// What to make of a key that a host shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// It is trusted as it is.
-    Known,
-    /// It can be pinned, and would be trusted then.
-    Acceptable,
-    /// It would not be trusted either if it were pinned: why.
-    Useless(NodeError),
-}
-
-/// Whether it helps to pin a key that the host of that node shows.
+/// Whether it helps to pin a key that the host of that node shows: not where it is known, nor where it would be refused
+/// all the same.
 #[must_use]
-pub fn judge_offer(policy: &HostKeyPolicy, namespace: &str, node: &str, key: &HostKey) -> Offer {
+pub fn judge_offer(
+    policy: &HostKeyPolicy,
+    namespace: &str,
+    node: &str,
+    key: &HostKey,
+) -> Judgement {
     if policy.judge(namespace, node, key) == Judgement::Known {
-        return Offer::Known;
+        return Judgement::Known;
     }
     let pinned = HostKeyPolicy {
         pin: Some(key.clone()),
         ..policy.clone()
     };
     match pinned.judge(namespace, node, key) {
-        Judgement::Known | Judgement::New => Offer::Acceptable,
-        Judgement::Refused(error) => Offer::Useless(error),
+        Judgement::Known => Judgement::New,
+        judged => judged,
     }
 }
 
@@ -112,7 +106,7 @@ mod tests {
         HostKey::new("ssh-ed25519", own.as_bytes())
     }
 
-    fn offer(pin: Option<&str>, listed: &[&str], revoked: &[&str]) -> Offer {
+    fn offer(pin: Option<&str>, listed: &[&str], revoked: &[&str]) -> Judgement {
         let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
         let policy = HostKeyPolicy {
             pin: pin.map(key),
@@ -128,16 +122,16 @@ mod tests {
 
     #[test]
     fn only_a_key_that_its_pin_makes_trusted_can_be_accepted() {
-        assert_eq!(offer(None, &[], &[]), Offer::Acceptable);
-        assert_eq!(offer(Some("old"), &[], &[]), Offer::Acceptable);
-        assert_eq!(offer(Some("old"), &["new"], &[]), Offer::Acceptable);
-        assert_eq!(offer(Some("new"), &[], &[]), Offer::Known);
-        assert_eq!(offer(None, &["new"], &[]), Offer::Known);
+        assert_eq!(offer(None, &[], &[]), Judgement::New);
+        assert_eq!(offer(Some("old"), &[], &[]), Judgement::New);
+        assert_eq!(offer(Some("old"), &["new"], &[]), Judgement::New);
+        assert_eq!(offer(Some("new"), &[], &[]), Judgement::Known);
+        assert_eq!(offer(None, &["new"], &[]), Judgement::Known);
         for (listed, revoked, says) in [
             (&["old"][..], &[][..], "correct its line"),
             (&[], &["new"], "@revoked"),
         ] {
-            let Offer::Useless(error) = offer(Some("old"), listed, revoked) else {
+            let Judgement::Refused(error) = offer(Some("old"), listed, revoked) else {
                 panic!("{listed:?} {revoked:?}")
             };
             assert_eq!(error.reason, Reason::HostKeyChanged);

@@ -3,11 +3,32 @@
 use protocol::Answer;
 
 use crate::node::session::Output;
+use crate::node::{NodeError, Reason};
+
+/// What the agent did not do, and what it or the shell printed instead.
+pub fn agent_failed(problem: String) -> NodeError {
+    NodeError::new(Reason::AgentFailed, problem)
+}
+
+/// What is `wanted` of an answer. Where it is another one or none, `problem` and `hint` stand around what was printed.
+pub fn answer<T>(
+    output: &Output,
+    problem: &str,
+    hint: &str,
+    wanted: impl FnOnce(Answer) -> Option<T>,
+) -> Result<T, NodeError> {
+    match parse(output) {
+        Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
+        answer => answer
+            .and_then(wanted)
+            .ok_or_else(|| agent_failed(format!("{problem}: {}{hint}", brief(output)))),
+    }
+}
 
 /// The answer is the last object of standard output on a line of its own, whatever the shell has put around it: a
 /// banner, a byte-order mark, a prompt.
 #[must_use]
-pub fn answer(output: &Output) -> Option<Answer> {
+pub fn parse(output: &Output) -> Option<Answer> {
     output.stdout.lines().rev().find_map(|line| {
         let object = line.get(line.find('{')?..=line.rfind('}')?)?;
         serde_json::from_str(object).ok()
@@ -50,17 +71,17 @@ mod tests {
     fn the_last_line_is_the_answer_whatever_the_shell_adds() {
         let text = "Welcome\r\n\u{feff}{\"kind\":\"Installed\",\"sha256\":\"x\"}\r\n\r\n";
         assert_eq!(
-            answer(&output(text, "")),
+            parse(&output(text, "")),
             Some(Answer::Installed {
                 sha256: "x".to_owned(),
                 state: None
             })
         );
         let prompt = "PS C:\\> {\"kind\":\"Installed\",\"sha256\":\"x\"}PS C:\\>\r\nPS C:\\> ";
-        assert!(answer(&output(prompt, "")).is_some());
-        assert_eq!(answer(&output("{\"kind\":\"Installed\"", "")), None);
-        assert_eq!(answer(&output("}x{", "")), None);
-        assert_eq!(answer(&output("", "")), None);
+        assert!(parse(&output(prompt, "")).is_some());
+        assert_eq!(parse(&output("{\"kind\":\"Installed\"", "")), None);
+        assert_eq!(parse(&output("}x{", "")), None);
+        assert_eq!(parse(&output("", "")), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use tokio::time::timeout;
 
 use crate::node::session::Session;
-use crate::node::{HostKey, NodeError, Phases, Reason};
+use crate::node::{HostKey, HostKeyPolicy, NodeError, Phases, Reason};
 
 /// How long a TCP connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -52,15 +52,14 @@ impl Drop for Cutter {
     }
 }
 
-/// Connects and reads the host key, for which the server has as long as `limit`. Keys of the types `kinds` are asked for
-/// first. The connection ends with the cutter, and with this future.
+/// Connects and reads the host key, for which the server has as long as `limit`. Keys of known types are asked for first. The connection ends with the cutter, and with this future.
 pub async fn connect(
     (address, port): (&str, u16),
-    kinds: &[&str],
+    known: &HostKeyPolicy,
     limit: Duration,
 ) -> Result<Connected, NodeError> {
     let place = place(address, port);
-    let kinds: Vec<String> = kinds.iter().map(|&kind| kind.to_owned()).collect();
+    let kinds = known.kinds();
     let mut phases = Phases::default();
     let stream = phases
         .time("connect", open((address, port), &place))
@@ -116,8 +115,27 @@ async fn open_one(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
+impl Connected {
+    /// Does blocking work over the connection, which is cut when time is up.
+    pub async fn work<T: Send + 'static>(
+        self,
+        limit: Duration,
+        what: &str,
+        work: impl FnOnce(Session, Phases) -> Result<T, NodeError> + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let done = blocking(limit, move || work(self.session, self.phases)).await;
+        // From here on nothing uses the connection, or time is up.
+        drop(self.cutter);
+        done.unwrap_or_else(|| {
+            let limit = limit.as_secs();
+            let problem = format!("{what} took longer than {limit} s and was given up; what runs on the node was left as it was");
+            Err(NodeError::new(Reason::TimedOut, problem))
+        })
+    }
+}
+
 /// Runs blocking work on a thread of its own; `None` when time is up. The thread ends when its connection is cut.
-pub async fn blocking<T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

@@ -106,47 +106,48 @@ impl NodeError {
     #[must_use]
     pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
         let said = &failure.message;
-        let (reason, before, after) = match failure.category {
+        let (reason, message) = match failure.category {
             _ if rolled_back => (
                 Reason::RolledBack,
-                "the change did not work and was undone, what ran before runs again: ",
-                "; it is not tried again before spec.rollout.resume of WindowsStorage changes or there is another version",
+                format!(
+                    "the change did not work and was undone, what ran before runs again: {said}; it is not tried again before \
+                     spec.rollout.resume of WindowsStorage changes or there is another version"
+                ),
             ),
             FailureCategory::DiskFull => (
                 Reason::DiskFull,
-                "no space is left on the node: ",
-                "; free some space on drive C:",
+                format!("no space is left on the node: {said}; free some space on drive C:"),
             ),
             FailureCategory::HashMismatch | FailureCategory::UploadMissing => (
                 Reason::TransferFailed,
-                "a file did not arrive whole and was not used: ",
-                "",
+                format!("a file did not arrive whole and was not used: {said}"),
             ),
             FailureCategory::InvalidRequest | FailureCategory::Unsupported => (
                 Reason::InvalidServices,
-                "the agent refused the services document: ",
-                "",
+                format!("the agent refused the services document: {said}"),
             ),
             FailureCategory::AgentUnavailable => (
                 Reason::AgentFailed,
-                "the agent's service does not answer: ",
-                "",
+                format!("the agent's service does not answer: {said}"),
             ),
             FailureCategory::AccessDenied => (
                 Reason::AgentFailed,
-                "Windows refused access: ",
-                "; the SSH user must be an administrator of the node",
+                format!(
+                    "Windows refused access: {said}; the SSH user must be an administrator of the node"
+                ),
             ),
             FailureCategory::Foreign => (
                 Reason::ForeignCSIProxy,
-                "",
-                "; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service csi-proxy, or \
-                 spec.csiProxy.management to External where another owner shall manage csi-proxy",
+                format!(
+                    "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service \
+                     csi-proxy, or spec.csiProxy.management to External where another owner shall manage csi-proxy"
+                ),
             ),
             FailureCategory::PreScript => (
                 Reason::UnresolvedCommand,
-                "",
-                "; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services",
+                format!(
+                    "{said}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"
+                ),
             ),
             FailureCategory::ServiceStart
             | FailureCategory::ServiceStop
@@ -156,11 +157,12 @@ impl NodeError {
             | FailureCategory::Internal
             | FailureCategory::Unknown => (
                 Reason::CSIProxyFailed,
-                "",
-                "; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node",
+                format!(
+                    "{said}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+                ),
             ),
         };
-        Self::new(reason, format!("{before}{said}{after}"))
+        Self::new(reason, message)
     }
 }
 

@@ -9,9 +9,9 @@ use protocol::paths::{
 };
 use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
 
-use crate::node::answer::{answer, brief};
+use crate::node::answer::{answer, brief, parse};
 use crate::node::session::{Running, Session};
-use crate::node::{NodeError, Phases, PrivateKey, Reason, spans};
+use crate::node::{NodeError, Phases, PrivateKey, Reason, phases};
 use crate::payload::{Payload, Program};
 
 /// How long the agent may take to say what it sees, and to install itself.
@@ -65,7 +65,7 @@ impl Host {
             host.agent_seen = true;
             let command = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}");
             let output = host.session.run(&command, COMMAND)?;
-            match answer(&output) {
+            match parse(&output) {
                 Some(Answer::Status(state)) => return Ok(Some(state)),
                 other if host.session.exists(&to_sftp(AGENT_EXE))? => {
                     tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
@@ -101,17 +101,15 @@ impl Host {
     fn install(&mut self, command: &str) -> Result<Option<NodeState>, NodeError> {
         let state = self.phase("agent install", |host| {
             let output = host.session.run(command, COMMAND)?;
-            match answer(&output) {
-                Some(Answer::Installed { sha256, state }) => {
+            let problem = "the agent could not be installed";
+            let hint = r"; does a virus scanner hold C:\k?";
+            answer(&output, problem, hint, |answer| match answer {
+                Answer::Installed { sha256, state } => {
                     tracing::info!(sha256, "the agent is installed and its service runs");
-                    Ok(state)
+                    Some(state)
                 }
-                Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-                _ => Err(agent_failed(format!(
-                    "the agent could not be installed: {}; does a virus scanner hold C:\\k?",
-                    brief(&output)
-                ))),
-            }
+                _ => None,
+            })
         })?;
         match state {
             Some(state) => Ok(Some(*state)),
@@ -129,31 +127,31 @@ impl Host {
         };
         let running = self.phase(sending, |host| host.send(request, with_files, limit))?;
         let begin = Instant::now();
-        let span = spans::phase("apply").entered();
+        let span = phases::span("apply").entered();
         let output = running.finish(&mut self.session, limit + MARGIN);
         let output = output.map_err(|error| error.in_phase("apply"))?;
         drop(span);
-        match answer(&output) {
-            Some(Answer::ApplyResult(result)) => {
-                // What is left of the wait: unpacking what had arrived last, and the way there and back.
-                let mut rest = begin.elapsed();
-                for (name, took) in result.durations.named() {
-                    let Some(took) = took.filter(|_| name != "unpack") else {
-                        continue;
-                    };
-                    let took = Duration::from_millis(took);
-                    rest = rest.saturating_sub(took);
-                    self.phases.add(name, took);
-                }
-                self.phases.add("unpack", rest);
-                Ok(result)
+        let hint = r"; see C:\var\log\windows-storage-agent on the node";
+        let result = answer(
+            &output,
+            "the agent gave no result",
+            hint,
+            |answer| match answer {
+                Answer::ApplyResult(result) => Some(result),
+                _ => None,
+            },
+        )?;
+        // What is left of the wait: unpacking what had arrived last, and the way there and back.
+        let mut rest = begin.elapsed();
+        for (name, took) in result.durations.named() {
+            if let Some(took) = took.filter(|_| name != "unpack") {
+                let took = Duration::from_millis(took);
+                rest = rest.saturating_sub(took);
+                self.phases.add(name, took);
             }
-            Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-            _ => Err(agent_failed(format!(
-                "the agent gave no result: {}; see C:\\var\\log\\windows-storage-agent on the node",
-                brief(&output)
-            ))),
         }
+        self.phases.add("unpack", rest);
+        Ok(result)
     }
 
     /// Sends a request and what it needs, and starts the agent's command that takes them.
@@ -220,16 +218,11 @@ impl Host {
         work: impl FnOnce(&mut Self) -> Result<T, NodeError>,
     ) -> Result<T, NodeError> {
         let begin = Instant::now();
-        let _span = spans::phase(name).entered();
+        let _span = phases::span(name).entered();
         let done = work(self);
         self.phases.add(name, begin.elapsed());
         done.map_err(|error| error.in_phase(name))
     }
-}
-
-/// The agent did not do what it is for.
-pub fn agent_failed(problem: String) -> NodeError {
-    NodeError::new(Reason::AgentFailed, problem)
 }
 
 fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::node::known_hosts::{KNOWN_HOSTS, Known};
+use crate::node::private_key::text_field;
 use crate::node::{NodeError, Reason};
 
 /// The ConfigMap's name.
@@ -13,21 +14,24 @@ pub const HOST_KEYS_CONFIG_MAP: &str = "windows-storage-host-keys";
 pub struct HostKey(String);
 
 impl HostKey {
-    /// A key as a server presented it: its type's name and its bytes.
+    /// A key of that type, with those bytes.
     #[must_use]
     pub fn new(kind: &str, bytes: &[u8]) -> Self {
         Self(format!("{kind} {}", openssl::base64::encode_block(bytes)))
     }
 
+    /// A key from its bytes, which begin with its type's name.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let kind = text_field(&mut &*bytes)?;
+        Some(Self::new(std::str::from_utf8(kind).ok()?, bytes))
+    }
+
     /// A key as the ConfigMap holds it; a comment and white space do not count.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        Self(
-            text.split_whitespace()
-                .take(2)
-                .collect::<Vec<_>>()
-                .join(" "),
-        )
+        let words: Vec<&str> = text.split_whitespace().take(2).collect();
+        Self(words.join(" "))
     }
 
     /// The key in a Node's annotations: its type, and its base64 with or without the type before it.
@@ -70,22 +74,11 @@ impl fmt::Display for HostKey {
     }
 }
 
-/// The comments of pins that were made for a node that is there: by the operator, and by an administrator's command. Other
-/// pins an administrator has put there.
-const FIRST_CONTACT: &str = "stored-at-first-contact";
-const ACCEPTED: &str = "accepted";
-
-/// A key as the operator pins it.
-#[must_use]
-pub fn first_contact(key: &HostKey) -> String {
-    format!("{key} {FIRST_CONTACT}")
-}
-
-/// A key as it is pinned for a node when its administrator accepts it.
-#[must_use]
-pub fn accepted(key: &HostKey) -> String {
-    format!("{key} {ACCEPTED}")
-}
+/// The comment of a pin that the operator has made for a node that is there. One that an administrator's command has made
+/// has the next. Other pins an administrator has put there.
+pub const FIRST_CONTACT: &str = "stored-at-first-contact";
+/// The other one.
+pub const ACCEPTED: &str = "accepted";
 
 /// Whether a pin was made for a node that was there, and is of no use without it.
 #[must_use]
@@ -114,9 +107,11 @@ pub struct HostKeyPolicy {
 impl HostKeyPolicy {
     /// The types of key that are known, best known first, to be asked for in this order.
     #[must_use]
-    pub fn kinds(&self) -> Vec<&str> {
+    pub fn kinds(&self) -> Vec<String> {
         let keys = self.pin.iter().chain(&self.known.keys);
-        keys.chain(&self.announced).map(HostKey::kind).collect()
+        keys.chain(&self.announced)
+            .map(|key| key.kind().to_owned())
+            .collect()
     }
 
     /// What to make of a presented key. Whatever contradicts it stops the work: nothing outvotes anything else.

@@ -7,7 +7,6 @@ use openssl::pkey::PKey;
 use openssl::sign::Signer;
 
 use crate::node::HostKey;
-use crate::node::private_key::text_field;
 
 /// The key of the ConfigMap under which such lines are. No node can have this name: it has an underscore.
 pub const KNOWN_HOSTS: &str = "known_hosts";
@@ -149,11 +148,9 @@ fn parse_hosts(text: &str) -> Result<Hosts, &'static str> {
 /// The key's own bytes begin with its type: a line whose two disagree was pasted together.
 fn parse_key(kind: &str, text: &str) -> Result<HostKey, &'static str> {
     let bytes = openssl::base64::decode_block(text).map_err(|_| "its key is not base64")?;
-    if text_field(&mut bytes.as_slice()) == Some(kind.as_bytes()) {
-        Ok(HostKey::new(kind, &bytes))
-    } else {
-        Err("its key is not of the type that it names")
-    }
+    HostKey::from_bytes(&bytes)
+        .filter(|key| key.kind() == kind)
+        .ok_or("its key is not of the type that it names")
 }
 
 fn hmac_sha1(salt: &[u8], name: &str) -> Option<Vec<u8>> {

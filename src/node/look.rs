@@ -1,15 +1,13 @@
-//! A look at a node over SSH: nothing is changed there, and nothing in the cluster.
+//! Reads from a node over SSH: nothing is changed there, and nothing in the cluster.
 
 use std::time::Duration;
 
 use protocol::paths::{AGENT_EXE, CSI_PROXY_EXE, to_sftp};
 use protocol::{Answer, NodeState};
 
-use crate::node::answer::{answer, brief};
-use crate::node::connect::{Connected, HANDSHAKE, connect};
-use crate::node::host::agent_failed;
+use crate::node::answer::answer;
+use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host_key::Judgement;
-use crate::node::reconcile::within;
 use crate::node::session::Session;
 use crate::node::{HOST_KEYS_CONFIG_MAP, NodeError, Reason, Target};
 use crate::services::CSI_PROXY_PIPES;
@@ -25,15 +23,10 @@ pub async fn look<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&mut Session) -> T + Send + 'static,
 ) -> Result<T, NodeError> {
-    let kinds = target.host_keys.kinds();
-    let connected = connect((&target.address, target.port), &kinds, HANDSHAKE).await?;
-    let Connected {
-        mut session,
-        key,
-        cutter,
-        ..
-    } = connected;
-    match target.host_keys.judge(namespace, &target.node, &key) {
+    let address = (&*target.address, target.port);
+    let connected = connect(address, &target.host_keys, HANDSHAKE).await?;
+    let key = &connected.key;
+    match target.host_keys.judge(namespace, &target.node, key) {
         Judgement::Known => {}
         Judgement::New => {
             return Err(NodeError::new(
@@ -48,11 +41,11 @@ pub async fn look<T: Send + 'static>(
         Judgement::Refused(error) => return Err(error),
     }
     let (user, private_key) = (target.user.clone(), target.key.clone());
-    within(limit, "looking at the node", cutter, move || {
+    let work = move |mut session: Session, _| {
         session.login(&user, &private_key)?;
         Ok(work(&mut session))
-    })
-    .await
+    };
+    connected.work(limit, "reading from the node", work).await
 }
 
 /// What the agent on the node sees; `None` where there is no agent.
@@ -66,12 +59,13 @@ pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
         pipes.concat()
     );
     let output = session.run(&command, STATUS)?;
-    match answer(&output) {
-        Some(Answer::Status(state)) => Ok(Some(state)),
-        Some(Answer::Error(failure)) => Err(NodeError::from_agent(&failure, false)),
-        _ => {
-            let said = brief(&output);
-            Err(agent_failed(format!("the agent gives no status: {said}")))
-        }
-    }
+    answer(
+        &output,
+        "the agent gives no status",
+        "",
+        |answer| match answer {
+            Answer::Status(state) => Some(Some(state)),
+            _ => None,
+        },
+    )
 }

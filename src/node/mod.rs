@@ -21,7 +21,6 @@ mod reconcile;
 mod rollout;
 mod session;
 mod slots;
-mod spans;
 mod transfer;
 mod variables;
 mod worker;
@@ -29,14 +28,15 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use acceptance::{NoWay, Offer, Way, judge_offer, shown_key};
-pub use answer::{answer, brief};
+pub use acceptance::{NoWay, Way, judge_offer, shown_key};
+pub use answer::{brief, parse as parse_answer};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
 pub use desired::{NodePlan, Planner, Target, instances, known_hosts};
 pub use error::{NodeError, Reason, printable};
 pub use host::Host;
 pub use host_key::{
-    HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement, first_contact, goes_with_node,
+    ACCEPTED, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement,
+    goes_with_node,
 };
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};

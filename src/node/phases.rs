@@ -1,11 +1,16 @@
-//! How long the parts of the work on a node take.
+//! The parts of the work on a node: how long they take, and the spans that what is logged meanwhile stands in.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
-use crate::node::{NodeError, spans};
+use crate::node::NodeError;
+
+/// The span of a part, of whatever level: what is logged says where it comes from.
+pub fn span(phase: &'static str) -> Span {
+    tracing::error_span!("phase", phase)
+}
 
 /// How long the parts took, in the order in which they came first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +32,7 @@ impl Phases {
         work: impl Future<Output = Result<T, NodeError>>,
     ) -> Result<T, NodeError> {
         let begin = Instant::now();
-        let done = work.instrument(spans::phase(name)).await;
+        let done = work.instrument(span(name)).await;
         self.add(name, begin.elapsed());
         done.map_err(|error| error.in_phase(name))
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::deadline::{self, CallError};
 use crate::node::host_key::{
-    HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement, accepted, first_contact,
+    ACCEPTED, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, HostKeyPolicy, Judgement,
 };
 use crate::node::{HostKey, NodeError, Reason, Target};
 
@@ -54,7 +54,7 @@ impl Pins {
 
     /// Pins a key at the first contact, unless another key was pinned meanwhile.
     pub async fn pin(&self, node: &str, key: &HostKey) -> Result<(), NodeError> {
-        self.edit(node, Some(first_contact(key)), |pinned| {
+        self.edit(node, Some(format!("{key} {FIRST_CONTACT}")), |pinned| {
             let policy = HostKeyPolicy {
                 pin: pinned.cloned(),
                 trust_on_first_use: true,
@@ -82,7 +82,7 @@ impl Pins {
         shown: Option<&HostKey>,
         key: &HostKey,
     ) -> Result<(), NodeError> {
-        self.edit(node, Some(accepted(key)), |pinned| {
+        self.edit(node, Some(format!("{key} {ACCEPTED}")), |pinned| {
             if pinned == Some(key) {
                 return Ok(false);
             }

@@ -9,8 +9,9 @@ use tokio::sync::Semaphore;
 
 use crate::deadline;
 use crate::lease::Fence;
-use crate::node::connect::{Connected, Cutter, HANDSHAKE, blocking, connect};
-use crate::node::host::{Host, agent_failed};
+use crate::node::answer::agent_failed;
+use crate::node::connect::{HANDSHAKE, connect};
+use crate::node::host::Host;
 use crate::node::plan::{
     AgentStep, Comparison, agent_step, compare, has_files, is_interruptible, is_kept, is_working,
 };
@@ -91,25 +92,19 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let mut gauge = context.gauges.begin();
     // The semaphores are never closed; without a permit the work only is not bounded.
     let connecting = context.connecting.acquire().await;
-    let kinds = target.host_keys.kinds();
-    let connected = connect((&target.address, target.port), &kinds, HANDSHAKE).await?;
-    let Connected {
-        mut session,
-        key,
-        cutter,
-        mut phases,
-    } = connected;
-    let trusted = context.pins.trust(target, &key);
-    phases.time("host key", trusted).await?;
+    let address = (&*target.address, target.port);
+    let mut connected = connect(address, &target.host_keys, HANDSHAKE).await?;
+    let trusted = context.pins.trust(target, &connected.key);
+    connected.phases.time("host key", trusted).await?;
     let _working = context.working.acquire().await;
     drop(connecting);
     context.gauges.works(&mut gauge);
     let desired = for_this_node(target, context).await;
-    session.fence = context.fence.clone();
+    connected.session.fence = context.fence.clone();
     let (payload, slots) = (context.payload.clone(), context.slots.clone());
     let target = target.clone();
     let span = tracing::Span::current();
-    within(WORK, "work on the node", cutter, move || {
+    let work = move |session, phases| {
         let _entered = span.entered();
         let mut host = Host::new(session, payload, phases, target.agent_seen);
         host.login(&target.user, &target.key)?;
@@ -125,8 +120,8 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
         found.sent = host.session.sent;
         found.phases = host.phases;
         Ok(found)
-    })
-    .await
+    };
+    connected.work(WORK, "work on the node", work).await
 }
 
 /// The steps after the login, each of which may be the last.
@@ -139,6 +134,11 @@ fn bring_to_desired(
 ) -> Result<(), NodeError> {
     let mut slot: Option<Slot> = None;
     let mut changed = false;
+    // Whether work that interrupts may begin.
+    let may_interrupt = |slot: &mut Option<Slot>| {
+        *slot = slot.take().or_else(|| slots.take(node));
+        slot.is_some()
+    };
 
     let mut state = host.status()?;
     found.saw(state.as_ref(), desired.as_ref().ok());
@@ -149,12 +149,9 @@ fn bring_to_desired(
 
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {
-        if step == (AgentStep::Install { interrupts: true }) {
-            slot = slots.take(node);
-            if slot.is_none() {
-                found.standing = Standing::Waiting;
-                return Ok(());
-            }
+        if step == (AgentStep::Install { interrupts: true }) && !may_interrupt(&mut slot) {
+            found.standing = Standing::Waiting;
+            return Ok(());
         }
         changed = true;
         state = match step {
@@ -171,12 +168,9 @@ fn bring_to_desired(
     })?;
 
     if let Comparison::Differs { interrupts } = compare(desired, &state) {
-        if interrupts && slot.is_none() {
-            slot = slots.take(node);
-            if slot.is_none() {
-                found.standing = Standing::Waiting;
-                return Ok(());
-            }
+        if interrupts && !may_interrupt(&mut slot) {
+            found.standing = Standing::Waiting;
+            return Ok(());
         }
         changed = true;
         slot.iter_mut().for_each(Slot::begin);
@@ -314,27 +308,6 @@ async fn for_this_node(target: &Target, context: &Context) -> Result<Desired, No
     let node = serde_json::to_value(&node).map_err(|error| unread(&error))?;
     let request = fill_in(&desired.request, &node)?;
     Ok(Desired { request, ..desired })
-}
-
-/// Does blocking work over a connection, which is cut when time is up.
-pub(super) async fn within<T: Send + 'static>(
-    limit: Duration,
-    what: &str,
-    cutter: Cutter,
-    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
-) -> Result<T, NodeError> {
-    let done = blocking(limit, work).await;
-    // From here on nothing uses the connection, or time is up.
-    drop(cutter);
-    done.unwrap_or_else(|| {
-        let limit = limit.as_secs();
-        Err(NodeError::new(
-            Reason::TimedOut,
-            format!(
-                "{what} took longer than {limit} s and was given up; what runs on the node was left as it was"
-            ),
-        ))
-    })
 }
 
 #[cfg(test)]

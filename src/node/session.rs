@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
-use ssh2::{BlockDirections, Channel, HostKeyType, Sftp};
+use ssh2::{BlockDirections, Channel, Sftp};
 
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
@@ -75,10 +75,9 @@ impl Session {
                 ),
                 None => lost(&error),
             })?;
-        let (bytes, kind) = ssh
-            .host_key()
+        let key = (ssh.host_key())
+            .and_then(|(bytes, _)| HostKey::from_bytes(bytes))
             .ok_or_else(|| lost(&"the server showed no host key"))?;
-        let key = HostKey::new(key_type_name(kind), bytes);
         let session = Self {
             ssh,
             closing: Vec::new(),
@@ -363,17 +362,5 @@ fn drain(stream: &mut ssh2::Stream, into: &mut Vec<u8>) -> std::io::Result<bool>
         }
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-fn key_type_name(kind: HostKeyType) -> &'static str {
-    match kind {
-        HostKeyType::Rsa => "ssh-rsa",
-        HostKeyType::Dss => "ssh-dss",
-        HostKeyType::Ecdsa256 => "ecdsa-sha2-nistp256",
-        HostKeyType::Ecdsa384 => "ecdsa-sha2-nistp384",
-        HostKeyType::Ecdsa521 => "ecdsa-sha2-nistp521",
-        HostKeyType::Ed25519 => "ssh-ed25519",
-        HostKeyType::Unknown => "unknown",
     }
 }

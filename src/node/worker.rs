@@ -13,7 +13,7 @@ use tracing::Instrument;
 use crate::backoff;
 use crate::node::reconcile::{Context, Reconciled, reconcile_node};
 use crate::node::{
-    Desired, NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since, spans,
+    Desired, NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since,
 };
 use crate::serve::Metrics;
 
@@ -156,8 +156,10 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         remind(&mut assignment.target, undone.as_ref());
         let target = assignment.target.as_ref();
         let begin = Instant::now();
+        // Not within the task's span, which lasts for as long as the node is there.
+        let span = tracing::error_span!(parent: None, "reconcile", node = %target.node);
         let outcome = tokio::select! {
-            outcome = reconcile_node(target, &shared.context).instrument(spans::reconcile(&target.node)) => outcome,
+            outcome = reconcile_node(target, &shared.context).instrument(span) => outcome,
             () = revoked(&mut assignments, target) => continue,
         };
         if assignments.has_changed().is_err() {

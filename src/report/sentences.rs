@@ -2,6 +2,7 @@
 
 use super::blocks::{Block, Span, Style};
 use crate::assess::report::{ReadinessReport, Reason, Upgradeable};
+use crate::visible::some_of;
 
 /// How many names a sentence has before it only counts.
 const NAMED: usize = 10;
@@ -179,12 +180,7 @@ pub(super) fn verb<'a>(number: usize, of_one: &'a str, of_many: &'a str) -> &'a 
 
 /// Some of the names, and how many more there are.
 pub(crate) fn names<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
-    match names.len().saturating_sub(NAMED) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    some_of(names, NAMED)
 }
 
 /// With a capital letter and an end.

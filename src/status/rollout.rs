@@ -3,7 +3,10 @@
 use crate::api::{RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
 use crate::status::conditions::{NewCondition, condition, find, unchanged, yes};
+use crate::visible::some_of;
 
+/// How many nodes a message names before it only counts.
+const NAMED: usize = 5;
 /// The condition of the rollout.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 
@@ -55,7 +58,7 @@ pub fn rollout_condition(
                 "; it did not work on {} and was undone there, so no further node is updated. See kubectl describe windowsnodestorage {}. When \
                  the cause is removed, let it go on: kubectl patch windowsstorage cluster --type=merge -p \
                  '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
-                named(&rollout.failed),
+                some_of(&rollout.failed, NAMED),
                 rollout.failed.first().map_or("", String::as_str)
             ),
         ),
@@ -69,7 +72,7 @@ pub fn rollout_condition(
             format!(
                 "; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update, and \
                  spec.rollout.maxUnavailable allows no more; see kubectl get windowsnodestorages",
-                named(&rollout.down)
+                some_of(&rollout.down, NAMED)
             ),
         ),
         None if waiting > 0 => {
@@ -84,15 +87,6 @@ pub fn rollout_condition(
     };
     let message = format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}");
     condition(status, reason, printable(&message))
-}
-
-fn named(nodes: &[String]) -> String {
-    const MOST: usize = 5;
-    let names = nodes.iter().take(MOST).cloned().collect::<Vec<_>>();
-    match nodes.len().saturating_sub(MOST) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,19 @@ pub fn is_hidden(char: char) -> bool {
         )
 }
 
+/// So many names at most, and how many more there are.
+#[must_use]
+pub fn some_of<T: AsRef<str>>(names: impl IntoIterator<Item = T>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let first: Vec<T> = names.by_ref().take(most).collect();
+    let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+    let first = first.join(", ");
+    match names.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// The text with everything hidden in it written out, as `\u{1b}`.
 #[must_use]
 pub fn visible(text: &str) -> String {

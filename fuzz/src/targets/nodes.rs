@@ -12,8 +12,8 @@ use windows_storage_operator::assess::report::NodeReadiness;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::lease::{Decision, Record, Timings};
 use windows_storage_operator::node::{
-    HostKey, KnownHosts, NodePlan, Observation, Output, PASSPHRASE, PRIVATE_KEY, answer, brief,
-    check_private_key, parse_instances, printable,
+    HostKey, KnownHosts, NodePlan, Observation, Output, PASSPHRASE, PRIVATE_KEY, brief,
+    check_private_key, parse_answer, parse_instances, printable,
 };
 use windows_storage_operator::status::{NodeInputs, node_status};
 use zeroize::Zeroizing;
@@ -35,7 +35,7 @@ pub fn agent_answer(bytes: &[u8]) {
     let said = brief(&output);
     is_visible(&said, "what was printed");
     assert!(said.len() <= 300 * 4 + 100, "{said}");
-    let Some(answer) = answer(&output) else {
+    let Some(answer) = parse_answer(&output) else {
         return;
     };
     let text = serde_json::to_string(&answer).unwrap();

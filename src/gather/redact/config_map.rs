@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::REDACTED;
 use super::text::{hides, program};
+use crate::node::{ACCEPTED, FIRST_CONTACT};
 
 /// Texts in the services document that say nothing but which service, file or variable it is about.
 const KEPT: [&str; 6] = [
@@ -56,7 +57,7 @@ fn structure(value: &mut Value, name: &str) {
 /// A switch of the vSphere driver, a user of an instance, a host key as the operator stores it.
 fn is_plain(text: &str) -> bool {
     /// Comments that the operator writes.
-    const COMMENTS: [&str; 2] = ["stored-at-first-contact", "accepted"];
+    const COMMENTS: [&str; 2] = [FIRST_CONTACT, ACCEPTED];
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_base64 = |text: &str| {
         text.starts_with("AAAA")

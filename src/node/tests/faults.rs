@@ -14,8 +14,7 @@ const SOON: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn connected(target: &Target, limit: Duration) -> Result<Connected, NodeError> {
-    let kinds = target.host_keys.kinds();
-    connect((&target.address, target.port), &kinds, limit).await
+    connect((&target.address, target.port), &target.host_keys, limit).await
 }
 
 impl Scene {

@@ -14,7 +14,7 @@ use crate::api::{
 use crate::assess::report::Reason;
 use crate::gate::GateReport;
 use crate::index::{AnyTable, ConfigMap, CsiNode, NodeAddress, Secret};
-use crate::node::{HostKey, NodeError, Observation, RolloutSlots, SSH_SECRET, Standing};
+use crate::node::{NodeError, Observation, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
 use crate::services::csi_proxy_service;
 

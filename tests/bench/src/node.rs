@@ -43,7 +43,7 @@ impl Node {
     pub fn log_in(&self, runtime: &Runtime) -> Result<(Host, Cutter)> {
         let address = self.host.address().to_string();
         let server = (address.as_str(), self.host.port());
-        let connected = runtime.block_on(connect(server, &["ssh-ed25519"], HANDSHAKE))?;
+        let connected = runtime.block_on(connect(server, &HostKeyPolicy::default(), HANDSHAKE))?;
         let (session, payload) = (connected.session, self.payload.clone());
         let mut host = Host::new(session, payload, connected.phases, self.has_agent());
         host.login(&self.user, &self.key)?;

@@ -6,6 +6,7 @@ use crate::api::UpgradeGate;
 use crate::assess::report::{Reason, Upgradeable, Verdict};
 use crate::assess::volumes::Resolved;
 use crate::index::{Name, Unread, WorkloadKey};
+use crate::visible::some_of;
 
 /// How many volumes a message names before it only counts.
 pub const NAMED_VOLUMES: usize = 10;
@@ -149,11 +150,7 @@ pub fn name_volume(
 /// Names nodes, and counts those that are too many to name.
 #[must_use]
 pub fn list(names: &BTreeSet<Name>) -> String {
-    let first: Vec<&str> = names.iter().take(NAMED_NODES).map(Name::as_str).collect();
-    match names.len().saturating_sub(NAMED_NODES) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
+    some_of(names.iter().map(Name::as_str), NAMED_NODES)
 }
 
 impl Verdict {

@@ -40,7 +40,7 @@ fn what_a_node_left_behind_while_no_operator_ran_goes_as_well() {
     let mut rig = Rig::new();
     rig.add_node("win-1", "windows");
     rig.read_verdict_kinds();
-    let first_contact = |key: &str| crate::node::first_contact(&HostKey::parse(key));
+    let first_contact = |key: &str| format!("{key} {}", crate::node::FIRST_CONTACT);
     let data = [
         ("win-1", first_contact("ssh-ed25519 AAAA")),
         ("left", first_contact("ssh-ed25519 BBBB")),
