@@ -31,14 +31,9 @@ pub enum CallError {
         /// The answer.
         cause: Box<kube::Error>,
     },
-    /// It was not made any more.
-    #[error(
-        "not asked for, because the API server has left {SILENCES} requests in a row without an answer"
-    )]
-    GivenUp,
-    /// It was called off, or not made any more.
-    #[error("the {} s are over that the API server is given in all", .0.as_secs())]
-    Over(Duration),
+    /// It was called off, or not made any more: why.
+    #[error("{0}")]
+    NotMade(String),
 }
 
 impl CallError {
@@ -49,7 +44,7 @@ impl CallError {
                 kube::Error::Api(status) => Some(status),
                 _ => None,
             },
-            Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => None,
+            Self::TimedOut { .. } | Self::NotMade(_) => None,
         }
     }
 
@@ -64,7 +59,7 @@ impl CallError {
     pub fn answer(&self) -> String {
         match self {
             Self::Refused { cause, .. } => plain(cause),
-            Self::TimedOut { .. } | Self::GivenUp | Self::Over(_) => self.to_string(),
+            Self::TimedOut { .. } | Self::NotMade(_) => self.to_string(),
         }
     }
 
@@ -122,7 +117,7 @@ impl CallError {
             Self::Refused { cause, .. } => {
                 matches!(&**cause, kube::Error::Service(cause) if cause.is::<NoAnswer>())
             }
-            Self::GivenUp | Self::Over(_) => false,
+            Self::NotMade(_) => false,
         }
     }
 }
@@ -216,12 +211,19 @@ impl Patience {
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
         if self.silences >= SILENCES {
-            return Err(CallError::GivenUp);
+            return Err(CallError::NotMade(format!(
+                "not asked for, because the API server has left {SILENCES} requests in a row without an answer"
+            )));
         }
         let answer = match self.until {
-            Some((until, limit)) => tokio::time::timeout_at(until, call)
-                .await
-                .unwrap_or(Err(CallError::Over(limit))),
+            Some((until, limit)) => {
+                let answer = tokio::time::timeout_at(until, call).await;
+                answer.unwrap_or_else(|_| {
+                    let limit = limit.as_secs();
+                    let why = format!("the {limit} s are over that the API server is given in all");
+                    Err(CallError::NotMade(why))
+                })
+            }
             None => call.await,
         };
         match &answer {
@@ -269,7 +271,10 @@ mod tests {
             );
         }
         let not_made = patience.ask(async { Ok(()) }).await.unwrap_err();
-        assert!(matches!(not_made, CallError::GivenUp), "{not_made}");
+        assert!(
+            not_made.to_string().starts_with("not asked for"),
+            "{not_made}"
+        );
     }
 
     #[tokio::test]
@@ -279,7 +284,7 @@ mod tests {
         for _ in 0..3 {
             let over = patience.ask::<()>(std::future::pending()).await;
             let over = over.unwrap_err();
-            assert!(matches!(over, CallError::Over(_)), "{over}");
+            assert!(over.to_string().contains("s are over"), "{over}");
         }
     }
 }

@@ -170,30 +170,17 @@ fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
 }
 
 fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {
-    let ManifestEntry {
-        file,
-        version,
-        sha256,
-        packed,
-    } = entry;
-    let (packing, travels_as, file) = match packed {
-        Some(PackedEntry {
-            file,
-            format,
-            sha256,
-            unpacked_size,
-        }) => {
-            let packing = Packing {
-                format,
-                unpacked_size,
-            };
-            (Some(packing), sha256, file)
-        }
-        None => (None, sha256.clone(), file),
+    let packing = entry.packed.as_ref().map(|packed| Packing {
+        format: packed.format,
+        unpacked_size: packed.unpacked_size,
+    });
+    let (travels_as, file) = match entry.packed {
+        Some(packed) => (packed.sha256, packed.file),
+        None => (entry.sha256.clone(), entry.file),
     };
     let program = Program {
-        version,
-        sha256,
+        version: entry.version,
+        sha256: entry.sha256,
         packing,
         travels_as,
         path: folder.join(file),

@@ -1,7 +1,6 @@
 //! The certificate that metrics are served with: from a folder, and read again when it changes there, or self-signed.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use openssl::asn1::Asn1Time;
@@ -19,20 +18,6 @@ const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 /// How long a self-signed certificate holds. Nobody verifies it; there is another one with each start.
 const DAYS: u32 = 3650;
-
-/// Why a certificate cannot be used.
-#[derive(Debug, thiserror::Error)]
-enum CertificateError {
-    /// A file cannot be read.
-    #[error("{} cannot be read: {cause}", path.display())]
-    Unread { path: PathBuf, cause: io::Error },
-    /// What the files hold is no certificate with its key.
-    #[error("{} and {} in {} are no certificate with its key, as PEM: {cause}", CERTIFICATE, KEY, dir.display())]
-    Unusable { dir: PathBuf, cause: ErrorStack },
-    /// None could be made.
-    #[error("no certificate could be made: {0}")]
-    NotMade(ErrorStack),
-}
 
 /// The certificate as it is now.
 pub struct Certificates {
@@ -62,7 +47,7 @@ impl Certificates {
     /// What a connection is served with. Nothing is read or made before somebody connects, so that nobody who does not
     /// pays for it. Files that cannot be used leave in place what was there before.
     pub fn context(&mut self) -> Option<SslContext> {
-        let problem = self.update().err().map(|error| error.to_string());
+        let problem = self.update().err();
         let context = self.current.as_ref().map(|(_, context)| context.clone());
         if self.problem != problem
             && let Some(problem) = &problem
@@ -77,7 +62,8 @@ impl Certificates {
         context
     }
 
-    fn update(&mut self) -> Result<(), CertificateError> {
+    /// Fails with what is wrong, in words.
+    fn update(&mut self) -> Result<(), String> {
         let files = match &self.dir {
             Some(dir) => read(dir)?,
             None => None,
@@ -89,17 +75,15 @@ impl Certificates {
             return Ok(());
         }
         let context = if let (Some(files), Some(dir)) = (&files, &self.dir) {
-            let unusable = |cause| CertificateError::Unusable {
-                dir: dir.clone(),
-                cause,
-            };
-            let context = from_files(files).map_err(unusable)?;
             let dir = dir.display();
+            let context = from_files(files).map_err(|cause| {
+                format!("{CERTIFICATE} and {KEY} in {dir} are no certificate with its key, as PEM: {cause}")
+            })?;
             tracing::info!("metrics are served with the certificate in {dir}");
             context
         } else {
             tracing::info!("metrics are served with a self-signed certificate");
-            self_signed().map_err(CertificateError::NotMade)?
+            self_signed().map_err(|cause| format!("no certificate could be made: {cause}"))?
         };
         self.current = Some((files, context));
         Ok(())
@@ -107,13 +91,15 @@ impl Certificates {
 }
 
 /// Both files; `None` where neither is there, as where an optional Secret was not made.
-fn read(dir: &Path) -> Result<Option<Files>, CertificateError> {
+fn read(dir: &Path) -> Result<Option<Files>, String> {
     let [certificate, key] = [CERTIFICATE, KEY].map(|name| dir.join(name));
     if !certificate.exists() && !key.exists() {
         return Ok(None);
     }
-    let read =
-        |path: PathBuf| fs::read(&path).map_err(|cause| CertificateError::Unread { path, cause });
+    let read = |path: PathBuf| {
+        let read = fs::read(&path);
+        read.map_err(|cause| format!("{} cannot be read: {cause}", path.display()))
+    };
     let (certificate, key) = (read(certificate)?, read(key)?);
     Ok(Some(Files { certificate, key }))
 }
