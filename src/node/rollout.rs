@@ -138,8 +138,6 @@ fn is_unavailable(candidate: Candidate, limits: &RolloutLimits) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use Standing::{Current, Failed, NotInstalled, Unreachable, Unseen, Waiting};
-
     use super::*;
 
     const LIMITS: RolloutLimits = RolloutLimits {
@@ -148,134 +146,104 @@ mod tests {
         paused: false,
         settling: false,
     };
-    const ONE: RolloutLimits = RolloutLimits {
-        max_unavailable: 1,
-        ..LIMITS
-    };
-
     type Candidates = BTreeMap<String, Candidate>;
 
-    fn candidates(list: &[(&str, Standing)]) -> Candidates {
-        let candidate = |standing| Candidate {
-            standing,
-            ..Candidate::default()
+    /// Nodes, each with its name, how far it is, and what else is true of it.
+    fn candidates(text: &str) -> Candidates {
+        let candidate = |node: &str| {
+            let words: Vec<&str> = node.split(' ').collect();
+            let standing = match words[1] {
+                "unreachable" => Standing::Unreachable,
+                "current" => Standing::Current,
+                "waiting" => Standing::Waiting,
+                "not-installed" => Standing::NotInstalled,
+                "failed" => Standing::Failed,
+                _ => Standing::Unseen,
+            };
+            let candidate = Candidate {
+                standing,
+                down: words.contains(&"down"),
+                has_slot: words.contains(&"slot"),
+                at_work: words.contains(&"at-work"),
+                cut_short: words.contains(&"cut-short"),
+                failures: u32::from(words.contains(&"tried")),
+            };
+            (words[0].to_owned(), candidate)
         };
-        let named = |(name, standing): &(&str, _)| ((*name).to_owned(), candidate(*standing));
-        list.iter().map(named).collect()
+        text.split(", ").map(candidate).collect()
     }
 
-    fn of<'a>(candidates: &'a mut Candidates, name: &str) -> &'a mut Candidate {
-        candidates.get_mut(name).unwrap()
-    }
-
-    fn slots(candidates: &Candidates, limits: &RolloutLimits) -> Vec<String> {
-        rollout(candidates, limits).slots.into_iter().collect()
+    fn slots(candidates: &Candidates, limits: &RolloutLimits) -> String {
+        let slots = rollout(candidates, limits).slots;
+        slots.into_iter().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn so_many_at_a_time_and_no_more() {
-        let mut nodes = candidates(&[
-            ("a", Waiting),
-            ("b", Waiting),
-            ("c", Waiting),
-            ("dead", Unreachable),
-            ("done", Current),
-            ("fresh", NotInstalled),
-        ]);
-        assert_eq!(slots(&nodes, &LIMITS), ["a", "b"]);
-        of(&mut nodes, "b").at_work = true;
-        of(&mut nodes, "b").standing = Unseen;
-        let words = "who is at work keeps the slot";
-        assert_eq!(slots(&nodes, &LIMITS), ["a", "b"], "{words}");
-        of(&mut nodes, "a").standing = Current;
-        assert_eq!(slots(&nodes, &LIMITS), ["b", "c"]);
-        let all = rollout(&nodes, &LIMITS);
-        assert_eq!((all.nodes, all.current, all.waiting), (6, 2, 1));
-    }
-
-    #[test]
-    fn a_node_that_is_down_takes_a_place_and_an_unseen_one_only_at_the_start() {
-        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("down", NotInstalled)]);
-        of(&mut nodes, "down").down = true;
-        assert_eq!(slots(&nodes, &LIMITS), ["a"]);
-        let nodes = candidates(&[("a", Waiting), ("new", Unseen), ("other", Unseen)]);
-        assert_eq!(slots(&nodes, &LIMITS), ["a"]);
+    fn slots_go_to_so_many_nodes_that_wait_in_the_order_of_what_they_went_through() {
+        let one = RolloutLimits {
+            max_unavailable: 1,
+            ..LIMITS
+        };
         let settling = RolloutLimits {
             settling: true,
             ..LIMITS
         };
-        assert!(slots(&nodes, &settling).is_empty());
-        // The numbers are no news until all were seen once.
-        let seen = candidates(&[("a", Current)]);
-        for (nodes, limits, expected) in [
-            (&nodes, &settling, true),
-            (&seen, &settling, false),
-            (&nodes, &LIMITS, false),
+        for (limits, nodes, expected) in [
+            (LIMITS, "a waiting, b waiting, c waiting", "a b"),
+            // Only those that wait get one.
+            (LIMITS, "a unreachable, b current, c not-installed", ""),
+            // Who is at work keeps the slot.
+            (LIMITS, "a waiting, b unseen at-work, c waiting", "a b"),
+            (LIMITS, "a current, b unseen at-work, c waiting", "b c"),
+            // A node that is down takes a place, and one that was not seen only at the start.
+            (LIMITS, "a waiting, b waiting, c not-installed down", "a"),
+            (LIMITS, "a waiting, b unseen, c unseen", "a"),
+            (settling, "a waiting, b unseen, c unseen", ""),
+            // A slot is kept, not passed on, and who has tried without success lets others go first.
+            (one, "a waiting tried slot, b waiting, c waiting slot", "c"),
+            (one, "a waiting tried slot, b waiting, c current", "b"),
+            (one, "a waiting tried slot, b current, c current", "a"),
+            // Whose update was cut short comes first, so that no other goes the same way.
+            (one, "a waiting, b waiting cut-short tried", "b"),
         ] {
-            assert_eq!(rollout(nodes, limits).settling, expected, "{nodes:?}");
+            assert_eq!(slots(&candidates(nodes), &limits), expected, "{nodes}");
         }
     }
 
     #[test]
-    fn who_is_down_is_named_but_not_who_is_just_being_updated() {
-        let mut nodes = candidates(&[
-            ("down", NotInstalled),
-            ("updated", Waiting),
-            ("well", Current),
-        ]);
-        for (name, candidate) in &mut nodes {
-            candidate.down = name != "well";
-            candidate.at_work = name != "down";
-        }
-        assert_eq!(rollout(&nodes, &LIMITS).down, ["down"]);
+    fn nodes_are_counted_and_named_but_not_who_is_just_being_updated() {
+        let nodes =
+            "gone not-installed down, new unseen, updated waiting down at-work, well current";
+        let nodes = candidates(nodes);
+        let all = rollout(&nodes, &LIMITS);
+        assert_eq!((all.nodes, all.current, all.waiting), (4, 1, 1));
+        assert_eq!(all.down, ["gone"]);
+        // The numbers are no news until all were seen once.
+        let settling = RolloutLimits {
+            settling: true,
+            ..LIMITS
+        };
+        let seen = candidates("a current");
+        let settles = |nodes, limits| rollout(nodes, limits).settling;
+        assert!(settles(&nodes, &settling));
+        assert!(!settles(&seen, &settling) && !settles(&nodes, &LIMITS));
     }
 
     #[test]
-    fn a_failure_stops_all_who_have_not_begun() {
-        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("bad", Failed)]);
-        of(&mut nodes, "a").at_work = true;
-        of(&mut nodes, "b").has_slot = true;
+    fn a_failure_stops_all_that_have_not_begun_and_a_pause_as_well() {
+        let nodes = candidates("a waiting at-work, b waiting slot, bad failed");
         let stopped = rollout(&nodes, &LIMITS);
         assert_eq!(stopped.halt, Some(Halt::Failures));
         assert_eq!(stopped.slots, BTreeSet::from(["a".to_owned()]));
         assert_eq!(stopped.failed, ["bad"]);
-        let patient = RolloutLimits {
+        let mut limits = RolloutLimits {
             max_failures: 2,
             ..LIMITS
         };
-        assert_eq!(slots(&nodes, &patient), ["a", "b"]);
-    }
-
-    #[test]
-    fn no_node_gets_a_slot_while_it_is_paused() {
-        let nodes = candidates(&[("a", Waiting)]);
-        let paused = RolloutLimits {
-            paused: true,
-            ..LIMITS
-        };
-        let rollout = rollout(&nodes, &paused);
-        assert_eq!((rollout.halt, rollout.waiting), (Some(Halt::Paused), 1));
-        assert!(rollout.slots.is_empty());
-    }
-
-    #[test]
-    fn who_failed_on_the_way_there_lets_others_go_first() {
-        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting), ("c", Waiting)]);
-        of(&mut nodes, "a").failures = 1;
-        of(&mut nodes, "a").has_slot = true;
-        of(&mut nodes, "c").has_slot = true;
-        // A slot is kept, not passed on.
-        for next in ["c", "b", "a"] {
-            assert_eq!(slots(&nodes, &ONE), [next]);
-            of(&mut nodes, next).standing = Current;
-        }
-    }
-
-    #[test]
-    fn whose_update_was_cut_short_comes_first_so_that_no_other_goes_the_same_way() {
-        let mut nodes = candidates(&[("a", Waiting), ("b", Waiting)]);
-        let cut = of(&mut nodes, "b");
-        (cut.cut_short, cut.failures) = (true, 3);
-        assert_eq!(slots(&nodes, &ONE), ["b"]);
+        assert_eq!(slots(&nodes, &limits), "a b");
+        limits.paused = true;
+        let paused = rollout(&nodes, &limits);
+        assert_eq!((paused.halt, paused.waiting), (Some(Halt::Paused), 2));
+        assert_eq!(slots(&nodes, &limits), "a");
     }
 }

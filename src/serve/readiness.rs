@@ -168,24 +168,16 @@ mod tests {
     #[test]
     fn a_process_is_ready_when_it_has_read_and_written_and_says_what_else_is_wrong() {
         let readiness = Readiness::default();
-        assert_eq!(
-            readiness.answer(true),
-            (
-                false,
-                "[-]leader-election failed: the lease has not been read yet\nreadyz check failed\n"
-                    .to_owned()
-            )
-        );
+        let says = |is_ready: bool, lines: &str| {
+            let end = if is_ready { "passed" } else { "failed" };
+            let text = format!("{lines}\nreadyz check {end}\n");
+            assert_eq!(readiness.answer(true), (is_ready, text));
+        };
+        let unread = "[-]leader-election failed: the lease has not been read yet";
+        says(false, unread);
         readiness.leads();
-        assert_eq!(
-            readiness.answer(true),
-            (
-                false,
-                "[+]leader-election ok\n[-]cluster-read failed: nothing has been read yet\n\
-                 readyz check failed\n"
-                    .to_owned()
-            )
-        );
+        let unread = "[-]cluster-read failed: nothing has been read yet";
+        says(false, &format!("[+]leader-election ok\n{unread}"));
         let healthy = Health {
             unread: None,
             stale: None,
@@ -193,50 +185,31 @@ mod tests {
             unwritten: None,
         };
         readiness.publish(healthy.clone());
-        assert_eq!(
-            readiness.answer(true),
-            (
-                true,
-                "[+]leader-election ok\n[+]cluster-read ok\n[+]operatorcondition ok\n\
-                 readyz check passed\n"
-                    .to_owned()
-            )
-        );
+        let read = "[+]leader-election ok\n[+]cluster-read ok";
+        says(true, &format!("{read}\n[+]operatorcondition ok"));
         readiness.publish(Health {
             gate: Some((report("NotFound", "there is none"), false)),
             ..healthy.clone()
         });
-        let (ready, text) = readiness.answer(true);
-        assert!(!ready && text.contains("[-]operatorcondition failed: there is none\n"));
-        let withheld = "[+]leader-election ok\n[+]cluster-read ok\n\
-                        [-]operatorcondition failed: reason withheld\nreadyz check failed\n";
-        assert_eq!(readiness.answer(false), (false, withheld.to_owned()));
+        let failed = format!("{read}\n[-]operatorcondition failed:");
+        says(false, &format!("{failed} there is none"));
+        let withheld = format!("{failed} reason withheld\nreadyz check failed\n");
+        assert_eq!(readiness.answer(false), (false, withheld));
         readiness.publish(Health {
             gate: Some((report("Overridden", "OLM does not care"), true)),
             unwritten: Some("no".to_owned()),
             stale: Some("Pod (forbidden)".to_owned()),
+            ..healthy.clone()
+        });
+        let notes = "[!]cluster-read: cannot be read at present: Pod (forbidden)\n[+]operatorcondition ok\n\
+                     [!]operatorcondition: OLM does not care\n[!]writes: no";
+        says(true, &format!("{read}\n{notes}"));
+        // Without OLM there is nothing to write.
+        readiness.publish(Health {
+            gate: None,
             ..healthy
         });
-        assert_eq!(
-            readiness.answer(true),
-            (
-                true,
-                "[+]leader-election ok\n[+]cluster-read ok\n[!]cluster-read: cannot be read at present: Pod (forbidden)\n\
-                 [+]operatorcondition ok\n[!]operatorcondition: OLM does not care\n\
-                 [!]writes: no\nreadyz check passed\n"
-                    .to_owned()
-            )
-        );
-        readiness.publish(Health {
-            unread: None,
-            stale: None,
-            gate: None,
-            unwritten: None,
-        });
-        assert!(
-            readiness.answer(true).0,
-            "without OLM there is nothing to write"
-        );
+        says(true, read);
     }
 
     #[test]

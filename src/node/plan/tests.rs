@@ -3,11 +3,6 @@ use protocol::{Failing, Failure, FileStatus, PipeStatus, ServiceStatus};
 use super::*;
 use crate::services::csi_proxy_service;
 
-const UPDATE: Comparison = Comparison::Differs { interrupts: true };
-const REPAIR: Comparison = Comparison::Differs { interrupts: false };
-
-type Change = fn(&mut Desired, &mut NodeState);
-
 fn desired() -> Desired {
     let mut desired = Desired::of_test("revision", "");
     desired.agent_sha256 = "agent".to_owned();
@@ -46,15 +41,6 @@ fn good() -> NodeState {
     }
 }
 
-/// What a node as it should be is compared to after each change.
-fn expect(expected: Comparison, changes: &[(&str, Change)]) {
-    for (words, change) in changes {
-        let (mut desired, mut state) = (desired(), good());
-        change(&mut desired, &mut state);
-        assert_eq!(compare(&desired, &state), expected, "{words}");
-    }
-}
-
 fn last(state: &mut NodeState, outcome: Outcome) -> &mut LastResult {
     state.last_result.insert(LastResult {
         id: "request".to_owned(),
@@ -64,15 +50,6 @@ fn last(state: &mut NodeState, outcome: Outcome) -> &mut LastResult {
         finished: String::new(),
         failures: 1,
     })
-}
-
-fn foreign(state: &mut NodeState, kind: ForeignKind, name: &str) {
-    state.foreign.push(ForeignInstance {
-        kind,
-        name: name.to_owned(),
-        command: r"C:\other\csi-proxy.exe".to_owned(),
-        running: true,
-    });
 }
 
 fn other_service(state: &mut NodeState) -> &mut ServiceStatus {
@@ -90,17 +67,114 @@ fn failing(attempts: u32) -> Failing {
     }
 }
 
-/// Another request was kept before, with another program.
-fn before(state: &mut NodeState) {
-    state.request_id = Some("before".to_owned());
-    state.files[0].sha256 = Some("old".to_owned());
+/// A node as it should be, and these facts in place of others.
+fn with(facts: &str) -> (Desired, NodeState) {
+    let (mut desired, mut state) = (desired(), good());
+    for fact in facts.split(", ") {
+        match fact {
+            "good" => {}
+            "other request" => state.request_id = Some("before".to_owned()),
+            "other file" => state.files[0].sha256 = Some("old".to_owned()),
+            "no file" => state.files.clear(),
+            "nothing kept" => {
+                state.request_id = None;
+                state.services.clear();
+                state.pipes.clear();
+            }
+            "stopped" => state.services[0].state = ServiceState::Stopped,
+            "no service" => state.services.clear(),
+            "closed pipe" => state.pipes[0].open = false,
+            "no pipe" => state.pipes.clear(),
+            "crash loop" => state.services[0].failing = Some(failing(7)),
+            "another fails" => {
+                let mut service = csi_proxy_service(&[]);
+                service.name = "other".to_owned();
+                desired.request.services.push(service);
+                let other = other_service(&mut state);
+                other.state = ServiceState::Stopped;
+                other.failing = Some(failing(3));
+            }
+            "unfinished" => state.unfinished_request_id = Some("other".to_owned()),
+            "failed" => drop(last(&mut state, Outcome::Failed).failures),
+            "undone" => drop(last(&mut state, Outcome::RolledBack).failures),
+            "refused" => desired.refused = Some("words".to_owned()),
+            "retry" => desired.retry = true,
+            "newer request" => desired.request.id = "newer".to_owned(),
+            "may replace" => desired.request.replace_foreign = true,
+            foreign => {
+                let (kind, name) = foreign.split_once(' ').unwrap();
+                state.foreign.push(ForeignInstance {
+                    kind: if kind == "process" {
+                        ForeignKind::Process
+                    } else {
+                        ForeignKind::Service
+                    },
+                    name: name.to_owned(),
+                    command: r"C:\other\csi-proxy.exe".to_owned(),
+                    running: kind != "stopped-service",
+                });
+            }
+        }
+    }
+    (desired, state)
 }
 
-/// The agent keeps nothing there.
-fn bare(state: &mut NodeState) {
-    state.request_id = None;
-    state.services.clear();
-    state.pipes.clear();
+#[test]
+fn what_was_seen_on_a_node_decides_what_is_done_there() {
+    const UPDATE: Comparison = Comparison::Differs { interrupts: true };
+    const REPAIR: Comparison = Comparison::Differs { interrupts: false };
+    use Comparison::{Broken, Foreign, Same, Undone};
+    for (facts, expected) in [
+        ("good", Same),
+        ("good, process 4711", Same),
+        ("good, refused", Same),
+        // What the agent keeps is left to it.
+        ("stopped", Broken),
+        ("no service", Broken),
+        ("closed pipe", Broken),
+        ("no pipe", Broken),
+        ("stopped, crash loop", Broken),
+        ("another fails", Broken),
+        // What works is interrupted in a slot only.
+        ("other request", UPDATE),
+        ("other file", UPDATE),
+        ("nothing kept, service CSI-Proxy, may replace", UPDATE),
+        ("other request, other file, failed", UPDATE),
+        ("other request, other file, undone, retry", UPDATE),
+        ("other request, other file, undone, newer request", UPDATE),
+        // What does not work is mended at once, also where it was undone: there is nothing to interrupt.
+        ("nothing kept, no file", REPAIR),
+        ("other file, closed pipe", REPAIR),
+        ("unfinished", REPAIR),
+        ("other request, other file, closed pipe, failed", REPAIR),
+        ("other request, stopped, crash loop", REPAIR),
+        ("nothing kept, stopped-service csiproxy", REPAIR),
+        (
+            "may replace, nothing kept, stopped-service csi-proxy",
+            REPAIR,
+        ),
+        ("nothing kept, no file, refused", REPAIR),
+        (
+            "other request, other file, closed pipe, undone, refused",
+            REPAIR,
+        ),
+        // What was undone is left alone until another attempt is asked for.
+        ("other request, other file, undone", Undone),
+        ("other request, other file, refused", Undone),
+        // A csi-proxy of another owner is left alone where it may not be replaced.
+        ("nothing kept, service csiproxy", Foreign),
+        ("nothing kept, process 4711", Foreign),
+        ("nothing kept, service csi-proxy", Foreign),
+        ("may replace, nothing kept, process csi-proxy", Foreign),
+        ("may replace, nothing kept, service csiproxy", Foreign),
+        (
+            "may replace, nothing kept, service csi-proxy, process 4711",
+            Foreign,
+        ),
+    ] {
+        let (desired, state) = with(facts);
+        assert_eq!(compare(&desired, &state), expected, "{facts}");
+    }
 }
 
 #[test]
@@ -137,33 +211,6 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
 }
 
 #[test]
-fn only_what_differs_is_sent() {
-    let request = desired().request;
-    let mut state = good();
-    assert!(has_files(&request, &state));
-    state.files[0].sha256 = Some("old".to_owned());
-    assert!(!has_files(&request, &state));
-    state.files.clear();
-    assert!(!has_files(&request, &state));
-}
-
-#[test]
-fn a_node_as_it_should_be_is_left_alone() {
-    expect(
-        Comparison::Same,
-        &[
-            ("nothing changed", |_, _| ()),
-            ("ours works beside another", |_, state| {
-                foreign(state, ForeignKind::Process, "4711");
-            }),
-            ("somebody has brought it about meanwhile", |desired, _| {
-                desired.refused = Some("words".to_owned());
-            }),
-        ],
-    );
-}
-
-#[test]
 fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
     for finished in ["1601-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "noon"] {
         for outcome in [Outcome::Applied, Outcome::Failed] {
@@ -175,152 +222,10 @@ fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
 }
 
 #[test]
-fn what_the_agent_keeps_is_left_to_it() {
-    expect(
-        Comparison::Broken,
-        &[
-            ("stopped", |_, state| {
-                state.services[0].state = ServiceState::Stopped;
-            }),
-            ("no service", |_, state| state.services.clear()),
-            ("closed pipe", |_, state| state.pipes[0].open = false),
-            ("no pipe", |_, state| state.pipes.clear()),
-            ("a crash loop", |_, state| {
-                state.services[0].state = ServiceState::Stopped;
-                state.services[0].failing = Some(failing(7));
-            }),
-            ("another service", |desired, state| {
-                let mut service = csi_proxy_service(&[]);
-                service.name = "other".to_owned();
-                desired.request.services.push(service);
-                let other = other_service(state);
-                other.state = ServiceState::Stopped;
-                other.failing = Some(failing(3));
-            }),
-        ],
-    );
-}
-
-#[test]
-fn what_works_is_interrupted_in_turn_only() {
-    expect(
-        UPDATE,
-        &[
-            ("another request", |_, state| {
-                state.request_id = Some("before".to_owned());
-            }),
-            ("another file", |_, state| {
-                state.files[0].sha256 = Some("old".to_owned());
-            }),
-            ("whoever made the service", |desired, state| {
-                bare(state);
-                foreign(state, ForeignKind::Service, "CSI-Proxy");
-                desired.request.replace_foreign = true;
-            }),
-            ("what failed without being undone", |_, state| {
-                before(state);
-                last(state, Outcome::Failed);
-            }),
-            ("another attempt was asked for", |desired, state| {
-                before(state);
-                last(state, Outcome::RolledBack);
-                desired.retry = true;
-            }),
-            ("another request than the one undone", |desired, state| {
-                before(state);
-                last(state, Outcome::RolledBack);
-                desired.request.id = "newer".to_owned();
-            }),
-        ],
-    );
-}
-
-#[test]
-fn what_does_not_work_is_mended_at_once() {
-    expect(
-        REPAIR,
-        &[
-            ("fresh", |_, state| {
-                bare(state);
-                state.files.clear();
-            }),
-            ("down with an old file", |_, state| {
-                state.files[0].sha256 = Some("old".to_owned());
-                state.pipes[0].open = false;
-            }),
-            ("cut off", |_, state| {
-                state.unfinished_request_id = Some("other".to_owned());
-            }),
-            ("failed and down", |_, state| {
-                before(state);
-                state.pipes[0].open = false;
-                last(state, Outcome::Failed);
-            }),
-            ("what is wanted now may cure a crash loop", |_, state| {
-                state.request_id = Some("before".to_owned());
-                state.services[0].state = ServiceState::Stopped;
-                state.services[0].failing = Some(failing(7));
-            }),
-            ("another's csi-proxy is stopped", |_, state| {
-                bare(state);
-                foreign(state, ForeignKind::Service, "csiproxy");
-                state.foreign[0].running = false;
-            }),
-            ("a replaceable service is stopped", |desired, state| {
-                desired.request.replace_foreign = true;
-                bare(state);
-                foreign(state, ForeignKind::Service, "csi-proxy");
-                state.foreign[0].running = false;
-            }),
-        ],
-    );
-}
-
-#[test]
-fn a_node_on_which_nothing_works_is_never_left_bare() {
-    expect(
-        REPAIR,
-        &[
-            ("reinstalled", |desired, state| {
-                bare(state);
-                state.files.clear();
-                desired.refused = Some("words".to_owned());
-            }),
-            ("down after going back", |desired, state| {
-                before(state);
-                state.pipes[0].open = false;
-                last(state, Outcome::RolledBack);
-                desired.refused = Some("words".to_owned());
-            }),
-        ],
-    );
-}
-
-#[test]
-fn what_was_undone_is_left_alone_until_somebody_asks() {
-    expect(
-        Comparison::Undone,
-        &[
-            ("the node says so", |_, state| {
-                before(state);
-                last(state, Outcome::RolledBack);
-            }),
-            (
-                "the node has forgotten, the cluster has not",
-                |desired, state| {
-                    before(state);
-                    desired.refused = Some("words".to_owned());
-                },
-            ),
-        ],
-    );
-}
-
-#[test]
 fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
-    for (failures, expected) in [(1, UPDATE), (2, Comparison::Undone)] {
-        let mut state = good();
-        before(&mut state);
+    let update = Comparison::Differs { interrupts: true };
+    for (failures, expected) in [(1, update), (2, Comparison::Undone)] {
+        let (_, mut state) = with("other request, other file");
         let last = last(&mut state, Outcome::RolledBack);
         last.failures = failures;
         last.failure = Some(Failure {
@@ -329,43 +234,6 @@ fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
         });
         assert_eq!(compare(&desired(), &state), expected, "{failures}");
     }
-}
-
-#[test]
-fn a_csi_proxy_of_somebody_else_is_let_alone() {
-    expect(
-        Comparison::Foreign,
-        &[
-            ("a service", |_, state| {
-                bare(state);
-                foreign(state, ForeignKind::Service, "csiproxy");
-            }),
-            ("a process", |_, state| {
-                bare(state);
-                foreign(state, ForeignKind::Process, "4711");
-            }),
-            ("a service of our name", |_, state| {
-                bare(state);
-                foreign(state, ForeignKind::Service, "csi-proxy");
-            }),
-            ("no right to replace a process", |desired, state| {
-                desired.request.replace_foreign = true;
-                bare(state);
-                foreign(state, ForeignKind::Process, "csi-proxy");
-            }),
-            ("nor a service of another name", |desired, state| {
-                desired.request.replace_foreign = true;
-                bare(state);
-                foreign(state, ForeignKind::Service, "csiproxy");
-            }),
-            ("one of the two has to stay", |desired, state| {
-                desired.request.replace_foreign = true;
-                bare(state);
-                foreign(state, ForeignKind::Service, "csi-proxy");
-                foreign(state, ForeignKind::Process, "4711");
-            }),
-        ],
-    );
 }
 
 #[test]

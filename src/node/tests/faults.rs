@@ -56,25 +56,57 @@ async fn a_host_that_says_nothing_or_never_stops_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_off_is_unreachable_and_well_once_it_is_on() {
+async fn what_is_wrong_with_a_host_is_named_and_it_is_well_afterwards() {
     let scene = Scene::new();
+    let sha256 = &scene.old.payload.agent.sha256[..16];
+    let program = format!(r"{BOOTSTRAP_DIR}\agent-{sha256}.exe");
+    let free = |host: &SimulatedHost, free| host.with_disk(|disk| disk.free = free);
+    for fault in [
+        "weak",
+        "login",
+        "full for the agent",
+        "full for csi-proxy",
+        "locked",
+    ] {
+        let host = scene.host();
+        let (reason, words) = match fault {
+            "weak" => {
+                host.change_host_keys(&[KeyKind::Rsa]).unwrap();
+                host.set_faults(|faults| faults.greeting = Greeting::Weak);
+                (Reason::Unreachable, "no safe algorithms in common")
+            }
+            "login" => {
+                host.set_faults(|faults| faults.refuses_logins = true);
+                (Reason::LoginRefused, "refused")
+            }
+            "locked" => {
+                host.with_disk(|disk| disk.lock(&program, true));
+                (Reason::TransferFailed, "virus scanner")
+            }
+            full => {
+                let for_agent = full == "full for the agent";
+                free(&host, Some(if for_agent { 30_000 } else { 100_000 }));
+                (Reason::DiskFull, "free some space")
+            }
+        };
+        scene.fails(&host, reason, words).await;
+        if reason == Reason::DiskFull {
+            assert_eq!(left_over(&host), [""; 0]);
+        } else if reason != Reason::TransferFailed {
+            assert_eq!(host.counters().logins, 0);
+        }
+        host.set_faults(|faults| {
+            faults.greeting = Greeting::Modern;
+            faults.refuses_logins = false;
+        });
+        free(&host, None);
+        host.with_disk(|disk| disk.lock(&program, false));
+        scene.is_well(&host).await;
+    }
     let host = scene.host();
     host.power_off().await.unwrap();
     scene.fails(&host, Reason::Unreachable, "firewall").await;
     host.boot().await.unwrap();
-    scene.is_well(&host).await;
-}
-
-#[tokio::test]
-async fn only_weak_algorithms_are_refused_in_plain_words() {
-    let scene = Scene::new();
-    let host = scene.host();
-    host.change_host_keys(&[KeyKind::Rsa]).unwrap();
-    host.set_faults(|faults| faults.greeting = Greeting::Weak);
-    let words = "no safe algorithms in common";
-    scene.fails(&host, Reason::Unreachable, words).await;
-    assert_eq!(host.counters().logins, 0);
-    host.set_faults(|faults| faults.greeting = Greeting::Modern);
     scene.is_well(&host).await;
 }
 
@@ -103,46 +135,6 @@ async fn a_further_key_of_another_type_does_not_hide_the_pinned_one() {
         let visited = scene.go_to(&target, &scene.old).await.unwrap();
         assert_eq!(visited.problem, None, "key {number}: {line}");
     }
-}
-
-#[tokio::test]
-async fn a_refused_login_is_called_so() {
-    let scene = Scene::new();
-    let host = scene.host();
-    host.set_faults(|faults| faults.refuses_logins = true);
-    scene.fails(&host, Reason::LoginRefused, "refused").await;
-    host.set_faults(|faults| faults.refuses_logins = false);
-    scene.is_well(&host).await;
-}
-
-#[tokio::test]
-async fn a_full_disk_is_called_so_and_no_torso_is_left() {
-    let scene = Scene::new();
-    let host = scene.host();
-    // The agent fits, csi-proxy does not.
-    for free in [30_000, 100_000] {
-        host.with_disk(|disk| disk.free = Some(free));
-        scene
-            .fails(&host, Reason::DiskFull, "free some space")
-            .await;
-        assert_eq!(left_over(&host), [""; 0]);
-    }
-    host.with_disk(|disk| disk.free = None);
-    scene.is_well(&host).await;
-}
-
-#[tokio::test]
-async fn a_file_that_another_program_holds_is_named() {
-    let scene = Scene::new();
-    let host = scene.host();
-    let sha256 = &scene.old.payload.agent.sha256[..16];
-    let program = format!(r"{BOOTSTRAP_DIR}\agent-{sha256}.exe");
-    host.with_disk(|disk| disk.lock(&program, true));
-    scene
-        .fails(&host, Reason::TransferFailed, "virus scanner")
-        .await;
-    host.with_disk(|disk| disk.lock(&program, false));
-    scene.is_well(&host).await;
 }
 
 #[tokio::test]
@@ -319,12 +311,4 @@ async fn a_command_that_does_not_end_is_given_up_in_time() {
     assert!(error.message.contains("no end within"), "{error}");
     let ended = host.wait_until(|seen| seen.connections_now == 0).await;
     ended.unwrap();
-}
-
-#[tokio::test]
-async fn a_slow_host_is_only_slow() {
-    let scene = Scene::new();
-    let host = scene.host();
-    host.set_faults(|faults| faults.latency = Duration::from_millis(5));
-    scene.is_well(&host).await;
 }

@@ -234,8 +234,9 @@ mod tests {
         lines.map(str::to_owned).collect()
     }
 
+    /// The value of a series, whose name is given without its prefix.
     fn value(metrics: &Metrics, series: &str) -> String {
-        let found = lines(metrics, series);
+        let found = lines(metrics, &format!("windows_storage_{series}"));
         assert_eq!(found.len(), 1, "{series}: {found:?}");
         found[0].rsplit(' ').next().unwrap().to_owned()
     }
@@ -259,26 +260,14 @@ mod tests {
         let unreachable = NodeError::new(Reason::Unreachable, "no");
         metrics.count_reconcile(&Err(unreachable), Duration::from_secs(3));
         for (series, expected) in [
-            ("windows_storage_node_visits_total{result=\"Success\"}", "1"),
-            (
-                "windows_storage_node_visits_total{result=\"Unreachable\"}",
-                "1",
-            ),
-            (
-                "windows_storage_node_visits_total{result=\"DiskFull\"}",
-                "0",
-            ),
-            (
-                "windows_storage_node_visit_duration_seconds_sum{result=\"failure\"}",
-                "3.0",
-            ),
-            (
-                "windows_storage_ssh_phase_duration_seconds_count{phase=\"login\"}",
-                "1",
-            ),
-            ("windows_storage_transfers_total{result=\"success\"}", "2"),
-            ("windows_storage_transfers_total{result=\"failure\"}", "1"),
-            ("windows_storage_transfer_bytes_total", "1234"),
+            ("node_visits_total{result=\"Success\"}", "1"),
+            ("node_visits_total{result=\"Unreachable\"}", "1"),
+            ("node_visits_total{result=\"DiskFull\"}", "0"),
+            ("node_visit_duration_seconds_sum{result=\"failure\"}", "3.0"),
+            ("ssh_phase_duration_seconds_count{phase=\"login\"}", "1"),
+            ("transfers_total{result=\"success\"}", "2"),
+            ("transfers_total{result=\"failure\"}", "1"),
+            ("transfer_bytes_total", "1234"),
         ] {
             assert_eq!(value(&metrics, series), expected, "{series}");
         }
@@ -295,20 +284,14 @@ mod tests {
         let blocking = [(Some("disk.csi.azure.com"), 3), (None, 1)];
         metrics.show_verdict(&verdict, &blocking.into_iter(), (5, 2));
         for (series, expected) in [
-            ("windows_storage_upgradeable ", "0"),
-            ("windows_storage_verdict{reason=\"DriversMissing\"}", "1"),
-            ("windows_storage_verdict{reason=\"Override\"}", "0"),
-            (
-                "windows_storage_blocking_volumes{driver=\"disk.csi.azure.com\"}",
-                "3",
-            ),
-            ("windows_storage_blocking_volumes{driver=\"none\"}", "1"),
-            (
-                "windows_storage_blocking_volumes{driver=\"ebs.csi.aws.com\"}",
-                "0",
-            ),
-            ("windows_storage_nodes{ready=\"true\"}", "2"),
-            ("windows_storage_nodes{ready=\"false\"}", "3"),
+            ("upgradeable ", "0"),
+            ("verdict{reason=\"DriversMissing\"}", "1"),
+            ("verdict{reason=\"Override\"}", "0"),
+            ("blocking_volumes{driver=\"disk.csi.azure.com\"}", "3"),
+            ("blocking_volumes{driver=\"none\"}", "1"),
+            ("blocking_volumes{driver=\"ebs.csi.aws.com\"}", "0"),
+            ("nodes{ready=\"true\"}", "2"),
+            ("nodes{ready=\"false\"}", "3"),
         ] {
             assert_eq!(value(&metrics, series), expected, "{series}");
         }
@@ -319,10 +302,10 @@ mod tests {
             message: String::new(),
         };
         metrics.show_verdict(&open, &std::iter::empty(), (5, 5));
-        assert_eq!(value(&metrics, "windows_storage_upgradeable "), "1");
-        let held = "windows_storage_verdict{reason=\"DriversMissing\"}";
+        assert_eq!(value(&metrics, "upgradeable "), "1");
+        let held = "verdict{reason=\"DriversMissing\"}";
         assert_eq!(value(&metrics, held), "0");
-        let volumes = "windows_storage_blocking_volumes{driver=\"none\"}";
+        let volumes = "blocking_volumes{driver=\"none\"}";
         assert_eq!(value(&metrics, volumes), "0");
     }
 
@@ -332,7 +315,7 @@ mod tests {
         let gauges = metrics.reconcile_gauges();
         let at = || {
             ["depth", "in_progress"].map(|what| {
-                let series = format!("windows_storage_queue_{what}{{queue=\"node_visits\"}}");
+                let series = format!("queue_{what}{{queue=\"node_visits\"}}");
                 value(&metrics, &series)
             })
         };
@@ -350,7 +333,7 @@ mod tests {
     fn failing_nodes_requests_and_watches_have_bounded_labels() {
         let metrics = Metrics::default();
         metrics.show_failing_nodes([Reason::HostKeyChanged, Reason::HostKeyChanged].into_iter());
-        let changed = "windows_storage_failing_nodes{reason=\"HostKeyChanged\"}";
+        let changed = "failing_nodes{reason=\"HostKeyChanged\"}";
         assert_eq!(value(&metrics, changed), "2");
         metrics.show_failing_nodes(std::iter::empty());
         assert_eq!(value(&metrics, changed), "0");
@@ -361,20 +344,19 @@ mod tests {
             (None, "none"),
         ] {
             metrics.count_request("GET", code);
-            let series =
-                format!("windows_storage_api_requests_total{{verb=\"GET\",code=\"{class}\"}}");
+            let series = format!("api_requests_total{{verb=\"GET\",code=\"{class}\"}}");
             assert_eq!(value(&metrics, &series), "1");
         }
         metrics.count_watch_restart("Pod", "Expired");
-        let series = "windows_storage_watch_restarts_total{kind=\"Pod\",cause=\"Expired\"}";
+        let series = "watch_restarts_total{kind=\"Pod\",cause=\"Expired\"}";
         assert_eq!(value(&metrics, series), "1");
     }
 
     #[test]
     fn the_gate_is_shown_only_where_there_is_one() {
         let metrics = Metrics::default();
-        let gate = "windows_storage_operator_condition_written ";
-        assert!(lines(&metrics, gate).is_empty());
+        let gate = "operator_condition_written ";
+        assert!(lines(&metrics, "windows_storage_operator_condition").is_empty());
         metrics.show_gate(false);
         assert_eq!(value(&metrics, gate), "0");
         metrics.clone().show_gate(true);
