@@ -12,6 +12,8 @@ pub(crate) use policy::NoAnswer;
 pub use policy::retry_after;
 use policy::{LIMITS, RequestPolicy};
 pub use trust::Trust;
+#[cfg(test)]
+pub(crate) use trust::tests::identity as identity_of_test;
 
 /// A client for that configuration, whose requests are counted, and which changes nothing while the fence is closed.
 pub fn client(

@@ -184,12 +184,12 @@ const SILENCES: u32 = 2;
 
 /// How long a server is asked for one thing after the other.
 #[derive(Debug, Default)]
-pub struct Patience {
+pub struct Budget {
     until: Option<(Instant, Duration)>,
     silences: u32,
 }
 
-impl Patience {
+impl Budget {
     /// As long as the server answers.
     #[must_use]
     pub fn endless() -> Self {
@@ -245,32 +245,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_server_is_given_up_and_one_that_answers_is_not() {
-        let mut patience = Patience::endless();
+        let mut budget = Budget::endless();
         let refused = || CallError::Refused {
             what: "x",
             cause: Box::new(kube::Error::LinesCodecMaxLineLengthExceeded),
         };
         // Whatever it says, it is there.
         for _ in 0..3 {
-            let silent = patience.ask::<()>(async { Err(timed_out()) }).await;
+            let silent = budget.ask::<()>(async { Err(timed_out()) }).await;
             assert!(
                 matches!(silent, Err(CallError::TimedOut { .. })),
                 "{silent:?}"
             );
-            let refused = patience.ask::<()>(async { Err(refused()) }).await;
+            let refused = budget.ask::<()>(async { Err(refused()) }).await;
             assert!(
                 matches!(refused, Err(CallError::Refused { .. })),
                 "{refused:?}"
             );
         }
         for _ in 0..2 {
-            let silent = patience.ask::<()>(async { Err(timed_out()) }).await;
+            let silent = budget.ask::<()>(async { Err(timed_out()) }).await;
             assert!(
                 matches!(silent, Err(CallError::TimedOut { .. })),
                 "{silent:?}"
             );
         }
-        let not_made = patience.ask(async { Ok(()) }).await.unwrap_err();
+        let not_made = budget.ask(async { Ok(()) }).await.unwrap_err();
         assert!(
             not_made.to_string().starts_with("not asked for"),
             "{not_made}"
@@ -279,10 +279,10 @@ mod tests {
 
     #[tokio::test]
     async fn all_calls_together_have_a_bound() {
-        let mut patience = Patience::of(Duration::from_millis(20));
-        patience.ask(async { Ok(()) }).await.unwrap();
+        let mut budget = Budget::of(Duration::from_millis(20));
+        budget.ask(async { Ok(()) }).await.unwrap();
         for _ in 0..3 {
-            let over = patience.ask::<()>(std::future::pending()).await;
+            let over = budget.ask::<()>(std::future::pending()).await;
             let over = over.unwrap_err();
             assert!(over.to_string().contains("s are over"), "{over}");
         }

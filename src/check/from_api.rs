@@ -5,7 +5,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 
 use crate::check::Progress;
-use crate::deadline::{CallError, Patience};
+use crate::deadline::{Budget, CallError};
 use crate::index::Cluster;
 use crate::listing::{self, Step};
 use crate::objects::{Kind, Received, Scope, cluster_kinds};
@@ -54,14 +54,14 @@ pub async fn from_api(
             progress(asked);
         }
     };
-    read(client, version, &mut Patience::endless(), true, &mut report).await
+    read(client, version, &mut Budget::endless(), true, &mut report).await
 }
 
 /// The same, and reports what is read. Where not all is needed, a kind that cannot be read for whatever reason is noted.
 pub async fn read(
     client: &Client,
     version: String,
-    patience: &mut Patience,
+    budget: &mut Budget,
     needs_all: bool,
     report: &mut (dyn FnMut(Read<'_>) + Send),
 ) -> Result<Cluster, ApiError> {
@@ -78,7 +78,7 @@ pub async fn read(
         objects: 0,
     };
     for kind in cluster_kinds() {
-        reading.kind(kind, patience).await?;
+        reading.kind(kind, budget).await?;
     }
     Ok(reading.cluster)
 }
@@ -94,16 +94,14 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn kind(&mut self, kind: &Kind, patience: &mut Patience) -> Result<(), ApiError> {
+    async fn kind(&mut self, kind: &Kind, budget: &mut Budget) -> Result<(), ApiError> {
         let api: Api<Received> = Api::all_with(self.client.clone(), &kind.resource);
         let selected = match kind.scope {
             Scope::Named(name) => ListParams::default().fields(&format!("metadata.name={name}")),
             Scope::Cluster | Scope::OwnNamespace => ListParams::default(),
         };
         let mut take = |step| self.take(kind, step);
-        let ended = patience
-            .ask(listing::list(&api, &selected, &mut take))
-            .await;
+        let ended = budget.ask(listing::list(&api, &selected, &mut take)).await;
         let table = kind.table_mut(&mut self.cluster);
         match ended {
             Ok(()) => {

@@ -96,4 +96,4 @@ impl Trust {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use jiff::Timestamp;
 use tokio::signal::unix::SignalKind;
-use windows_storage_operator::gather::{Folder, Options, Progress, Summary, gather};
+use windows_storage_operator::gather::{Folder, Options, Stage, Summary, gather};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{MustGatherArgs, since, since_time};
@@ -101,7 +101,7 @@ async fn work(
     };
     let (client, version) = connect(&arguments.cluster).await?;
     let mut shown = Gathering::new();
-    let mut show = |progress: Progress<'_>| shown.show(&progress);
+    let mut show = |stage: Stage<'_>| shown.show(&stage);
     let summary = gather(&client, version, &options, folder.path(), &mut show).await;
     shown.finish();
     Ok(summary?)

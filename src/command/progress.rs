@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use windows_storage_operator::check;
-use windows_storage_operator::gather::Progress;
+use windows_storage_operator::gather::Stage;
 use windows_storage_operator::visible::visible;
 
 use crate::command::report_line;
@@ -56,18 +56,18 @@ impl Gathering {
     }
 
     /// Shows how far it is.
-    pub fn show(&mut self, progress: &Progress<'_>) {
-        let line = match progress {
-            Progress::Objects(reading) if stderr().is_terminal() => {
+    pub fn show(&mut self, stage: &Stage<'_>) {
+        let line = match stage {
+            Stage::Objects(reading) if stderr().is_terminal() => {
                 return show_reading(&self.bar, reading);
             }
-            Progress::Objects(reading) => {
+            Stage::Objects(reading) => {
                 let (kind, number, of) = (reading.what, reading.done + 1, reading.of);
                 format!("reading {kind} ({number} of {of})")
             }
-            Progress::Operator => "reading what is the operator's own".to_owned(),
-            Progress::Nodes { of, last: None, .. } => format!("looking at {of} Windows node(s)"),
-            Progress::Nodes {
+            Stage::Operator => "reading what is the operator's own".to_owned(),
+            Stage::Nodes { of, last: None, .. } => format!("looking at {of} Windows node(s)"),
+            Stage::Nodes {
                 done,
                 of,
                 last: Some(node),

@@ -22,7 +22,7 @@ use kube::Client;
 
 use crate::assess::assess;
 use crate::check::{self, ApiError, Read};
-use crate::deadline::Patience;
+use crate::deadline::Budget;
 use crate::installed::OPERATOR;
 use crate::objects::Gathered;
 use crate::report::{Format, json, render};
@@ -65,7 +65,7 @@ pub struct Options {
 
 /// How far it is.
 #[derive(Debug)]
-pub enum Progress<'a> {
+pub enum Stage<'a> {
     /// Objects are read.
     Objects(check::Progress<'a>),
     /// What is the operator's own is read.
@@ -87,18 +87,18 @@ pub async fn gather(
     version: String,
     options: &Options,
     root: &Path,
-    report: &mut (dyn FnMut(Progress<'_>) + Send),
+    report: &mut (dyn FnMut(Stage<'_>) + Send),
 ) -> Result<Summary, GatherError> {
     let begin = Timestamp::now();
     let mut objects = Objects::new(root);
-    let mut patience = Patience::of(OBJECTS);
+    let mut budget = Budget::of(OBJECTS);
     let mut take = |read: Read<'_>| {
         objects.take(&read);
         if let Read::Ask(progress) = read {
-            report(Progress::Objects(progress));
+            report(Stage::Objects(progress));
         }
     };
-    let reading = check::read(client, version.clone(), &mut patience, false, &mut take);
+    let reading = check::read(client, version.clone(), &mut budget, false, &mut take);
     let mut cluster = reading.await?;
     objects.check()?;
     if let Some(problem) = objects.nothing_read() {
@@ -107,12 +107,12 @@ pub async fn gather(
     let (namespace, why) = operator::namespace(client, options.namespace.as_deref()).await;
     cluster.namespace.clone_from(&namespace);
 
-    report(Progress::Operator);
+    report(Stage::Operator);
     let mut reader = operator::Reader {
         client,
         namespace: &namespace,
         objects: &mut objects,
-        patience: &mut patience,
+        budget: &mut budget,
     };
     reader.settings(&mut cluster).await;
     reader.others().await;
@@ -124,7 +124,7 @@ pub async fn gather(
     let mut done = 0;
     let mut looked = |last: Option<&NodeLine>| {
         done += usize::from(last.is_some());
-        report(Progress::Nodes { done, of, last });
+        report(Stage::Nodes { done, of, last });
     };
     looked(None);
     let nodes = nodes::gather(&cluster, root, options, &mut |line| looked(Some(line))).await?;

@@ -6,7 +6,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::deadline::{self, CallError, Patience};
+use crate::deadline::{self, Budget, CallError};
 use crate::gather::objects::Objects;
 use crate::index::{AnyTable, Cluster};
 use crate::installed::{self, OPERATOR, SELECTOR};
@@ -32,7 +32,7 @@ pub struct Reader<'a, 'b> {
     /// What is written.
     pub objects: &'a mut Objects<'b>,
     /// How long the server is asked.
-    pub patience: &'a mut Patience,
+    pub budget: &'a mut Budget,
 }
 
 impl Reader<'_, '_> {
@@ -49,7 +49,7 @@ impl Reader<'_, '_> {
         // One by one: the right to list them would be that to read all others too.
         for name in CONFIG_MAPS {
             let reading = deadline::call("read ConfigMap", api.get_opt(name));
-            let read = self.patience.ask(reading).await;
+            let read = self.budget.ask(reading).await;
             match self.noted(&format!("ConfigMap {name} of namespace {namespace}"), read) {
                 Some(Some(map)) => {
                     kind.absorb(cluster, &map);
@@ -65,7 +65,7 @@ impl Reader<'_, '_> {
         }
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let reading = deadline::call("read Secret", secrets.get_opt(SSH_SECRET));
-        let read = self.patience.ask(reading).await;
+        let read = self.budget.ask(reading).await;
         let what = format!("Secret {SSH_SECRET} of namespace {namespace}, which opens the nodes");
         // Where there is none, each node says that it could not be logged in to.
         if let Some(secret) = self.noted(&what, read).flatten() {
@@ -114,7 +114,7 @@ impl Reader<'_, '_> {
             }
         };
         let listing = listing::list(&api, &all, &mut take);
-        let listed = self.patience.ask(listing).await;
+        let listed = self.budget.ask(listing).await;
         self.objects.end();
         let place = namespace.map(|name| format!(" of namespace {name}"));
         let what = format!("{}s{}", kind.kind, place.unwrap_or_default());

@@ -3,8 +3,8 @@
 use crate::api::WindowsStorageSpec;
 use crate::index::Cluster;
 use crate::node::connect::{HANDSHAKE, connect, place};
-use crate::node::desired::{host_keys, instances, is_external, known_hosts, reach};
-use crate::node::{HostKey, HostKeyPolicy, Judgement, NodeError};
+use crate::node::desired::is_external;
+use crate::node::{HostKey, HostKeyPolicy, Judgement, NodeError, Planner};
 
 /// Where a node's SSH server is, and what is known of its host keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +52,11 @@ impl Way {
         if is_external(node, spec.csi_proxy.management) {
             return Err(NoWay::External(name.to_owned()));
         }
-        let (address, _) = reach(node, &spec, &instances(cluster))?;
-        let known = known_hosts(cluster).look_up(&address, spec.ssh.port);
+        let planner = Planner::to_look(cluster, &spec);
+        let (address, _) = planner.reach(node)?;
         Ok(Self {
             port: spec.ssh.port,
-            host_keys: host_keys(cluster, &spec, (name, node), known),
+            host_keys: planner.host_keys(name, node, &address),
             address,
         })
     }

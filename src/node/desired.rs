@@ -12,7 +12,7 @@ use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};
 use crate::index::{Cluster, Node};
 use crate::node::{
     Desired, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances,
-    KNOWN_HOSTS, Known, KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key,
+    KNOWN_HOSTS, KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key,
     parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
@@ -133,7 +133,7 @@ impl<'a> Planner<'a> {
     }
 
     fn target(&self, name: &str, node: &Node) -> Result<Option<Target>, NodeError> {
-        let (address, user) = reach(node, self.spec, &self.instances)?;
+        let (address, user) = self.reach(node)?;
         let key = self.key.clone()?;
         let Some(desired) = self.desired.clone() else {
             return Ok(None);
@@ -169,13 +169,51 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
-        let known = self.known_hosts.look_up(address, self.spec.ssh.port);
+    /// The address and the user: those of a line in `windows-instances` that names one of the node's addresses, else the
+    /// most internal address and the default user.
+    pub(super) fn reach(&self, node: &Node) -> Result<(String, String), NodeError> {
+        const PREFERRED: [&str; 5] = [
+            "InternalIP",
+            "InternalDNS",
+            "ExternalIP",
+            "ExternalDNS",
+            "Hostname",
+        ];
+        let of = |kind| (node.addresses.iter()).filter(move |address| address.kind == kind);
+        let addresses: Vec<&str> = (PREFERRED.into_iter().flat_map(of))
+            .map(|address| address.address.as_str())
+            .filter(|address| !address.is_empty())
+            .collect();
+        for &address in &addresses {
+            match self.instances.get(address) {
+                Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
+                Some(Err(problem)) => return Err(NodeError::new(Reason::InvalidInstance, problem)),
+                None => {}
+            }
+        }
+        let address = addresses.first().ok_or_else(|| {
+            NodeError::new(
+                Reason::NoAddress,
+                "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
+            )
+        })?;
+        Ok(((*address).to_owned(), self.spec.ssh.user.clone()))
+    }
+
+    /// What is known of a node's host keys.
+    pub(super) fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
+        let pin = pins(self.cluster).and_then(|pins| pins.get(name));
         let other = self.pinned.get(&one_spelling(address));
         let other = other.filter(|other| **other != name);
         HostKeyPolicy {
+            pin: pin.map(|text| HostKey::parse(text)),
+            known: self.known_hosts.look_up(address, self.spec.ssh.port),
+            announced: HostKey::announced(
+                node.wmco_host_key_type.as_deref(),
+                node.wmco_host_key.as_deref(),
+            ),
+            trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
             address_of: other.map(|other| (*other).to_owned()),
-            ..host_keys(self.cluster, self.spec, (name, node), known)
         }
     }
 }
@@ -197,26 +235,6 @@ fn one_spelling(address: &str) -> String {
     match address.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().to_string(),
         Err(_) => address.trim_end_matches('.').to_ascii_lowercase(),
-    }
-}
-
-/// What is known of a node's host keys, with what the `known_hosts` lines say.
-pub(super) fn host_keys(
-    cluster: &Cluster,
-    spec: &WindowsStorageSpec,
-    (name, node): (&str, &Node),
-    known: Known,
-) -> HostKeyPolicy {
-    let pin = pins(cluster).and_then(|pins| pins.get(name));
-    HostKeyPolicy {
-        pin: pin.map(|text| HostKey::parse(text)),
-        known,
-        announced: HostKey::announced(
-            node.wmco_host_key_type.as_deref(),
-            node.wmco_host_key.as_deref(),
-        ),
-        trust_on_first_use: spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
-        address_of: None,
     }
 }
 
@@ -247,41 +265,6 @@ pub(super) fn is_external(node: &Node, management: Management) -> bool {
         Management::Managed => false,
         Management::External => true,
     }
-}
-
-/// The address and the user: those of a line in `windows-instances` that names one of the node's addresses, else the
-/// most internal address and the default user.
-pub(super) fn reach(
-    node: &Node,
-    spec: &WindowsStorageSpec,
-    instances: &Instances,
-) -> Result<(String, String), NodeError> {
-    const PREFERRED: [&str; 5] = [
-        "InternalIP",
-        "InternalDNS",
-        "ExternalIP",
-        "ExternalDNS",
-        "Hostname",
-    ];
-    let of = |kind| (node.addresses.iter()).filter(move |address| address.kind == kind);
-    let addresses: Vec<&str> = (PREFERRED.into_iter().flat_map(of))
-        .map(|address| address.address.as_str())
-        .filter(|address| !address.is_empty())
-        .collect();
-    for &address in &addresses {
-        match instances.get(address) {
-            Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
-            Some(Err(problem)) => return Err(NodeError::new(Reason::InvalidInstance, problem)),
-            None => {}
-        }
-    }
-    let address = addresses.first().ok_or_else(|| {
-        NodeError::new(
-            Reason::NoAddress,
-            "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
-        )
-    })?;
-    Ok(((*address).to_owned(), spec.ssh.user.clone()))
 }
 
 fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {

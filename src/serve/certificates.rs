@@ -148,21 +148,12 @@ fn self_signed() -> Result<SslContext, ErrorStack> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::identity_of_test;
 
     fn identity(name: &str) -> Files {
-        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
-        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
-        let mut subject = X509NameBuilder::new().unwrap();
-        subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
-        let mut builder = X509::builder().unwrap();
-        builder.set_subject_name(&subject.build()).unwrap();
-        builder.set_pubkey(&key).unwrap();
-        let (from, until) = (Asn1Time::days_from_now(0), Asn1Time::days_from_now(1));
-        builder.set_not_before(&from.unwrap()).unwrap();
-        builder.set_not_after(&until.unwrap()).unwrap();
-        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        let (certificate, key) = identity_of_test(name);
         Files {
-            certificate: builder.build().to_pem().unwrap(),
+            certificate: certificate.to_pem().unwrap(),
             key: key.private_key_to_pem_pkcs8().unwrap(),
         }
     }
