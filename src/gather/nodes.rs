@@ -17,11 +17,11 @@ use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, look, state,
+    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, inspect, state,
 };
 use crate::report::json;
 
-/// Nodes that are looked at at one time.
+/// Nodes that are inspected at one time.
 const AT_ONCE: usize = 16;
 /// How long one node may take from the login on.
 const NODE: Duration = Duration::from_secs(300);
@@ -47,7 +47,7 @@ struct Found {
     renamed: Vec<String>,
 }
 
-/// Looks at all Windows nodes and reports each as soon as it is done.
+/// Inspects all Windows nodes and reports each as soon as it is done.
 pub async fn gather(
     cluster: &Cluster,
     root: &Path,
@@ -55,14 +55,14 @@ pub async fn gather(
     done: &mut (dyn FnMut(&NodeLine) + Send),
 ) -> Result<Vec<NodeLine>, FolderError> {
     let spec = cluster.wanted();
-    let planner = Planner::to_look(cluster, &spec);
-    let looks = cluster.windows_nodes().map(|(name, node)| {
+    let planner = Planner::read_only(cluster, &spec);
+    let inspections = cluster.windows_nodes().map(|(name, node)| {
         let plan = planner.plan(name, node);
         async move {
             let words = match plan {
                 NodePlan::External => "managed by another owner, not connected to".to_owned(),
                 NodePlan::Reconcile(target) => {
-                    return look_at(&target, &cluster.namespace, root, options).await;
+                    return inspect_node(&target, &cluster.namespace, root, options).await;
                 }
                 NodePlan::Blocked(error) => words(&error),
                 NodePlan::Waiting => words(&NodeError::new(Reason::TimedOut, "not ready")),
@@ -70,9 +70,9 @@ pub async fn gather(
             Ok(NodeLine::unseen(name, words))
         }
     });
-    let mut looks = pin!(stream::iter(looks).buffer_unordered(AT_ONCE));
+    let mut inspections = pin!(stream::iter(inspections).buffer_unordered(AT_ONCE));
     let mut lines = Vec::new();
-    while let Some(line) = looks.try_next().await? {
+    while let Some(line) = inspections.try_next().await? {
         done(&line);
         lines.push(line);
     }
@@ -84,7 +84,7 @@ fn words(error: &NodeError) -> String {
     format!("{}: {error}", error.reason.as_str())
 }
 
-async fn look_at(
+async fn inspect_node(
     target: &Target,
     namespace: &str,
     root: &Path,
@@ -97,24 +97,24 @@ async fn look_at(
         found.renamed.push(format!("its folder is {folder}"));
     }
     let found = Arc::new(Mutex::new(found));
-    let (of_look, root, options) = (Arc::clone(&found), root.to_owned(), options.clone());
-    let looked = look(target, namespace, NODE, move |session| {
-        let mut look = Look {
+    let (shared, root, options) = (Arc::clone(&found), root.to_owned(), options.clone());
+    let inspected = inspect(target, namespace, NODE, move |session| {
+        let mut inspection = Inspection {
             session,
             root,
             folder,
             until: Instant::now() + LOGS,
-            found: &of_look,
+            found: &shared,
         };
-        look.all(&options)
+        inspection.all(&options)
     });
-    let looked = looked.await;
+    let inspected = inspected.await;
     let found = std::mem::take(&mut *lock(&found));
-    let line = line(&target.node, looked.as_ref().err(), found);
-    looked.unwrap_or(Ok(())).map(|()| line)
+    let line = line(&target.node, inspected.as_ref().err(), found);
+    inspected.unwrap_or(Ok(())).map(|()| line)
 }
 
-/// A node's line. A look that did not end may have found something.
+/// A node's line. An inspection that did not end may have found something.
 fn line(name: &str, failure: Option<&NodeError>, found: Found) -> NodeLine {
     let mut problems = found.problems;
     if let Some(error) = failure {
@@ -147,16 +147,16 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Look<'a> {
+struct Inspection<'a> {
     session: &'a mut Session,
     root: PathBuf,
     folder: String,
     until: Instant,
-    /// Kept at once: a look that takes too long is left alone with what it has.
+    /// Kept at once: an inspection that takes too long is left alone with what it has.
     found: &'a Mutex<Found>,
 }
 
-impl Look<'_> {
+impl Inspection<'_> {
     fn all(&mut self, options: &Options) -> Result<(), FolderError> {
         let state = state(self.session);
         if let Some(state) = self.noted(state) {
@@ -246,7 +246,7 @@ impl Look<'_> {
             if !self.session.is_over() {
                 let path = format!("{}/{}", to_sftp(folder), file.name);
                 // What cannot be asked for is noted when it cannot be read.
-                let _ = self.session.look_again(&path, &mut file);
+                let _ = self.session.update_stat(&path, &mut file);
             }
             Log { of, folder, file }
         };

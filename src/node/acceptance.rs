@@ -52,7 +52,7 @@ impl Way {
         if is_external(node, spec.csi_proxy.management) {
             return Err(NoWay::External(name.to_owned()));
         }
-        let planner = Planner::to_look(cluster, &spec);
+        let planner = Planner::read_only(cluster, &spec);
         let (address, _) = planner.reach(node)?;
         Ok(Self {
             port: spec.ssh.port,

@@ -93,12 +93,8 @@ mod tests {
     #[test]
     fn the_known_types_are_asked_for_first_and_none_is_left_out() {
         let first = |known: &[&str]| {
-            host_keys(
-                &known
-                    .iter()
-                    .map(|&kind| kind.to_owned())
-                    .collect::<Vec<_>>(),
-            )
+            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+            host_keys(&known)
         };
         assert!(first(&["ssh-rsa"]).starts_with("rsa-sha2-512,rsa-sha2-256,ssh-ed25519"));
         assert!(

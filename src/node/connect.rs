@@ -166,16 +166,3 @@ pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
         ),
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_ipv6_address_is_told_from_its_port() {
-        assert_eq!(place("::1", 22), "[::1]:22");
-        assert_eq!(place("fd00::7:22", 2222), "[fd00::7:22]:2222");
-        assert_eq!(place("10.0.0.1", 22), "10.0.0.1:22");
-        assert_eq!(place("win-1.example", 22), "win-1.example:22");
-    }
-}

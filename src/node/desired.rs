@@ -98,7 +98,7 @@ impl<'a> Planner<'a> {
 
     /// A planner for work that only reads.
     #[must_use]
-    pub fn to_look(cluster: &'a Cluster, spec: &'a WindowsStorageSpec) -> Self {
+    pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec) -> Self {
         let nothing = NodeError::new(Reason::InvalidServices, "nothing is to be changed");
         Self::with(cluster, spec, Some(Err(nothing)))
     }

@@ -8,10 +8,10 @@ mod desired;
 mod error;
 mod host;
 mod host_key;
+mod inspect;
 mod instances;
 mod known_hosts;
 mod left_alone;
-mod look;
 mod observation;
 mod phases;
 mod pins;
@@ -38,10 +38,10 @@ pub use host_key::{
     ACCEPTED, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement,
     goes_with_node,
 };
+pub use inspect::{inspect, state};
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use left_alone::describe_foreign;
-pub use look::{look, state};
 pub use observation::{Observation, Observations, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;

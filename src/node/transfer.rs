@@ -123,18 +123,14 @@ impl Session {
 
     /// Sees that what was sent is closed: what is open to be written cannot be run.
     pub(super) fn confirm_closed(&mut self) -> Result<(), NodeError> {
-        for Closing {
-            mut file,
-            path,
-            size,
-        } in std::mem::take(&mut self.closing)
-        {
-            if let Err(error) = file.close() {
+        for mut closing in std::mem::take(&mut self.closing) {
+            if let Err(error) = closing.file.close() {
                 // What waits for it does not start.
                 self.give_up();
+                let (path, size) = (&closing.path, closing.size);
                 return Err(match sftp_code(&error) {
-                    Some(_) => refused_write(&path, size, size, &error),
-                    None => transfer(&path, &error),
+                    Some(_) => refused_write(path, size, size, &error),
+                    None => transfer(path, &error),
                 });
             }
         }

@@ -31,7 +31,7 @@ fn a_line_for_any_of_its_addresses_decides_else_the_internal_one_and_the_default
         let lines = lines.iter();
         let lines = lines.map(|(address, line)| (address.to_string(), line.to_string()));
         let (cluster, spec) = (Cluster::default(), WindowsStorageSpec::default());
-        let mut planner = Planner::to_look(&cluster, &spec);
+        let mut planner = Planner::read_only(&cluster, &spec);
         planner.instances = parse_instances(&lines.collect());
         let found = planner.reach(&node(addresses));
         let expected = expected.map(|(address, user)| (address.to_owned(), user.to_owned()));

@@ -34,11 +34,14 @@ async fn few_connections_wait_for_a_place_to_work_at() {
         slow.set_faults(|faults| faults.holds_commands = false);
         slow.release();
     };
-    let (first, visited, ()) = futures::join!(reconcile_node(&first, &context), after, release);
+    let (first, reconciled, ()) = futures::join!(reconcile_node(&first, &context), after, release);
     assert!(is_as_desired(&slow, &first.unwrap(), &scene.new));
-    for (host, visited) in others.iter().zip(visited) {
-        let visited = visited.unwrap();
-        assert!(is_as_desired(host, &visited, &scene.new), "{visited:?}");
+    for (host, reconciled) in others.iter().zip(reconciled) {
+        let reconciled = reconciled.unwrap();
+        assert!(
+            is_as_desired(host, &reconciled, &scene.new),
+            "{reconciled:?}"
+        );
         assert_eq!(host.counters().connections, 1);
     }
     // Three, and those of which the host has not seen the end yet.

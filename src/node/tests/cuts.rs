@@ -1,4 +1,4 @@
-//! The connection cut at every request that a visit makes, before the host has carried it out and after: the next visit
+//! The connection cut at every request that a reconcile makes, before the host has carried it out and after: the next reconcile
 //! brings the node to its desired state, and nothing is ever half done in between.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use testbed::simulated_host::{Moment, SimulatedHost};
 
 use super::scene::{Programs, Scene, expect_whole, is_as_desired, programs_on};
 
-/// All requests of a look at a node that is as it should be.
-const LOOK: [&str; 5] = ["connection", "login offered", "login", "channel", "command"];
+/// All requests of a reconcile of a node that is as it should be.
+const SETTLED: [&str; 5] = ["connection", "login offered", "login", "channel", "command"];
 
-/// Cuts at each request of a visit that brings `programs` to a host like `before`, and returns how many there are.
+/// Cuts at each request of a reconcile that brings `programs` to a host like `before`, and returns how many there are.
 async fn cut_everywhere(
     scene: &Scene,
     before: &SimulatedHost,
@@ -19,8 +19,11 @@ async fn cut_everywhere(
 ) -> u64 {
     let uncut = scene.host();
     uncut.copy_from(before);
-    let visited = scene.go(&uncut, programs).await.unwrap();
-    assert!(is_as_desired(&uncut, &visited, programs), "{visited:?}");
+    let reconciled = scene.go(&uncut, programs).await.unwrap();
+    assert!(
+        is_as_desired(&uncut, &reconciled, programs),
+        "{reconciled:?}"
+    );
     let all = uncut.counters();
     let whole = [programs_on(before), programs_on(&uncut)];
     for k in 1..=all.requests {
@@ -32,11 +35,14 @@ async fn cut_everywhere(
         let place = format!("{moment:?} request {k}, {name}");
         assert!(!host.waits_to_cut(), "{place}: nothing was cut");
         expect_whole(&host, &whole, &place);
-        if let Ok(visited) = &cut
-            && visited.problem.is_none()
+        if let Ok(reconciled) = &cut
+            && reconciled.problem.is_none()
         {
             // What was cut is what nothing depends on.
-            assert!(is_as_desired(&host, visited, programs), "{place}: {cut:?}");
+            assert!(
+                is_as_desired(&host, reconciled, programs),
+                "{place}: {cut:?}"
+            );
         }
         let first = host.counters();
         let again = scene.go(&host, programs).await.unwrap();
@@ -51,14 +57,14 @@ async fn cut_everywhere(
         let settled = scene.go(&host, programs).await.unwrap();
         assert!(is_as_desired(&host, &settled, programs), "{place}");
         let requests = host.requests();
-        let last = requests.iter().rev().take(LOOK.len()).rev().copied();
+        let last = requests.iter().rev().take(SETTLED.len()).rev().copied();
         let settled = host.counters();
         assert_eq!(
             settled.requests - second.requests,
-            LOOK.len() as u64,
+            SETTLED.len() as u64,
             "{place}"
         );
-        assert!(last.eq(LOOK), "{place}: there was something left to do");
+        assert!(last.eq(SETTLED), "{place}: there was something left to do");
     }
     all.requests
 }
@@ -69,7 +75,7 @@ async fn a_fresh_node_gets_there_whatever_is_cut() {
     let before = scene.host();
     for moment in [Moment::Before, Moment::After] {
         let requests = cut_everywhere(&scene, &before, &scene.old, moment).await;
-        assert!(requests > 20, "{requests} requests are no whole visit");
+        assert!(requests > 20, "{requests} requests are no whole reconcile");
     }
 }
 
@@ -79,7 +85,7 @@ async fn an_upgrade_gets_there_whatever_is_cut() {
     let before = scene.host_with_old().await;
     for moment in [Moment::Before, Moment::After] {
         let requests = cut_everywhere(&scene, &before, &scene.new, moment).await;
-        assert!(requests > 20, "{requests} requests are no whole visit");
+        assert!(requests > 20, "{requests} requests are no whole reconcile");
     }
 }
 
@@ -92,9 +98,9 @@ async fn a_program_that_is_there_does_not_travel_again() {
     let mut target = scene.target(&host, &scene.old);
     let desired = target.desired.as_mut().unwrap();
     desired.request.id.push('x');
-    let visited = scene.go_to(&target, &scene.old).await.unwrap();
-    assert_eq!(visited.problem, None);
-    let state = visited.state.unwrap();
+    let reconciled = scene.go_to(&target, &scene.old).await.unwrap();
+    assert_eq!(reconciled.problem, None);
+    let state = reconciled.state.unwrap();
     assert_eq!(
         state.request_id,
         Some(target.desired.unwrap().request.id),
@@ -106,11 +112,11 @@ async fn a_program_that_is_there_does_not_travel_again() {
     assert!(after.bytes_received - before.bytes_received < size / 2);
 }
 
-/// The requests of a visit by their kind, without what a file's size makes of it.
+/// The requests of a reconcile by their kind, without what a file's size makes of it.
 async fn asked(scene: &Scene, host: &SimulatedHost, programs: &Programs) -> String {
     let before = host.requests().len();
-    let visited = scene.go(host, programs).await.unwrap();
-    assert!(is_as_desired(host, &visited, programs), "{visited:?}");
+    let reconciled = scene.go(host, programs).await.unwrap();
+    assert!(is_as_desired(host, &reconciled, programs), "{reconciled:?}");
     let mut asked = BTreeMap::<&str, usize>::new();
     for request in host.requests().iter().skip(before) {
         *asked.entry(request).or_default() += 1;

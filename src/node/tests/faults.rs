@@ -18,7 +18,7 @@ async fn connected(target: &Target, limit: Duration) -> Result<Connected, NodeEr
 }
 
 impl Scene {
-    /// A visit fails with that reason and says those words.
+    /// A reconcile fails with that reason and says those words.
     async fn fails(&self, host: &SimulatedHost, reason: Reason, words: &str) {
         let error = self.problem(host, &self.old).await.unwrap();
         assert_eq!(error.reason, reason, "{error}");
@@ -111,7 +111,7 @@ async fn what_is_wrong_with_a_host_is_named_and_it_is_well_afterwards() {
 }
 
 #[tokio::test]
-async fn a_key_that_changes_between_two_visits_stops_the_second() {
+async fn a_key_that_changes_between_two_reconciles_stops_the_second() {
     let scene = Scene::new();
     let host = scene.host();
     host.change_host_keys_from(2, &[KeyKind::Ed25519]).unwrap();
@@ -132,8 +132,8 @@ async fn a_further_key_of_another_type_does_not_hide_the_pinned_one() {
     for (number, line) in host.host_keys().unwrap().iter().enumerate() {
         let mut target = scene.target(&host, &scene.old);
         target.host_keys.pin = Some(crate::node::HostKey::parse(line));
-        let visited = scene.go_to(&target, &scene.old).await.unwrap();
-        assert_eq!(visited.problem, None, "key {number}: {line}");
+        let reconciled = scene.go_to(&target, &scene.old).await.unwrap();
+        assert_eq!(reconciled.problem, None, "key {number}: {line}");
     }
 }
 
@@ -143,8 +143,11 @@ async fn an_answer_is_found_in_noise_and_whatever_the_exit_status() {
     for speech in [Speech::Noisy, Speech::ExitStatus(1)] {
         let host = scene.host();
         host.set_faults(|faults| faults.speech = speech);
-        let visited = scene.go(&host, &scene.old).await.unwrap();
-        assert!(is_as_desired(&host, &visited, &scene.old), "{visited:?}");
+        let reconciled = scene.go(&host, &scene.old).await.unwrap();
+        assert!(
+            is_as_desired(&host, &reconciled, &scene.old),
+            "{reconciled:?}"
+        );
     }
 }
 
@@ -188,20 +191,23 @@ async fn a_reboot_in_the_middle_is_survived() {
     let error = scene.problem(&host, &scene.new).await.unwrap();
     assert_eq!(error.reason, Reason::Unreachable, "{error}");
     host.boot().await.unwrap();
-    let visited = scene.go(&host, &scene.new).await.unwrap();
-    assert!(is_as_desired(&host, &visited, &scene.new), "{visited:?}");
+    let reconciled = scene.go(&host, &scene.new).await.unwrap();
+    assert!(
+        is_as_desired(&host, &reconciled, &scene.new),
+        "{reconciled:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_visit_that_nobody_waits_for_any_more_ends() {
+async fn a_reconcile_that_nobody_waits_for_any_more_ends() {
     let scene = Scene::new();
     let host = scene.host();
     host.hold_at(12);
     {
-        let visit = scene.go(&host, &scene.old);
+        let reconcile = scene.go(&host, &scene.old);
         let held = host.wait_until(|seen| seen.held == 1);
         tokio::select! {
-            visited = visit => panic!("{visited:?}"),
+            reconciled = reconcile => panic!("{reconciled:?}"),
             held = held => drop(held.unwrap()),
         }
     }
@@ -225,13 +231,13 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     const HOSTS: usize = 8;
     let scene = Arc::new(Scene::new());
     let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
-    let mut visits = tokio::task::JoinSet::new();
+    let mut reconciles = tokio::task::JoinSet::new();
     for host in &hosts {
         // Each comes to hold its file's first packet: the agent is looked for, a folder is made and the file opened.
         let first_write = 5 + 2 + 2 + 1;
         host.hold_at(first_write);
         let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
-        visits.spawn(async move { scene.problem(&host, &scene.old).await });
+        reconciles.spawn(async move { scene.problem(&host, &scene.old).await });
     }
     for host in &hosts {
         host.wait_until(|seen| seen.held == 1 && seen.uploads == 1)
@@ -244,7 +250,7 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     for host in &hosts {
         host.release();
     }
-    while let Some(problem) = visits.join_next().await {
+    while let Some(problem) = reconciles.join_next().await {
         assert_eq!(problem.unwrap(), None);
     }
 }

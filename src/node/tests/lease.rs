@@ -1,4 +1,4 @@
-//! A process that stops leading at any moment of a visit: it begins nothing more on the node, and whoever leads next brings
+//! A process that stops leading at any moment of a reconcile: it begins nothing more on the node, and whoever leads next brings
 //! the node to its desired state.
 
 use super::scene::{Scene, expect_whole, is_as_desired, programs_on};
@@ -16,8 +16,11 @@ async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
     let before = scene.host_with_old().await;
     let uncut = scene.host();
     uncut.copy_from(&before);
-    let visited = scene.go(&uncut, &scene.new).await.unwrap();
-    assert!(is_as_desired(&uncut, &visited, &scene.new), "{visited:?}");
+    let reconciled = scene.go(&uncut, &scene.new).await.unwrap();
+    assert!(
+        is_as_desired(&uncut, &reconciled, &scene.new),
+        "{reconciled:?}"
+    );
     let all = uncut.counters().requests;
     let whole = [programs_on(&before), programs_on(&uncut)];
     let mut stopped = 0;
@@ -30,19 +33,19 @@ async fn whenever_the_lease_ends_nothing_more_is_begun_on_the_node() {
         context.fence.win();
         let fence = context.fence.clone();
         let target = scene.target(&host, &scene.new);
-        let visiting = tokio::spawn(async move { reconcile_node(&target, &context).await });
+        let reconciling = tokio::spawn(async move { reconcile_node(&target, &context).await });
         host.wait_until(|seen| seen.held == 1).await.unwrap();
         let so_far = host.requests().len();
         fence.close();
         host.release();
-        let visited = visiting.await.unwrap();
+        let reconciled = reconciling.await.unwrap();
         let requests = host.requests();
         let place = format!("request {k}, {}", requests[so_far - 1]);
         let later = &requests[so_far..];
         let changes = later.iter().filter(|name| CHANGES.contains(name)).count();
         assert!(changes <= ON_ITS_WAY, "{place}: {later:?}");
         assert!(!later.contains(&"command"), "{place}: {later:?}");
-        let problem = visited.map_or_else(Some, |visited| visited.problem);
+        let problem = reconciled.map_or_else(Some, |reconciled| reconciled.problem);
         let is_stopped = problem.is_some_and(|error| error.message.contains("lease"));
         stopped += usize::from(is_stopped);
         expect_whole(&host, &whole, &place);

@@ -57,7 +57,7 @@ impl Server {
         generate(&folder, "host", &["-t", "rsa", "-b", "2048"], "");
         fs::write(folder.join("authorized_keys"), "").unwrap();
         let path = |file: &str| folder.join(file).display().to_string();
-        // Free at this moment; where somebody else takes it, sshd ends and the test with it.
+        // Free at this moment; where another process takes it, sshd ends and the test with it.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);

@@ -1,4 +1,4 @@
-//! What tests of visits share: a simulated fleet, small programs to bring, and a target whose key is pinned.
+//! What tests of reconciles share: a simulated fleet, small programs to bring, and a target whose key is pinned.
 
 use protocol::ServiceState;
 use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
@@ -100,8 +100,8 @@ impl Scene {
     /// A host on which the old programs are.
     pub async fn host_with_old(&self) -> SimulatedHost {
         let host = self.host();
-        let visited = self.go(&host, &self.old).await.unwrap();
-        assert_eq!(visited.problem, None);
+        let reconciled = self.go(&host, &self.old).await.unwrap();
+        assert_eq!(reconciled.problem, None);
         host
     }
 
@@ -140,15 +140,15 @@ impl Scene {
         reconcile_node(target, &self.context(programs)).await
     }
 
-    /// What visits share that send those programs.
+    /// What reconciles share that send those programs.
     pub fn context(&self, programs: &Programs) -> Context {
         Context::of_test(&programs.payload, &self.slots)
     }
 
-    /// What a visit failed with, before or after the login.
+    /// What a reconcile failed with, before or after the login.
     pub async fn problem(&self, host: &SimulatedHost, programs: &Programs) -> Option<NodeError> {
-        let visited = self.go(host, programs).await;
-        visited.map_or_else(Some, |visited| visited.problem)
+        let reconciled = self.go(host, programs).await;
+        reconciled.map_or_else(Some, |reconciled| reconciled.problem)
     }
 }
 
@@ -165,7 +165,7 @@ pub fn expect_whole(host: &SimulatedHost, whole: &[[Option<String>; 2]; 2], plac
     }
 }
 
-/// Files on the host that a visit has brought to be used by itself alone.
+/// Files on the host that a reconcile has brought to be used by itself alone.
 pub fn left_over(host: &SimulatedHost) -> Vec<String> {
     let bootstrap = to_sftp(BOOTSTRAP_DIR).to_lowercase();
     let mut files = host.with_disk(|disk| disk.files());
@@ -173,14 +173,14 @@ pub fn left_over(host: &SimulatedHost) -> Vec<String> {
     files
 }
 
-pub fn is_as_desired(host: &SimulatedHost, visited: &Reconciled, programs: &Programs) -> bool {
+pub fn is_as_desired(host: &SimulatedHost, reconciled: &Reconciled, programs: &Programs) -> bool {
     let Programs {
         payload, desired, ..
     } = programs;
-    let state = visited.state.clone().unwrap_or_default();
+    let state = reconciled.state.clone().unwrap_or_default();
     let wanted = [&payload.agent, &payload.csi_proxy].map(|program| Some(program.sha256.clone()));
     programs_on(host) == wanted
-        && visited.problem.is_none()
+        && reconciled.problem.is_none()
         && state.agent_service == ServiceState::Running
         && state.request_id.as_ref() == Some(&desired.request.id)
         && state.unfinished_request_id.is_none()

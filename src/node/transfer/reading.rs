@@ -61,7 +61,7 @@ impl Session {
 
     /// What the server says of one file, which may be news: Windows lists files that are being written as they were when
     /// they were opened.
-    pub fn look_again(&mut self, path: &str, file: &mut Found) -> Result<(), NodeError> {
+    pub fn update_stat(&mut self, path: &str, file: &mut Found) -> Result<(), NodeError> {
         let stat = self.with_sftp(path, |sftp| found(sftp.stat(Path::new(path))))?;
         if let Some(stat) = stat {
             file.size = stat.size.unwrap_or(file.size);

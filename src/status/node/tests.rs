@@ -119,7 +119,7 @@ fn an_unreachable_node_loses_nothing_of_what_was_known() {
 }
 
 #[test]
-fn a_reason_that_is_mended_does_not_stay_until_the_first_visit() {
+fn a_reason_that_is_mended_does_not_stay_until_the_first_reconcile() {
     let blocked = NodePlan::Blocked(NodeError::new(Reason::NoAddress, "words"));
     let before = status(&WindowsNodeStorageStatus::default(), &blocked, None, 10);
     assert_eq!(said(&before, CSI_PROXY_READY), ("Unknown", "NoAddress"));
@@ -135,7 +135,7 @@ fn what_somebody_else_looks_after_is_not_held_against_the_node() {
     assert_eq!(said(&after, READY), ("True", "StorageReady"));
 }
 
-fn to_visit(revision: &str, attempt: &str) -> NodePlan {
+fn to_reconcile(revision: &str, attempt: &str) -> NodePlan {
     let mut target = Target::of_test_host(22);
     target.desired = Ok(Desired::of_test(revision, attempt));
     NodePlan::Reconcile(std::sync::Arc::new(target))
@@ -146,7 +146,7 @@ fn an_undone_update_is_remembered_until_another_attempt_or_version() {
     let mut seen = observed(Some(state(true)), Some(Reason::RolledBack));
     seen.standing = Standing::Failed;
     seen.revision = "new".to_owned();
-    let plan = to_visit("new", "");
+    let plan = to_reconcile("new", "");
     let failed = status(&WindowsNodeStorageStatus::default(), &plan, Some(&seen), 10);
     let record = failed.failed_update.clone().unwrap();
     assert_eq!(
@@ -158,7 +158,7 @@ fn an_undone_update_is_remembered_until_another_attempt_or_version() {
         failed.failed_update,
         "a new process has not seen it"
     );
-    let again = to_visit("new", "again");
+    let again = to_reconcile("new", "again");
     let mut waiting = observed(Some(state(true)), None);
     waiting.standing = Standing::Waiting;
     waiting.revision = "new".to_owned();
@@ -177,7 +177,7 @@ fn an_undone_update_is_remembered_until_another_attempt_or_version() {
         None
     );
     assert_eq!(
-        status(&failed, &to_visit("newer", ""), None, 30).failed_update,
+        status(&failed, &to_reconcile("newer", ""), None, 30).failed_update,
         None
     );
 }

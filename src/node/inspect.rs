@@ -15,9 +15,9 @@ use crate::services::CSI_PROXY_PIPES;
 /// How long the agent may take to say what it sees.
 const STATUS: Duration = Duration::from_secs(60);
 
-/// Logs in to a host that is known, and lets `work` look around for so long at most. A host that nobody has vouched for
+/// Logs in to a host that is known, and lets `work` read there for so long at most. A host that nobody has vouched for
 /// is none of those: whom to trust at first is the operator's to decide, or the administrator's.
-pub async fn look<T: Send + 'static>(
+pub async fn inspect<T: Send + 'static>(
     target: &Target,
     namespace: &str,
     limit: Duration,
