@@ -176,19 +176,35 @@ impl Election {
     }
 
     /// Gives the lease back, if this process holds it: others need not wait for its end. Only when all work has stopped.
-    pub async fn release(mut self) {
+    pub async fn release(self) {
         self.fence.close();
-        let Some(mut lease) = self.written.take() else {
+        if self.remaining().is_zero() {
             return;
-        };
-        lease.spec = lease.spec.as_ref().map(released);
-        let parameters = PostParams::default();
-        let replacing = self.api.replace(LEASE, &parameters, &lease);
-        match deadline::call_within(RELEASE, "release Lease", replacing).await {
-            Ok(_) => tracing::info!("the lease is released"),
+        }
+        match deadline::call_within(RELEASE, "release Lease", self.give_back()).await {
+            Ok(true) => tracing::info!("the lease is released"),
             // It is another's by now, or nobody's.
-            Err(error) if error.is_conflict() || error.is_not_found() => {}
+            Ok(false) => {}
             Err(error) => tracing::warn!("{error}; others take the lease when it is over"),
+        }
+    }
+
+    /// The Lease is read: a renewal may have been on its way when this process was asked to stop.
+    async fn give_back(&self) -> kube::Result<bool> {
+        loop {
+            let Some(mut lease) = self.api.get_opt(LEASE).await? else {
+                return Ok(false);
+            };
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() != Some(self.candidacy.identity.as_str()) {
+                return Ok(false);
+            }
+            *spec = released(spec);
+            let parameters = PostParams::default();
+            match self.api.replace(LEASE, &parameters, &lease).await {
+                Err(kube::Error::Api(status)) if status.is_conflict() => {}
+                replaced => return replaced.map(|_| true),
+            }
         }
     }
 

@@ -22,8 +22,7 @@ spec:
 impl Harness {
     /// The events that this operator has written about an object, and how often each was seen.
     fn events(&self, kind: &str, name: &str) -> Vec<Value> {
-        let events = self.kubectl(&["get", "events.events.k8s.io", "-A", "-o", "json"]);
-        let events: Value = serde_json::from_str(&events).unwrap();
+        let events = self.list("events");
         let ours = events["items"].as_array().unwrap().iter().filter(|event| {
             event["reportingController"] == "windows-storage-operator"
                 && event["regarding"]["kind"] == kind
@@ -136,10 +135,11 @@ impl Harness {
     /// The messages of all conditions and events, with the object that they are about.
     fn messages(&self) -> Vec<(String, String)> {
         let mut messages = Vec::new();
-        let kinds = "windowsstorages,windowsnodestorages";
-        let objects: Value =
-            serde_json::from_str(&self.kubectl(&["get", kinds, "-o", "json"])).unwrap();
-        for object in objects["items"].as_array().unwrap() {
+        let kinds = ["windowsstorages", "windowsnodestorages"].map(|kind| self.list(kind));
+        let objects = kinds
+            .iter()
+            .flat_map(|list| list["items"].as_array().unwrap());
+        for object in objects {
             for condition in object["status"]["conditions"]
                 .as_array()
                 .into_iter()
@@ -149,8 +149,7 @@ impl Harness {
                 messages.push((name, condition["message"].as_str().unwrap().to_owned()));
             }
         }
-        let events = self.kubectl(&["get", "events.events.k8s.io", "-A", "-o", "json"]);
-        let events: Value = serde_json::from_str(&events).unwrap();
+        let events = self.list("events");
         for event in events["items"].as_array().unwrap() {
             if event["reportingController"] == "windows-storage-operator" {
                 let note = event["note"].as_str().unwrap().to_owned();

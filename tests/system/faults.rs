@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
-use testbed::objects::{self, NAMESPACE};
+use testbed::objects;
 use testbed::sandbox::Operator;
 
 use crate::harness::Harness;
@@ -154,12 +154,8 @@ impl Scene {
     /// All that the operator is there for, in the cluster and on nodes, without what is another each time.
     fn end(&self) -> Value {
         let harness = self.harness();
-        let list = |kind: &str| -> Value {
-            let text = harness.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "json"]);
-            serde_json::from_str(&text).unwrap()
-        };
         let named = |kind: &str, fields: &[&str]| -> Value {
-            let list = list(kind);
+            let list = harness.list(kind);
             let objects = list["items"].as_array().unwrap().iter();
             let objects = objects.filter(|object| object["metadata"]["name"] != "kube-root-ca.crt");
             objects
@@ -248,13 +244,6 @@ impl Scene {
         let url = format!("http://{address}/readyz?verbose");
         let output = Command::new("curl").args(["-s", &url]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        // Nobody else is to begin with what is left of a control plane that something was done to.
-        let _ = self.control_plane().stop_api_server();
     }
 }
 

@@ -107,21 +107,12 @@ impl Harness {
     /// An object such as `node/win-1`, in the operator's namespace if it is in one; or null.
     pub fn get(&self, object: &str) -> Value {
         let (kind, name) = object.split_once('/').unwrap();
-        let folder = match kind {
-            "configmap" | "secret" => format!("/api/v1/namespaces/{NAMESPACE}/{kind}s"),
-            "csinode" => "/apis/storage.k8s.io/v1/csinodes".to_owned(),
-            "lease" => format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"),
-            "node" => "/api/v1/nodes".to_owned(),
-            "operatorcondition" => {
-                format!("/apis/operators.coreos.com/v2/namespaces/{NAMESPACE}/operatorconditions")
-            }
-            "windowsnodestorage" | "windowsstorage" => {
-                format!("/apis/windowsstorage.dev/v1alpha1/{kind}s")
-            }
-            "role" => format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"),
-            _ => unreachable!("nobody has said where {kind}s are"),
-        };
-        self.read(&format!("{folder}/{name}"))
+        self.read(&format!("{}/{name}", folder(&format!("{kind}s"))))
+    }
+
+    /// All objects of a kind such as `nodes`, in the operator's namespace if they are in one.
+    pub fn list(&self, kind: &str) -> Value {
+        self.read(&folder(kind))
     }
 
     /// What is at a path of the API, or null.
@@ -171,7 +162,7 @@ impl Harness {
         let (kind, name) = object.split_once('/').unwrap();
         let mut note = String::new();
         self.eventually(&format!("event {reason} on {object}"), || {
-            let events = self.read("/apis/events.k8s.io/v1/events");
+            let events = self.list("events");
             let found = events["items"].as_array().unwrap().iter().find(|event| {
                 event["regarding"]["kind"] == kind
                     && event["regarding"]["name"] == name
@@ -219,6 +210,25 @@ impl Harness {
             .control_plane
             .requests_of(NAMESPACE, "windows-storage-operator")
             .unwrap()
+    }
+}
+
+/// Where the API has the objects of a kind.
+fn folder(kind: &str) -> String {
+    match kind {
+        "configmaps" | "secrets" => format!("/api/v1/namespaces/{NAMESPACE}/{kind}"),
+        "csinodes" => "/apis/storage.k8s.io/v1/csinodes".to_owned(),
+        "events" => "/apis/events.k8s.io/v1/events".to_owned(),
+        "leases" => format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"),
+        "nodes" => "/api/v1/nodes".to_owned(),
+        "operatorconditions" => {
+            format!("/apis/operators.coreos.com/v2/namespaces/{NAMESPACE}/operatorconditions")
+        }
+        "windowsnodestorages" | "windowsstorages" => {
+            format!("/apis/windowsstorage.dev/v1alpha1/{kind}")
+        }
+        "roles" => format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"),
+        _ => unreachable!("nobody has said where {kind} are"),
     }
 }
 

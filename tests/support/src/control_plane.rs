@@ -6,6 +6,7 @@ mod content;
 mod faults;
 mod kept;
 mod pki;
+mod requests;
 
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -22,6 +23,7 @@ pub use self::audit::Request;
 pub use self::content::Content;
 pub use self::faults::Issuer;
 use self::pki::{Authority, Identity};
+use self::requests::Administrator;
 use crate::cleanup::Guardian;
 use crate::parts::part;
 
@@ -38,6 +40,7 @@ pub struct ControlPlane {
     /// The one that may take its place.
     successor: Authority,
     admin: Identity,
+    administrator: Administrator,
     api_address: SocketAddr,
     server: String,
     etcd: String,
@@ -58,18 +61,33 @@ struct Children {
     controller_manager: Option<Child>,
 }
 
+/// What a control plane has stored when it starts.
+enum Stored<'a> {
+    Nothing,
+    /// What an etcd has left in that directory, of which a copy is used.
+    Files(&'a Path),
+    /// What another has held.
+    Content(&'a Content),
+}
+
 impl ControlPlane {
     /// Starts etcd and kube-apiserver on free ports of 127.0.0.1, and returns when the API is ready.
     pub fn start() -> Result<Self> {
-        Self::start_with(None)
+        Self::start_with(&Stored::Nothing)
     }
 
-    /// With what an etcd has left in that directory, of which a copy is used.
-    fn start_with(data: Option<&Path>) -> Result<Self> {
+    /// The same with that content from the start.
+    pub fn start_with_content(content: &Content) -> Result<Self> {
+        let control_plane = Self::start_with(&Stored::Content(content))?;
+        control_plane.await_definitions()?;
+        Ok(control_plane)
+    }
+
+    fn start_with(stored: &Stored<'_>) -> Result<Self> {
         // Between the choice of a free port and its use another process may take it.
         let mut attempts = 3;
         loop {
-            match Self::try_start(data) {
+            match Self::try_start(stored) {
                 Err(error)
                     if attempts > 1 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -80,19 +98,21 @@ impl ControlPlane {
         }
     }
 
-    fn try_start(data: Option<&Path>) -> Result<Self> {
+    fn try_start(stored: &Stored<'_>) -> Result<Self> {
         let guardian = Guardian::temp("control-plane")?;
         let dir = guardian.dir().to_owned();
-        if let Some(data) = data {
+        if let Stored::Files(data) = stored {
             kept::copy(data, &dir.join("etcd"))?;
         }
         let authority = Authority::new()?;
         let admin = authority.client("admin", &["system:masters"])?;
+        let successor = Authority::new()?;
         let [etcd_address, api_address] = free_addresses()?;
         let mut control_plane = Self {
             guardian: Some(guardian),
+            administrator: Administrator::new([&authority, &successor], &admin)?,
             authority,
-            successor: Authority::new()?,
+            successor,
             admin,
             api_address,
             server: format!("https://{api_address}"),
@@ -114,6 +134,9 @@ impl ControlPlane {
         )?;
         let etcd = control_plane.start_etcd()?;
         control_plane.children().etcd = Some(etcd);
+        if let Stored::Content(content) = stored {
+            control_plane.store(content)?;
+        }
         control_plane.start_api_server()?;
         Ok(control_plane)
     }
@@ -350,7 +373,7 @@ impl ControlPlane {
                     self.last_words(name)
                 );
             }
-            thread::sleep(Duration::from_millis(25));
+            thread::sleep(Duration::from_millis(50));
         }
     }
 

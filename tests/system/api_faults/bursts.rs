@@ -5,21 +5,21 @@ use testbed::api_proxy::{End, Verb};
 use super::{Rig, pod_that_needs_another_driver};
 
 const PODS: usize = 1_000;
-const ROUNDS: usize = 10;
 /// Objects in a page of the operator's lists.
 const PAGE_SIZE: usize = 100;
 
 #[test]
-fn a_burst_of_ten_thousand_events_and_a_relist_of_everything_lose_no_decision() {
+fn a_burst_of_thousands_of_events_and_a_relist_of_everything_lose_no_decision() {
+    let is_full = std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full");
+    let rounds = if is_full { 10 } else { 2 };
     let rig = Rig::new();
     let crowd = rig.crowd(PODS);
     let running = rig.start();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         crowd.touch(round);
         // Decisions in the midst of it, each of which says something else than the one before.
         rig.register("win-2", round % 2 == 0);
     }
-    assert_eq!(ROUNDS % 2, 0);
     rig.expect_missing("win-1, win-2");
     running.assert_memory();
 

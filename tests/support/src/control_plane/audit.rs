@@ -74,7 +74,8 @@ impl ControlPlane {
         let since = self.noted_since.lock();
         let since = since.unwrap_or_else(PoisonError::into_inner).clone();
         let mut requests = Vec::new();
-        for line in std::str::from_utf8(&log)?.lines() {
+        let own = std::str::from_utf8(&log)?.lines();
+        for line in own.filter(|line| line.contains(&user)) {
             let entry: Value = serde_json::from_str(line).context("a line of the audit log")?;
             let received = entry["requestReceivedTimestamp"].as_str();
             // Both have six digits behind the second, so that their order is that of their letters.

@@ -8,7 +8,6 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use openssl::base64;
-use serde_json::Value;
 
 use super::ControlPlane;
 use super::pki::{self, Identity};
@@ -23,15 +22,7 @@ impl ControlPlane {
 
     /// A new kubeconfig of an existing ServiceAccount, with a token that holds for a day.
     pub fn kubeconfig_for_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
-        let token = self.kubectl(&[
-            "create",
-            "token",
-            "--duration=24h",
-            "--namespace",
-            namespace,
-            name,
-        ])?;
-        let token = format!(r#""token": "{}""#, token.trim());
+        let token = format!(r#""token": "{}""#, self.token_of(namespace, name)?);
         self.write_kubeconfig(name, &self.authority.certificate_pem()?, &token)
     }
 
@@ -51,33 +42,6 @@ impl ControlPlane {
     /// Runs kubectl as admin. What it prints; its standard error where it fails.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_with_input(args, "")
-    }
-
-    /// What the API server has at a path, as admin; `None` where that is 404. A fraction of what kubectl takes.
-    pub fn read(&self, path: &str) -> Result<Option<Value>> {
-        let answer = self
-            .authority
-            .get(&self.successor, self.api_address, path, &self.admin);
-        let (status, body) = answer?;
-        if status == 404 {
-            return Ok(None);
-        }
-        ensure!(
-            status == 200,
-            "{path}: {status}: {}",
-            String::from_utf8_lossy(&body)
-        );
-        serde_json::from_slice(&body)
-            .map(Some)
-            .with_context(|| format!("what is at {path}"))
-    }
-
-    /// Creates or changes objects, given as YAML or JSON.
-    pub fn apply(&self, yaml: &str) -> Result<String> {
-        self.kubectl_with_input(
-            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
-            yaml,
-        )
     }
 
     /// Like [`ControlPlane::kubectl`], with `input` on standard input.
@@ -110,21 +74,10 @@ impl ControlPlane {
     /// Makes the type `OperatorCondition` known, as OLM does.
     pub fn install_operator_condition_crd(&self) -> Result<()> {
         let crd = part("operatorcondition-crd")?;
-        let crd = crd.to_str().context("the path of the CRD is not UTF-8")?;
-        self.kubectl(&["apply", "--server-side", "-f", crd])?;
+        let crd =
+            std::fs::read_to_string(&crd).with_context(|| format!("reading {}", crd.display()))?;
+        self.apply(&crd)?;
         self.await_definitions()
-    }
-
-    /// Waits until the API server serves every kind that is defined.
-    pub fn await_definitions(&self) -> Result<()> {
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])
-        .map(drop)
     }
 
     /// `credentials` are the members of the JSON object `user`.

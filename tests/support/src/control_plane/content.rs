@@ -38,10 +38,10 @@ const ITS_OWN: [&str; 7] = [
 
 /// All that is stored, as it was at one time.
 #[derive(Debug)]
-pub struct Content(BTreeMap<String, Stored>);
+pub struct Content(BTreeMap<String, Entry>);
 
 #[derive(Debug)]
-struct Stored {
+struct Entry {
     /// By which the same content is known without reading it.
     revision: String,
     /// As etcd gives it, in base64.
@@ -66,7 +66,7 @@ impl ControlPlane {
         for (key, stored) in changed {
             let is_namespace = key.starts_with("/registry/namespaces/");
             ensure!(!is_namespace && !is_followed(key), "{key} has changed");
-            operations.push(json!({"request_put": {"key": encode(key), "value": stored.value}}));
+            operations.push(put(key, stored));
         }
         for key in added {
             ensure!(!is_followed(key), "{key} was added");
@@ -77,6 +77,17 @@ impl ControlPlane {
             "{} objects have changed",
             operations.len()
         );
+        self.carry_out(&operations)
+    }
+
+    /// Stores it all in an etcd that holds nothing; the API server is to start after it.
+    pub(super) fn store(&self, content: &Content) -> Result<()> {
+        let each = content.0.iter();
+        let puts = each.map(|(key, stored)| put(key, stored));
+        self.carry_out(&puts.collect::<Vec<_>>())
+    }
+
+    fn carry_out(&self, operations: &[Value]) -> Result<()> {
         for operations in operations.chunks(OPERATIONS_AT_ONCE) {
             self.ask_etcd("/v3/kv/txn", &json!({ "success": operations }))?;
         }
@@ -84,7 +95,7 @@ impl ControlPlane {
     }
 
     /// Values only where they are asked for.
-    fn read_content(&self, keys_only: bool) -> Result<BTreeMap<String, Stored>> {
+    fn read_content(&self, keys_only: bool) -> Result<BTreeMap<String, Entry>> {
         let answer = self.ask_etcd(
             "/v3/kv/range",
             &json!({
@@ -100,7 +111,7 @@ impl ControlPlane {
             if ITS_OWN.iter().any(|own| key.starts_with(own)) {
                 continue;
             }
-            let stored = Stored {
+            let stored = Entry {
                 revision: text("mod_revision").to_owned(),
                 value: text("value").to_owned(),
             };
@@ -134,6 +145,10 @@ impl ControlPlane {
 
 fn is_followed(key: &str) -> bool {
     FOLLOWED.iter().any(|prefix| key.starts_with(prefix))
+}
+
+fn put(key: &str, stored: &Entry) -> Value {
+    json!({"request_put": {"key": encode(key), "value": stored.value}})
 }
 
 fn encode(key: &str) -> String {

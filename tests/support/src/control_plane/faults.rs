@@ -1,7 +1,6 @@
 //! What may happen to a control plane that works.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -78,14 +77,6 @@ impl ControlPlane {
         let authority = format!(r#""certificate-authority": "{folder}/ca.crt""#);
         let credentials = format!(r#""tokenFile": "{folder}/token""#);
         self.write_kubeconfig_with("token-file", &authority, &credentials)
-    }
-
-    /// Whether a server answers the administrator well.
-    pub(super) fn answers(&self, address: SocketAddr, path: &str) -> bool {
-        let answer = self
-            .authority
-            .get(&self.successor, address, path, &self.admin);
-        answer.is_ok_and(|(status, _)| status == 200)
     }
 
     /// From now on it is not as it was started.

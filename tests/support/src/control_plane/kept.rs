@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::ControlPlane;
+use super::{ControlPlane, Stored};
 use crate::cleanup::Guardian;
 
 impl ControlPlane {
@@ -25,7 +25,7 @@ impl ControlPlane {
     /// Starts one with the content that [`ControlPlane::stop_and_keep`] kept. Its keys are new ones: of the clients of
     /// the other one none is let in.
     pub fn start_from(directory: &Path) -> Result<Self> {
-        Self::start_with(Some(directory))
+        Self::start_with(&Stored::Files(directory))
     }
 }
 

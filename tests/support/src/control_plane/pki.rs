@@ -1,20 +1,18 @@
 //! A certificate authority for one control plane.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use openssl::asn1::Asn1Time;
 use openssl::bn::{BigNum, MsbOption};
 use openssl::ec::{EcGroup, EcKey};
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
-use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use openssl::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
     SubjectKeyIdentifier,
@@ -108,42 +106,8 @@ impl Authority {
         })
     }
 
-    /// Status code and body of a GET as `client`, of a server of this authority or of the other; an error where there is
-    /// no answer.
-    pub fn get(
-        &self,
-        other: &Self,
-        address: SocketAddr,
-        path: &str,
-        client: &Identity,
-    ) -> Result<(u16, Vec<u8>)> {
-        const DEADLINE: Duration = Duration::from_secs(5);
-        let mut connector = SslConnector::builder(SslMethod::tls_client())?;
-        for authority in [self, other] {
-            let certificate = authority.0.certificate.clone();
-            connector.cert_store_mut().add_cert(certificate)?;
-        }
-        connector.set_verify(SslVerifyMode::PEER);
-        connector.set_certificate(&client.certificate)?;
-        connector.set_private_key(&client.key)?;
-        let tcp = TcpStream::connect_timeout(&address, DEADLINE)?;
-        tcp.set_read_timeout(Some(DEADLINE))?;
-        tcp.set_write_timeout(Some(DEADLINE))?;
-        let mut tls = connector.build().connect(&address.ip().to_string(), tcp)?;
-        write!(tls, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-        let mut answer = Vec::new();
-        tls.read_to_end(&mut answer)?;
-        let head = answer.windows(4).position(|window| window == b"\r\n\r\n");
-        let body = head.map(|end| answer.split_off(end + 4));
-        let head = String::from_utf8_lossy(&answer);
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok());
-        match (status, body) {
-            (Some(status), Some(body)) => Ok((status, body)),
-            _ => bail!("{address} does not speak HTTP: {head:?}"),
-        }
+    pub fn certificate(&self) -> &X509 {
+        &self.0.certificate
     }
 }
 

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use tokio::sync::Semaphore;
 
 pub use fleet::Fleet;
 pub use template::Template;
@@ -33,6 +34,8 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 const BOOT_ATTEMPTS: u32 = 3;
 /// How long Windows may take to boot or to shut down on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
+/// Wine gives up now and then where many boot at the same time.
+static BOOTS: Semaphore = Semaphore::const_new(2);
 
 /// One Windows host. Dropped, it is gone with its processes and files.
 #[derive(Debug)]
@@ -274,6 +277,12 @@ impl WindowsHost {
     }
 
     fn boot_windows(&self) -> Result<()> {
+        let _permit = loop {
+            match BOOTS.try_acquire() {
+                Ok(permit) => break permit,
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        };
         // Persistent: without -p it ends after the last command, and each command would boot Windows.
         self.run_at_boot("wineserver", &["-p"])?;
         // A program under Wine ends at its start now and then, without a word. What was booted before stays so.

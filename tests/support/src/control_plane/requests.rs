@@ -1,0 +1,224 @@
+//! Requests of the administrator to the API server. kubectl takes a tenth of a second of a processor for each.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, StatusCode};
+use hyper_openssl::client::legacy::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use openssl::ssl::{SslConnector, SslMethod};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use super::ControlPlane;
+use super::pki::{Authority, Identity};
+
+/// A test that waits asks again; what the API server has accepted may still happen.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long a definition may take until it is served.
+const DEFINED: Duration = Duration::from_secs(60);
+
+/// Not the runtime of a test: tests block.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("control-plane")
+        .enable_all()
+        .build();
+    runtime.unwrap_or_else(|error| unreachable!("no runtime: {error}"))
+});
+
+/// What the API server is asked with, by connections that stay.
+#[derive(Debug)]
+pub(super) struct Administrator {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Each kind of the versions that were asked for: its plural, and whether its objects are in namespaces.
+    kinds: Mutex<BTreeMap<(String, String), (String, bool)>>,
+}
+
+impl Administrator {
+    pub fn new(authorities: [&Authority; 2], identity: &Identity) -> Result<Self> {
+        let mut tls = SslConnector::builder(SslMethod::tls_client())?;
+        for authority in authorities {
+            tls.cert_store_mut()
+                .add_cert(authority.certificate().clone())?;
+        }
+        tls.set_certificate(&identity.certificate)?;
+        tls.set_private_key(&identity.key)?;
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let connector = HttpsConnector::with_connector(http, tls)?;
+        Ok(Self {
+            client: Client::builder(TokioExecutor::new()).build(connector),
+            kinds: Mutex::default(),
+        })
+    }
+
+    /// Status code and body of the answer; an error where there is none.
+    pub fn ask(
+        &self,
+        method: Method,
+        address: SocketAddr,
+        path: &str,
+        (content_type, body): (&str, String),
+    ) -> Result<(StatusCode, Bytes)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://{address}{path}"))
+            .header(CONTENT_TYPE, content_type)
+            .body(Full::from(body))?;
+        let answer = self.client.request(request);
+        let (sender, receiver) = mpsc::channel();
+        RUNTIME.spawn(async move {
+            let answer = async {
+                let answer = answer.await?;
+                let status = answer.status();
+                anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
+            };
+            let answer = tokio::time::timeout(DEADLINE, answer).await;
+            // Whoever asks waits for it.
+            let _ = sender.send(answer);
+        });
+        receiver.recv()?.with_context(|| path.to_owned())?
+    }
+}
+
+impl ControlPlane {
+    /// What the API server has at a path; `None` where that is 404.
+    pub fn read(&self, path: &str) -> Result<Option<Value>> {
+        let (status, answer) = self.ask(Method::GET, path, ("application/json", String::new()))?;
+        (status != StatusCode::NOT_FOUND)
+            .then(|| parsed(path, status, &answer))
+            .transpose()
+    }
+
+    /// Changes an object by a merge patch.
+    pub fn patch(&self, path: &str, patch: &Value) -> Result<Value> {
+        let body = ("application/merge-patch+json", patch.to_string());
+        let (status, answer) = self.ask(Method::PATCH, path, body)?;
+        parsed(path, status, &answer)
+    }
+
+    /// Creates or changes objects, given as YAML or JSON.
+    pub fn apply(&self, yaml: &str) -> Result<()> {
+        let lines: Vec<&str> = yaml.lines().collect();
+        for document in lines.split(|line| line.trim_end() == "---") {
+            let document = document.join("\n");
+            let object: Value = serde_yaml::from_str(&document).context("an object to apply")?;
+            if object.is_null() {
+                continue;
+            }
+            let path = self.path_of(&object)?;
+            let path = format!("{path}?fieldManager=kubectl&fieldValidation=Strict&force=true");
+            let body = ("application/apply-patch+yaml", document);
+            let (status, answer) = self.ask(Method::PATCH, &path, body)?;
+            parsed(&path, status, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the API server serves every kind that is defined.
+    pub fn await_definitions(&self) -> Result<()> {
+        let begin = Instant::now();
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        loop {
+            let defined = self.read(definitions)?.unwrap_or_default();
+            let mut specs = defined["items"].as_array().into_iter().flatten();
+            if specs.all(|definition| self.serves(&definition["spec"]).unwrap_or_default()) {
+                return Ok(());
+            }
+            ensure!(begin.elapsed() < DEFINED, "kinds are not served");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn serves(&self, definition: &Value) -> Result<bool> {
+        let group = definition["group"].as_str().context("group")?;
+        for version in definition["versions"].as_array().into_iter().flatten() {
+            let name = version["name"].as_str().context("name")?;
+            let served = self
+                .read(&format!("/apis/{group}/{name}"))?
+                .unwrap_or_default();
+            let mut served = served["resources"].as_array().into_iter().flatten();
+            let is_served = served.any(|kind| kind["name"] == definition["names"]["plural"]);
+            if version["served"] == true && !is_served {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A token of a ServiceAccount that holds for a day.
+    pub(super) fn token_of(&self, namespace: &str, name: &str) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 24 * 60 * 60},
+        });
+        let body = ("application/json", request.to_string());
+        let (status, answer) = self.ask(Method::POST, &path, body)?;
+        let token = &parsed(&path, status, &answer)?["status"]["token"];
+        Ok(token.as_str().context("no token")?.to_owned())
+    }
+
+    /// Whether a server answers the administrator well.
+    pub(super) fn answers(&self, address: SocketAddr, path: &str) -> bool {
+        let nothing = ("application/json", String::new());
+        let answer = self.administrator.ask(Method::GET, address, path, nothing);
+        answer.is_ok_and(|(status, _)| status == StatusCode::OK)
+    }
+
+    fn ask(&self, method: Method, path: &str, body: (&str, String)) -> Result<(StatusCode, Bytes)> {
+        self.administrator.ask(method, self.api_address, path, body)
+    }
+
+    fn path_of(&self, object: &Value) -> Result<String> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let version = text(&object["apiVersion"]).context("apiVersion")?;
+        let name = text(&object["metadata"]["name"]).context("metadata.name")?;
+        let folder = if version.contains('/') { "apis" } else { "api" };
+        let folder = format!("/{folder}/{version}");
+        let kind = (version, text(&object["kind"]).context("kind")?);
+        let kinds = || {
+            let kinds = self.administrator.kinds.lock();
+            kinds.unwrap_or_else(PoisonError::into_inner)
+        };
+        if !kinds().contains_key(&kind) {
+            let served = self.read(&folder)?.unwrap_or_default();
+            for served in served["resources"].as_array().into_iter().flatten() {
+                let plural = text(&served["name"]).filter(|name| !name.contains('/'));
+                if let (Some(plural), Some(kind_of)) = (plural, text(&served["kind"])) {
+                    let is_namespaced = served["namespaced"] == true;
+                    kinds().insert((kind.0.clone(), kind_of), (plural, is_namespaced));
+                }
+            }
+        }
+        let kinds = kinds();
+        let (plural, is_namespaced) = kinds
+            .get(&kind)
+            .with_context(|| format!("the API server does not serve {kind:?}"))?;
+        let namespace = text(&object["metadata"]["namespace"]).unwrap_or("default".to_owned());
+        Ok(if *is_namespaced {
+            format!("{folder}/namespaces/{namespace}/{plural}/{name}")
+        } else {
+            format!("{folder}/{plural}/{name}")
+        })
+    }
+}
+
+fn parsed(path: &str, status: StatusCode, answer: &[u8]) -> Result<Value> {
+    let text = String::from_utf8_lossy(answer);
+    ensure!(status.is_success(), "{path}: {status}: {text}");
+    serde_json::from_slice(answer).with_context(|| format!("what is at {path}"))
+}
