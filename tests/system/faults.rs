@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
-use testbed::objects;
+use testbed::objects::{self, OPERATOR_CONDITION};
 use testbed::sandbox::Operator;
 
 use crate::harness::Harness;
@@ -208,7 +208,20 @@ impl Scene {
 
     /// How often the operator has opened the gate so far. By the audit log: a watch would end with the API server.
     fn openings(&self) -> usize {
-        let requests = self.harness().requests();
+        let (mut requests, object) = (
+            Vec::new(),
+            self.harness()
+                .get(&format!("operatorcondition/{OPERATOR_CONDITION}")),
+        );
+        let now = &object["spec"]["conditions"];
+        // An answer is noted a moment after the object has changed.
+        self.harness().eventually("the log has come to now", || {
+            requests = self.harness().requests();
+            let answers = requests
+                .iter()
+                .map(|request| &request.answer["spec"]["conditions"]);
+            now.as_array().is_none_or(Vec::is_empty) || answers.rev().any(|written| written == now)
+        });
         let written = requests.iter().filter(|request| {
             request.resource == "operatorconditions" && request.answer["spec"].is_object()
         });

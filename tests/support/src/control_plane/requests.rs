@@ -25,6 +25,8 @@ use super::pki::{Authority, Identity};
 /// A test that waits asks again; what the API server has accepted may still happen.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// When a server that has no time for an answer is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How long a definition may take until it is served.
 const DEFINED: Duration = Duration::from_secs(60);
 
@@ -78,17 +80,23 @@ impl Administrator {
             .uri(format!("https://{address}{path}"))
             .header(CONTENT_TYPE, content_type)
             .body(Full::from(body))?;
-        let answer = self.client.request(request);
+        let client = self.client.clone();
+        let answer = async move {
+            loop {
+                let answer = client.request(request.clone()).await?;
+                let status = answer.status();
+                let body = answer.into_body().collect().await?.to_bytes();
+                // As it says while it starts.
+                if status != StatusCode::TOO_MANY_REQUESTS {
+                    return anyhow::Ok((status, body));
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
         let (sender, receiver) = mpsc::channel();
         RUNTIME.spawn(async move {
-            let answer = async {
-                let answer = answer.await?;
-                let status = answer.status();
-                anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
-            };
-            let answer = tokio::time::timeout(DEADLINE, answer).await;
             // Whoever asks waits for it.
-            let _ = sender.send(answer);
+            let _ = sender.send(tokio::time::timeout(DEADLINE, answer).await);
         });
         receiver.recv()?.with_context(|| path.to_owned())?
     }
@@ -104,8 +112,8 @@ impl ControlPlane {
     }
 
     /// Changes an object by a merge patch.
-    pub fn patch(&self, path: &str, patch: &Value) -> Result<Value> {
-        let body = ("application/merge-patch+json", patch.to_string());
+    pub fn patch(&self, path: &str, change: &Value) -> Result<Value> {
+        let body = ("application/merge-patch+json", change.to_string());
         let (status, answer) = self.ask(Method::PATCH, path, body)?;
         parsed(path, status, &answer)
     }
@@ -114,18 +122,24 @@ impl ControlPlane {
     pub fn apply(&self, yaml: &str) -> Result<()> {
         let lines: Vec<&str> = yaml.lines().collect();
         for document in lines.split(|line| line.trim_end() == "---") {
-            let document = document.join("\n");
+            let document = document.join("\n") + "\n";
             let object: Value = serde_yaml::from_str(&document).context("an object to apply")?;
-            if object.is_null() {
-                continue;
+            if let Some(items) = object["items"].as_array() {
+                let mut items = items.iter();
+                items.try_for_each(|item| self.apply_one(item, item.to_string()))?;
+            } else if !object.is_null() {
+                self.apply_one(&object, document)?;
             }
-            let path = self.path_of(&object)?;
-            let path = format!("{path}?fieldManager=kubectl&fieldValidation=Strict&force=true");
-            let body = ("application/apply-patch+yaml", document);
-            let (status, answer) = self.ask(Method::PATCH, &path, body)?;
-            parsed(&path, status, &answer)?;
         }
         Ok(())
+    }
+
+    fn apply_one(&self, object: &Value, text: String) -> Result<()> {
+        let path = self.path_of(object)?;
+        let path = format!("{path}?fieldManager=kubectl&fieldValidation=Strict&force=true");
+        let body = ("application/apply-patch+yaml", text);
+        let (status, answer) = self.ask(Method::PATCH, &path, body)?;
+        parsed(&path, status, &answer).map(drop)
     }
 
     /// Waits until the API server serves every kind that is defined.
