@@ -45,12 +45,7 @@ fn root() -> &'static Path {
 }
 
 fn output(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let problem = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {problem}");
-    String::from_utf8(output.stdout).unwrap()
+    testbed::commands::printed(command).unwrap()
 }
 
 fn cargo() -> Command {
@@ -146,15 +141,7 @@ fn the_operator_is_linked_with_one_libcrypto() {
         let found: Vec<_> = names.iter().filter(|name| name.starts_with(stem)).collect();
         assert_eq!(found.len(), 1, "{stem}: {names:?}");
     }
-    for other in [
-        "libgnutls",
-        "libnss3",
-        "libgcrypt",
-        "libmbed",
-        "libsodium",
-        "libnettle",
-        "libssh2",
-    ] {
+    for other in "libgnutls libnss3 libgcrypt libmbed libsodium libnettle libssh2".split(' ') {
         assert!(
             !names.iter().any(|name| name.starts_with(other)),
             "{other}: {names:?}"
@@ -209,14 +196,7 @@ fn the_agent_asks_windows_for_no_cryptography_but_random_numbers() {
         .map(str::to_lowercase)
         .collect();
     assert!(libraries.contains("kernel32.dll"), "{libraries:?}");
-    for other in [
-        "bcrypt.dll",
-        "ncrypt.dll",
-        "crypt32.dll",
-        "secur32.dll",
-        "schannel.dll",
-        "libcrypto",
-    ] {
+    for other in "bcrypt.dll ncrypt.dll crypt32.dll secur32.dll schannel.dll libcrypto".split(' ') {
         assert!(
             !libraries.iter().any(|library| library.starts_with(other)),
             "{libraries:?}"

@@ -1,7 +1,6 @@
 mod bounds;
-mod lists;
+mod cases;
 mod text;
-mod values;
 
 use std::path::PathBuf;
 
@@ -32,56 +31,11 @@ fn good(text: impl AsRef<[u8]>) -> (Vec<Object>, Tally) {
     (objects, tally.unwrap())
 }
 
-/// The objects in short: origin, kind and name.
-fn names(objects: &[Object]) -> Vec<String> {
-    objects
-        .iter()
-        .map(|object| {
-            let name = object.value["metadata"]["name"].as_str().unwrap_or("-");
-            let Object {
-                origin,
-                api_version,
-                kind,
-                ..
-            } = object;
-            format!("{origin}: {api_version} {kind} {name}")
-        })
-        .collect()
-}
-
 fn bad(text: impl AsRef<[u8]>) -> String {
     read_text_as(text, &all).1.unwrap_err().to_string()
 }
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
-
-#[test]
-fn an_error_names_document_item_and_place() {
-    let broken_item = format!("{POD}---\nitems:\n- a: b\n- c: d: e\n");
-    for (text, expected) in [
-        (
-            broken_item.as_str(),
-            "in, document 2, items[1], line 7 column 7: mapping values are not allowed",
-        ),
-        ("a: b\n\u{1}", "in, document 1, line 2 column 1: "),
-        ("a: 'b", "in, document 1, line 1 column "),
-        (
-            "--- |\n x\n--- [\n",
-            "in, document 2, [0], line 3 column 5: unclosed bracket",
-        ),
-        (
-            "{\"a\": 1}\n{\"items\": [0,\n {\"b\": 1e999}]}",
-            "in, document 2, items[1], line 3 column 13: number out of range",
-        ),
-        (
-            "{\"a\": 1} ,",
-            "in, document 2, line 1 column 10: expected value",
-        ),
-    ] {
-        let error = bad(text);
-        assert!(error.starts_with(expected), "{error}");
-    }
-}
 
 #[test]
 fn reading_goes_on_with_the_next_file() {

@@ -106,49 +106,6 @@ fn an_empty_uid_is_nobodys() {
 }
 
 #[test]
-fn an_owner_that_is_not_there_stands_for_nobody() {
-    let ended = judged(&[replica_set("orphan", "u-1", "u-gone")]);
-    assert_eq!(workloads(&ended), ["orphan"]);
-    assert_eq!(ended.status, Some(3));
-}
-
-#[test]
-fn references_to_nothing_are_findings() {
-    let pod = |volumes: Value| {
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
-            "spec": {"nodeName": "win-1", "volumes": volumes}})
-    };
-    let claim = |spec: Value| {
-        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"},
-            "spec": spec})
-    };
-    let uses = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
-    for (objects, code, object) in [
-        (
-            vec![pod(uses.clone())],
-            "PersistentVolumeClaimNotFound",
-            "PersistentVolumeClaim/shop/data",
-        ),
-        (
-            vec![pod(uses.clone()), claim(json!({"volumeName": "gone"}))],
-            "PersistentVolumeNotFound",
-            "PersistentVolumeClaim/shop/data",
-        ),
-        (
-            vec![pod(uses), claim(json!({"storageClassName": "gone"}))],
-            "StorageClassNotFound",
-            "StorageClass/gone",
-        ),
-    ] {
-        let report = judged(&objects).json();
-        assert_eq!(report["findings"][0]["code"], code, "{report}");
-        assert_eq!(report["findings"][0]["object"], object);
-        assert_eq!(report["findings"].as_array().unwrap().len(), 1);
-        assert_eq!(report["volumes"], json!([]));
-    }
-}
-
-#[test]
 fn what_is_said_of_one_object_is_said_of_each_of_its_volumes() {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"template": {"spec": {"os": {"name": "windows"},

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use testbed::markdown;
 
 use crate::links::files;
 
@@ -15,7 +15,7 @@ pub struct Page {
     pub text: String,
     /// Its blocks of code, from top to bottom.
     pub blocks: Vec<Block>,
-    /// Who runs the commands of the whole page, where this test does not.
+    /// Who runs the commands of the whole page, where this test does not: `<!-- page run by: TEST -->`.
     pub run_by: Option<String>,
 }
 
@@ -41,8 +41,6 @@ pub enum Mark {
     RunBy(String),
     /// `<!-- exit status: NUMBER -->`
     ExitStatus(i32),
-    /// `<!-- page run by: TEST -->`, for all blocks of the page.
-    PageRunBy(String),
 }
 
 /// Every page of the tree.
@@ -66,64 +64,38 @@ pub fn page(path: &str) -> Page {
 impl Page {
     /// Finds the blocks of a page.
     pub fn read(path: &str, text: String) -> Self {
-        let (mut blocks, mut marks) = (Vec::new(), Vec::new());
-        let (mut comment, mut run_by) = (None::<String>, None);
-        let mut open: Option<Block> = None;
-        for (event, range) in Parser::new(&text).into_offset_iter() {
-            match event {
-                Event::Start(Tag::CodeBlock(kind)) => {
-                    let line = 1 + text[..range.start].matches('\n').count();
-                    open = Some(Block {
-                        place: format!("{path}:{line}"),
-                        language: match kind {
-                            CodeBlockKind::Fenced(info) => info.into_string(),
-                            CodeBlockKind::Indented => String::new(),
-                        },
-                        code: String::new(),
-                        marks: std::mem::take(&mut marks),
-                    });
-                }
-                Event::End(TagEnd::CodeBlock) => blocks.extend(open.take().map(Block::named)),
-                Event::Text(text) => {
-                    if let Some(block) = &mut open {
-                        block.code.push_str(&text);
-                    }
-                }
-                Event::Start(Tag::HtmlBlock) => comment = Some(String::new()),
-                Event::Html(html) => {
-                    if let Some(comment) = &mut comment {
-                        comment.push_str(&html);
-                    }
-                }
-                Event::End(TagEnd::HtmlBlock) => {
-                    match Mark::read(&comment.take().unwrap_or_default()) {
-                        Some(Mark::PageRunBy(name)) => run_by = Some(name),
-                        mark => marks.extend(mark),
-                    }
-                }
-                // What stands between a comment and a block takes the comment from the block.
-                Event::Start(_) => marks.clear(),
-                _ => {}
-            }
-        }
+        let blocks = markdown::blocks(&text).into_iter();
+        let comments = text.split("<!-- ").skip(1);
+        let run_by =
+            comments.filter_map(|rest| rest.strip_prefix("page run by:")?.split("-->").next());
         Self {
             path: path.to_owned(),
+            blocks: blocks.map(|block| Block::of(path, block)).collect(),
+            run_by: run_by.map(|name| name.trim().to_owned()).next(),
             text,
-            blocks,
-            run_by,
         }
     }
 }
 
 impl Block {
-    /// Gives a block without a language that of what it holds: commands, with or without what they print.
-    fn named(mut self) -> Self {
-        if self.language.is_empty() {
-            let with_output = self.code.lines().any(|line| line.starts_with("$ "));
-            let language = if with_output { "console" } else { "sh" };
-            language.clone_into(&mut self.language);
+    /// A block without a language has that of what it holds: commands, with or without what they print.
+    fn of(path: &str, block: markdown::Block) -> Self {
+        let with_output = block.code.lines().any(|line| line.starts_with("$ "));
+        let language = match block.language.as_str() {
+            "" if with_output => "console",
+            "" => "sh",
+            language => language,
+        };
+        Self {
+            place: format!("{path}:{}", block.line),
+            language: language.to_owned(),
+            marks: block
+                .comments
+                .iter()
+                .filter_map(|comment| Mark::read(comment))
+                .collect(),
+            code: block.code,
         }
-        self
     }
 
     /// Whether it holds commands.
@@ -155,7 +127,6 @@ impl Mark {
             "not run" => Some(Self::NotRun(rest)),
             "run by" => Some(Self::RunBy(rest)),
             "exit status" => rest.parse().ok().map(Self::ExitStatus),
-            "page run by" => Some(Self::PageRunBy(rest)),
             _ => None,
         }
     }

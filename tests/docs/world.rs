@@ -12,6 +12,7 @@ use std::{fs, thread};
 
 use tempfile::TempDir;
 use testbed::control_plane::ControlPlane;
+use testbed::markdown;
 use testbed::objects::{self, NAMESPACE};
 use testbed::olm::Olm;
 use testbed::parts::part;
@@ -184,7 +185,12 @@ impl World {
 
     /// Types the commands of a block one by one, and compares what they print with what it shows.
     fn examples(&self, block: &Block) {
-        for (command, shown) in examples(&block.code) {
+        assert!(
+            block.code.starts_with("$ "),
+            "{}: output first",
+            block.place
+        );
+        for (command, shown) in markdown::examples(&block.code) {
             let started = Instant::now();
             loop {
                 let output = self.shell(&command);
@@ -253,16 +259,9 @@ impl World {
         if self.operator.borrow().is_some() {
             return;
         }
-        let deployment = self.sandbox.control_plane.kubectl(&[
-            "get",
-            "deployment",
-            "windows-storage-operator",
-            "--namespace",
-            NAMESPACE,
-            "--ignore-not-found",
-            "--output=name",
-        ]);
-        if deployment.is_ok_and(|name| !name.trim().is_empty()) {
+        let deployment =
+            format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windows-storage-operator");
+        if matches!(self.sandbox.control_plane.read(&deployment), Ok(Some(_))) {
             // The hosts in the box do not listen where Windows does.
             let fleet = &self.sandbox.fleet;
             let settings = objects::settings(fleet.port(), fleet.user());
@@ -332,44 +331,8 @@ fn home(sandbox: &Sandbox) -> TempDir {
     home
 }
 
-/// The commands of a block and what it shows of their output.
-fn examples(code: &str) -> Vec<(String, String)> {
-    let mut examples: Vec<(String, String)> = Vec::new();
-    let mut goes_on = false;
-    for line in code.lines() {
-        match (line.strip_prefix("$ "), examples.last_mut()) {
-            (Some(command), _) => {
-                goes_on = command.ends_with('\\');
-                examples.push((command.to_owned(), String::new()));
-            }
-            (None, Some((command, _))) if goes_on => {
-                goes_on = line.ends_with('\\');
-                command.extend(["\n", line]);
-            }
-            (None, Some((_, shown))) => shown.extend([line, "\n"]),
-            (None, None) => panic!("output before the first command: {line}"),
-        }
-    }
-    examples
-}
-
 fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr]
         .map(|stream| String::from_utf8_lossy(stream).into_owned())
         .concat()
-}
-
-#[test]
-fn a_command_goes_on_in_the_next_line_and_is_followed_by_its_output() {
-    let code = "$ kubectl get \\\n    pods\nNAME\nweb-0\n$ true\n";
-    assert_eq!(
-        examples(code),
-        [
-            (
-                "kubectl get \\\n    pods".to_owned(),
-                "NAME\nweb-0\n".to_owned()
-            ),
-            ("true".to_owned(), String::new()),
-        ]
-    );
 }

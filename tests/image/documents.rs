@@ -94,16 +94,13 @@ fn the_sbom_names_crates_modules_and_packages() {
 
 /// Name and version of each crate that is linked into a program.
 fn linked(package: &str, target: &str) -> BTreeSet<String> {
-    let tree = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
-        .args(["--package", package, "--target", target, "--format", "{p}"])
-        .output()
-        .unwrap();
-    assert!(tree.status.success(), "{tree:?}");
-    String::from_utf8(tree.stdout)
-        .unwrap()
-        .lines()
+        .args(["--package", package, "--target", target, "--format", "{p}"]);
+    let tree = testbed::commands::printed(&mut cargo).unwrap();
+    tree.lines()
         .filter_map(|line| {
             let mut words = line.split(' ');
             let (name, version) = (words.next()?, words.next()?);

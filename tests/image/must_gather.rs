@@ -5,14 +5,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use testbed::cleanup::Guardian;
-use testbed::control_plane::Issuer;
 use testbed::objects;
 use testbed::sandbox::Sandbox;
 
 use crate::archive::Image;
-use crate::pod::namespaces;
-
-const SERVICE_ACCOUNT: &str = "run/secrets/kubernetes.io/serviceaccount";
+use crate::pod::{namespaces, write_service_account};
 
 /// A program of the image in its root.
 fn in_image(guardian: &Guardian, root: &Path, arguments: &[&str]) -> Command {
@@ -63,14 +60,7 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
         copy.args(["--archive", "--reflink=auto"])
             .args([&image.root, &root]),
     );
-    let token = ["create", "token", "--namespace", "default", "gatherer"];
-    let token = control_plane.kubectl(&token).unwrap();
-    let account = root.join(SERVICE_ACCOUNT);
-    fs::create_dir_all(&account).unwrap();
-    fs::write(account.join("token"), token.trim()).unwrap();
-    fs::write(account.join("namespace"), "default").unwrap();
-    let authority = control_plane.authorities(&[Issuer::First]).unwrap();
-    fs::write(account.join("ca.crt"), authority).unwrap();
+    write_service_account(&sandbox, &root, "default", "gatherer");
     // Where the pod has its volume.
     fs::create_dir(root.join("must-gather")).unwrap();
 

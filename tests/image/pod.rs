@@ -20,7 +20,6 @@ use crate::archive::Image;
 
 /// Longer than anything takes on a loaded machine; only failures wait for it.
 const PATIENCE: Duration = Duration::from_secs(120);
-const SERVICE_ACCOUNT: &str = "run/secrets/kubernetes.io/serviceaccount";
 
 /// `$1` root, `$2` uid, `$3` gid, `$4` the program; the rest are its arguments.
 const CONFINE: &str = r#"
@@ -52,7 +51,7 @@ impl Pod {
             .status()
             .unwrap();
         assert!(copied.success());
-        write_service_account(sandbox, &root.join(SERVICE_ACCOUNT));
+        write_service_account(sandbox, &root, NAMESPACE, "windows-storage-operator");
 
         let (uid, gid) = config["User"].as_str().unwrap().split_once(':').unwrap();
         let port = free_port();
@@ -164,21 +163,15 @@ impl Drop for Pod {
     }
 }
 
-/// What a kubelet would put there.
-fn write_service_account(sandbox: &Sandbox, dir: &Path) {
+/// What a kubelet would put there below the root directory of a container.
+pub fn write_service_account(sandbox: &Sandbox, root: &Path, namespace: &str, name: &str) {
     let control_plane = &sandbox.control_plane;
-    let token = control_plane
-        .kubectl(&[
-            "create",
-            "token",
-            "--namespace",
-            NAMESPACE,
-            "windows-storage-operator",
-        ])
-        .unwrap();
-    fs::create_dir_all(dir).unwrap();
+    let token = ["create", "token", "--namespace", namespace, name];
+    let token = control_plane.kubectl(&token).unwrap();
+    let dir = root.join("run/secrets/kubernetes.io/serviceaccount");
+    fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("token"), token.trim()).unwrap();
-    fs::write(dir.join("namespace"), NAMESPACE).unwrap();
+    fs::write(dir.join("namespace"), namespace).unwrap();
     let authority = control_plane.authorities(&[Issuer::First]).unwrap();
     fs::write(dir.join("ca.crt"), authority).unwrap();
 }

@@ -61,83 +61,80 @@ impl Growing {
         });
     }
 
-    fn of(&mut self, os: Os, bounds: &Bounds) {
+    /// Each bound with the name of its row.
+    fn of(&mut self, os: Os, bounds: [(&'static str, usize); 10]) {
+        let [
+            node,
+            csi_node,
+            driver_pod,
+            deployment,
+            replica_set,
+            stateful_set,
+            pod,
+            volume,
+            claim,
+            pod_with_claim,
+        ] = bounds;
         let uid = |kind: &str, number: usize| format!("{kind}-{os:?}-{number:024}");
         let placed = |number: usize, of: usize| (number / of, number % of);
-        self.add("Node", bounds.node, NODES, |number| {
+        self.add("Node", node, NODES, |number| {
             let node = realistic::node(os, number);
             with(
                 identified(node, &uid("node", number)),
                 realistic::node_status(os, number),
             )
         });
-        self.add("CSINode", bounds.csi_node, NODES, |number| {
+        self.add("CSINode", csi_node, NODES, |number| {
             realistic::csi_node(os, number, "uid", number > 0)
         });
-        self.add("Pod", bounds.driver_pod, NODES, |number| {
+        self.add("Pod", driver_pod, NODES, |number| {
             let pod = realistic::driver_pod(os, number, &uid("driver", 0));
             with(pod, realistic::pod_status(number))
         });
-        self.add("Deployment", bounds.deployment, COUNT, |number| {
+        self.add("Deployment", deployment, COUNT, |number| {
             let deployment = realistic::deployment(os, number, PODS_OF_DEPLOYMENT);
             identified(deployment, &uid("deployment", number))
         });
-        self.add("ReplicaSet", bounds.replica_set, COUNT, |number| {
+        self.add("ReplicaSet", replica_set, COUNT, |number| {
             let above = uid("deployment", number);
             let set = realistic::replica_set(os, number, PODS_OF_DEPLOYMENT, 0, &above);
             identified(set, &uid("replicaset", number))
         });
-        self.add("StatefulSet", bounds.stateful_set, COUNT, |number| {
+        self.add("StatefulSet", stateful_set, COUNT, |number| {
             let set = realistic::stateful_set(os, number, PODS_OF_SET);
             identified(set, &uid("statefulset", number))
         });
-        self.add("Pod", bounds.pod, COUNT, |number| {
+        self.add("Pod", pod, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_DEPLOYMENT);
-            let name = realistic::workload_name(os, false, set);
-            let owner = Owner {
-                kind: "ReplicaSet",
-                name: &name,
-                uid: &uid("replicaset", set),
-            };
+            let (name, uid) = (
+                realistic::workload_name(os, false, set),
+                uid("replicaset", set),
+            );
+            let owner = owner("ReplicaSet", &name, &uid);
             let node = realistic::node_name(os, number % NODES);
             let pod = realistic::stateless_pod(os, set, ordinal, &node, &owner);
             with(pod, realistic::pod_status(number))
         });
-        self.add("PersistentVolume", bounds.volume, COUNT, |number| {
+        self.add("PersistentVolume", volume, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             realistic::volume(os, set, ordinal)
         });
-        self.add("PersistentVolumeClaim", bounds.claim, COUNT, |number| {
+        self.add("PersistentVolumeClaim", claim, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             realistic::claim(os, set, ordinal)
         });
-        self.add("Pod", bounds.pod_with_claim, COUNT, |number| {
+        self.add("Pod", pod_with_claim, COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
-            let name = realistic::workload_name(os, true, set);
-            let owner = Owner {
-                kind: "StatefulSet",
-                name: &name,
-                uid: &uid("statefulset", set),
-            };
+            let (name, uid) = (
+                realistic::workload_name(os, true, set),
+                uid("statefulset", set),
+            );
+            let owner = owner("StatefulSet", &name, &uid);
             let node = realistic::node_name(os, number % NODES);
             let pod = realistic::stateful_pod(os, set, ordinal, &node, &owner);
             with(pod, realistic::pod_status(number))
         });
     }
-}
-
-/// The name of each row, and its bound.
-struct Bounds {
-    node: (&'static str, usize),
-    csi_node: (&'static str, usize),
-    driver_pod: (&'static str, usize),
-    deployment: (&'static str, usize),
-    replica_set: (&'static str, usize),
-    stateful_set: (&'static str, usize),
-    pod: (&'static str, usize),
-    volume: (&'static str, usize),
-    claim: (&'static str, usize),
-    pod_with_claim: (&'static str, usize),
 }
 
 /// Kind by kind. The bounds are half as much again as was measured, and never below 200 B: what is kept twice does not
@@ -146,33 +143,33 @@ pub fn measure() -> Vec<Kept> {
     let mut growing = Growing::default();
     growing.of(
         Os::Linux,
-        &Bounds {
-            node: ("Node, Linux", 760),
-            csi_node: ("CSINode, Linux", 300),
-            driver_pod: ("Pod of a CSI driver, Linux", 200),
-            deployment: ("Deployment, Linux", 660),
-            replica_set: ("ReplicaSet, Linux", 800),
-            stateful_set: ("StatefulSet, Linux", 350),
-            pod: ("Pod without storage, Linux", 200),
-            volume: ("PersistentVolume, CSI", 200),
-            claim: ("PersistentVolumeClaim, of CSI", 200),
-            pod_with_claim: ("Pod with a claim, Linux", 200),
-        },
+        [
+            ("Node, Linux", 760),
+            ("CSINode, Linux", 300),
+            ("Pod of a CSI driver, Linux", 200),
+            ("Deployment, Linux", 660),
+            ("ReplicaSet, Linux", 800),
+            ("StatefulSet, Linux", 350),
+            ("Pod without storage, Linux", 200),
+            ("PersistentVolume, CSI", 200),
+            ("PersistentVolumeClaim, of CSI", 200),
+            ("Pod with a claim, Linux", 200),
+        ],
     );
     growing.of(
         Os::Windows,
-        &Bounds {
-            node: ("Node, Windows", 1_850),
-            csi_node: ("CSINode, Windows", 280),
-            driver_pod: ("Pod of a CSI driver, Windows", 1_400),
-            deployment: ("Deployment, Windows", 850),
-            replica_set: ("ReplicaSet, Windows", 440),
-            stateful_set: ("StatefulSet, Windows", 1_800),
-            pod: ("Pod without storage, Windows", 610),
-            volume: ("PersistentVolume, in-tree", 200),
-            claim: ("PersistentVolumeClaim, of in-tree", 280),
-            pod_with_claim: ("Pod with a claim, Windows, judged", 720),
-        },
+        [
+            ("Node, Windows", 1_850),
+            ("CSINode, Windows", 280),
+            ("Pod of a CSI driver, Windows", 1_400),
+            ("Deployment, Windows", 850),
+            ("ReplicaSet, Windows", 440),
+            ("StatefulSet, Windows", 1_800),
+            ("Pod without storage, Windows", 610),
+            ("PersistentVolume, in-tree", 200),
+            ("PersistentVolumeClaim, of in-tree", 280),
+            ("Pod with a claim, Windows, judged", 720),
+        ],
     );
     growing.kept
 }
@@ -188,4 +185,8 @@ fn with(mut object: Value, more: Value) -> Value {
 fn identified(mut object: Value, uid: &str) -> Value {
     object["metadata"]["uid"] = uid.into();
     object
+}
+
+fn owner<'a>(kind: &'static str, name: &'a str, uid: &'a str) -> Owner<'a> {
+    Owner { kind, name, uid }
 }

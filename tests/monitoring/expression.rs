@@ -5,36 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::served::{Metric, family};
 
 /// What Prometheus adds to each series.
-const OF_TARGET: [&str; 8] = [
-    "job",
-    "instance",
-    "pod",
-    "container",
-    "endpoint",
-    "namespace",
-    "service",
-    "le",
-];
+const OF_TARGET: &str = "job instance pod container endpoint namespace service le";
 
 /// Words of the language that stand where a metric could.
-const WORDS: [&str; 16] = [
-    "absent",
-    "by",
-    "histogram_quantile",
-    "increase",
-    "max",
-    "min",
-    "on",
-    "or",
-    "and",
-    "unless",
-    "rate",
-    "sum",
-    "without",
-    "ignoring",
-    "label_values",
-    "bool",
-];
+const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
@@ -69,7 +43,7 @@ pub fn asked(expression: &str) -> Asked {
             rest = &rest[end..];
             grouping = matches!(word, "by" | "without" | "on" | "ignoring");
             let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            if is_number || WORDS.contains(&word) {
+            if is_number || WORDS.split(' ').any(|known| known == word) {
                 continue;
             }
             let selectors = rest.strip_prefix('{');
@@ -101,14 +75,14 @@ fn is_word(c: char) -> bool {
 pub fn missing(expression: &str, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
     let Asked { series, grouped } = asked(expression);
     let mut missing = Vec::new();
-    let mut there: BTreeSet<&str> = OF_TARGET.into();
+    let mut there: BTreeSet<&str> = OF_TARGET.split(' ').collect();
     for (name, labels) in &series {
         let Some(metric) = metrics.get(family(name, metrics)) else {
             missing.push(format!("no metric {name}"));
             continue;
         };
         there.extend(metric.labels.iter().map(String::as_str));
-        let of_target = |label: &&String| OF_TARGET.contains(&label.as_str());
+        let of_target = |label: &&String| OF_TARGET.split(' ').any(|known| known == *label);
         for label in labels.iter().filter(|label| !of_target(label)) {
             if !metric.labels.contains(label) {
                 missing.push(format!("{name} has no label {label}"));

@@ -1,5 +1,6 @@
 //! docs/metrics.md has each metric as it is, and tells of each alert what to do. And kustomize takes what it says to apply.
 
+use testbed::commands::printed;
 use testbed::parts::part;
 
 use crate::alerts::{alerts, name};
@@ -52,13 +53,8 @@ fn the_page_has_a_section_for_each_alert() {
 #[test]
 fn kustomize_takes_both_folders_and_the_one_for_openshift_verifies_the_certificate() {
     let build = |folder: &str| {
-        let output = std::process::Command::new(part("kubectl").unwrap())
-            .args(["kustomize", folder])
-            .current_dir(root())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let mut kubectl = std::process::Command::new(part("kubectl").unwrap());
+        printed(kubectl.args(["kustomize", folder]).current_dir(root())).unwrap()
     };
     let plain = build("manifests/monitoring");
     for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap"] {

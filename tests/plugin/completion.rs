@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::{PLUGIN, linked, printed, with_path};
+use testbed::commands::{printed, with_path};
+
+use crate::{PLUGIN, linked};
 
 /// Completes a line as bash does when the tab key is pressed at its end.
 const PRESS_TAB: &str = r#"
@@ -21,10 +23,10 @@ fn bash_completes_commands_flags_and_values() {
     let folder = linked();
     for name in [PLUGIN, "windows-storage-operator"] {
         let press_tab = |words: &[&str]| -> Vec<String> {
-            let mut bash = with_path(Command::new("bash"), &[folder.path()]);
+            let mut bash = with_path(Command::new("bash"), &[folder.path()]).unwrap();
             bash.args(["--norc", "-c", PRESS_TAB, "bash", name, name])
                 .args(words);
-            let offered = printed(&mut bash);
+            let offered = printed(&mut bash).unwrap();
             offered.lines().map(str::to_owned).collect()
         };
         assert_eq!(press_tab(&["acc"]), ["accept-host-key"], "{name}");
@@ -42,7 +44,7 @@ fn every_shell_gets_a_script_that_it_can_read() {
     let folder = linked();
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let mut plugin = Command::new(folder.path().join(PLUGIN));
-        let script = printed(plugin.args(["completion", shell]));
+        let script = printed(plugin.args(["completion", shell])).unwrap();
         assert!(script.contains(PLUGIN), "{shell}");
         // bash is there wherever the tests run; of the others those that are there.
         let is_there =
@@ -51,7 +53,7 @@ fn every_shell_gets_a_script_that_it_can_read() {
         if is_there {
             let file = folder.path().join(shell);
             std::fs::write(&file, &script).unwrap();
-            printed(Command::new(shell).arg("-n").arg(&file));
+            printed(Command::new(shell).arg("-n").arg(&file)).unwrap();
         }
     }
 }

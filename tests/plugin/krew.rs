@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_yaml::Value;
+use testbed::commands::{printed, with_path};
 use testbed::parts::part;
 
-use crate::{PLUGIN, both, printed, with_path};
+use crate::PLUGIN;
 
 /// Krew's own rules end at what breaks it; these are of its index, for names and descriptions that people see in lists.
 #[test]
@@ -41,7 +42,7 @@ fn krew_installs_the_archive_and_kubectl_runs_it() {
         let mut make = Command::new(root.join("tools/plugin"));
         make.args(["dev", env!("CARGO_BIN_EXE_windows-storage-operator")])
             .env("REPOSITORY", repository);
-        printed(&mut make);
+        printed(&mut make).unwrap();
         std::fs::read_to_string(root.join("target/plugin/dev/windows-storage.yaml")).unwrap()
     };
     let published = make("https://example.com/operator");
@@ -57,7 +58,7 @@ fn krew_installs_the_archive_and_kubectl_runs_it() {
     );
     let folder = root.join("target/plugin/dev");
     let archive = folder.join(archive);
-    let sum = printed(Command::new("sha256sum").arg(&archive));
+    let sum = printed(Command::new("sha256sum").arg(&archive)).unwrap();
     assert_eq!(
         sum.split(' ').next(),
         platform["sha256"].as_str(),
@@ -69,31 +70,26 @@ fn krew_installs_the_archive_and_kubectl_runs_it() {
     let krew = part("krew").unwrap();
     let manifest = folder.join("windows-storage.yaml");
     let validator = krew.with_file_name("validate-krew-manifest");
-    let output = Command::new(validator)
-        .args(["-skip-install", "-manifest"])
-        .arg(&manifest)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", both(&output));
+    let mut validate = Command::new(validator);
+    printed(validate.args(["-skip-install", "-manifest"]).arg(&manifest)).unwrap();
 
     let home = tempfile::tempdir().unwrap();
-    let output = Command::new(krew)
+    let mut install = Command::new(krew);
+    install
         .arg("install")
         .arg(format!("--manifest={}", manifest.display()))
         .arg(format!("--archive={}", archive.display()))
-        .env("KREW_ROOT", home.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", both(&output));
+        .env("KREW_ROOT", home.path());
+    printed(&mut install).unwrap();
     let bin = home.path().join("bin");
-    let mut kubectl = with_path(Command::new(part("kubectl").unwrap()), &[&bin]);
-    let version = printed(kubectl.args(["windows-storage", "--version"]));
+    let mut kubectl = with_path(Command::new(part("kubectl").unwrap()), &[&bin]).unwrap();
+    let version = printed(kubectl.args(["windows-storage", "--version"])).unwrap();
     assert_eq!(
         version,
         format!("kubectl windows-storage {}\n", env!("CARGO_PKG_VERSION"))
     );
     let input = root.join("tests/check/input/ready-1.31");
-    let mut kubectl = with_path(Command::new(part("kubectl").unwrap()), &[&bin]);
-    let verdict = printed(kubectl.args(["windows-storage", "check", "-f"]).arg(input));
+    let mut kubectl = with_path(Command::new(part("kubectl").unwrap()), &[&bin]).unwrap();
+    let verdict = printed(kubectl.args(["windows-storage", "check", "-f"]).arg(input)).unwrap();
     assert!(verdict.starts_with("UPGRADEABLE"), "{verdict}");
 }

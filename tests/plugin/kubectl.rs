@@ -1,13 +1,14 @@
 //! kubectl finds the plugin by its name and hands it what was typed.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
+use testbed::commands::with_path;
 use testbed::control_plane::ControlPlane;
 use testbed::objects;
 use testbed::parts::part;
 use testbed::sandbox::install;
 
-use crate::{PLUGIN, both, linked, with_path};
+use crate::{PLUGIN, both, linked};
 
 /// kubectl with the plugin on its PATH.
 struct Kubectl {
@@ -16,29 +17,21 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    fn run(&self, arguments: &[&str]) -> Output {
-        let mut kubectl = with_path(
-            Command::new(part("kubectl").unwrap()),
-            &[self.folder.path()],
-        );
+    /// Types a line behind `kubectl`, which has to end with that status and to print these parts.
+    #[track_caller]
+    fn expect(&self, line: &str, status: i32, parts: &[&str]) -> String {
+        let kubectl = Command::new(part("kubectl").unwrap());
+        let mut kubectl = with_path(kubectl, &[self.folder.path()]).unwrap();
         kubectl
-            .args(arguments)
+            .args(line.split(' '))
             .env("KUBECONFIG", self.control_plane.kubeconfig())
             .env("HOME", self.folder.path())
             .stdin(std::process::Stdio::null());
-        kubectl.output().unwrap()
-    }
-
-    #[track_caller]
-    fn expect(&self, arguments: &[&str], status: i32, parts: &[&str]) -> String {
-        let output = self.run(arguments);
+        let output = kubectl.output().unwrap();
         let text = both(&output);
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {text}");
+        assert_eq!(output.status.code(), Some(status), "{line}: {text}");
         for part in parts {
-            assert!(
-                text.contains(part),
-                "{arguments:?}: {part} is not in {text}"
-            );
+            assert!(text.contains(part), "{line}: {part} is not in {text}");
         }
         text
     }
@@ -51,14 +44,10 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
         control_plane: ControlPlane::start().unwrap(),
     };
     install(&kubectl.control_plane).unwrap();
-    let plugins = kubectl.expect(&["plugin", "list"], 0, &[PLUGIN]);
+    let plugins = kubectl.expect("plugin list", 0, &[PLUGIN]);
     assert!(!plugins.to_lowercase().contains("warning"), "{plugins}");
-    kubectl.expect(&["windows-storage", "check"], 0, &["NoWindowsNodes"]);
-    kubectl.expect(
-        &["windows-storage", "nodes"],
-        0,
-        &["No Windows nodes found"],
-    );
+    kubectl.expect("windows-storage check", 0, &["NoWindowsNodes"]);
+    kubectl.expect("windows-storage nodes", 0, &["No Windows nodes found"]);
 
     let cluster = [
         objects::windows_node("win-1"),
@@ -70,50 +59,23 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
     ];
     kubectl.control_plane.apply(&cluster.join("---\n")).unwrap();
     let missing = "disk.csi.azure.com";
-    kubectl.expect(
-        &["windows-storage", "check"],
-        3,
-        &["NOT UPGRADEABLE", missing],
-    );
-    kubectl.expect(
-        &["windows-storage", "nodes"],
-        3,
-        &["NAME", "win-1", missing],
-    );
+    kubectl.expect("windows-storage check", 3, &["NOT UPGRADEABLE", missing]);
+    kubectl.expect("windows-storage nodes", 3, &["NAME", "win-1", missing]);
     let held = ["HOLDS UPGRADES", "is on the Windows node win-1", missing];
-    kubectl.expect(
-        &["windows-storage", "why", "pod/web-0", "-n", "shop"],
-        3,
-        &held,
-    );
+    kubectl.expect("windows-storage why pod/web-0 -n shop", 3, &held);
     // The namespace of the context holds where none is given.
     kubectl.expect(
-        &["windows-storage", "why", "pod/web-0"],
+        "windows-storage why pod/web-0",
         1,
         &["in namespace default"],
     );
-    let set = ["config", "set-context", "--current", "--namespace=shop"];
-    kubectl.expect(&set, 0, &[]);
-    kubectl.expect(&["windows-storage", "why", "pod/web-0"], 3, &held);
+    kubectl.expect("config set-context --current --namespace=shop", 0, &[]);
+    kubectl.expect("windows-storage why pod/web-0", 3, &held);
     // A pod without volumes is not kept, and is there all the same.
+    kubectl.expect("windows-storage why plain", 0, &["NOTHING IS MISSING"]);
+    kubectl.expect("windows-storage why pod/nobody", 1, &["no pod nobody"]);
     kubectl.expect(
-        &["windows-storage", "why", "plain"],
-        0,
-        &["NOTHING IS MISSING"],
-    );
-    kubectl.expect(
-        &["windows-storage", "why", "pod/nobody"],
-        1,
-        &["no pod nobody"],
-    );
-    kubectl.expect(
-        &[
-            "windows-storage",
-            "why",
-            "pod/web-0",
-            "--context",
-            "nowhere",
-        ],
+        "windows-storage why pod/web-0 --context nowhere",
         1,
         &["no context nowhere"],
     );

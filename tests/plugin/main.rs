@@ -7,7 +7,7 @@ mod kubectl;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 
@@ -22,27 +22,6 @@ fn linked() -> TempDir {
         symlink(program, folder.path().join(name)).unwrap();
     }
     folder
-}
-
-/// A command that finds these folders first on its PATH.
-fn with_path(mut command: Command, folders: &[&Path]) -> Command {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = folders.iter().map(|folder| folder.to_path_buf());
-    let path = std::env::join_paths(folders.chain(std::env::split_paths(&path))).unwrap();
-    command.env("PATH", path).env_remove("KUBECONFIG");
-    command
-}
-
-/// What a command printed, which has to have succeeded.
-#[track_caller]
-fn printed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Both streams of a command, whatever became of it.

@@ -174,14 +174,9 @@ pub fn kustomized(folder: &Path) -> Vec<Value> {
 }
 
 fn kustomize(folder: &Path) -> Vec<Value> {
-    let output = Command::new(testbed::parts::part("kubectl").unwrap())
-        .arg("kustomize")
-        .arg(folder)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", folder.display());
-    documents(&String::from_utf8(output.stdout).unwrap())
+    let mut kubectl = Command::new(testbed::parts::part("kubectl").unwrap());
+    let printed = testbed::commands::printed(kubectl.arg("kustomize").arg(folder));
+    documents(&printed.unwrap())
 }
 
 /// The documents of a YAML stream.

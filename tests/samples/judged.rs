@@ -9,15 +9,8 @@ use crate::report::{Report, check_objects};
 const NODE: &str = "win-1";
 const UID: &str = "5b0c3f6e-0000-4000-8000-000000000001";
 
-/// What is there besides the sample.
-#[derive(Clone, Copy)]
-struct Situation {
-    is_registered: bool,
-    has_driver_pod: bool,
-}
-
 /// The sample, the volume of the old kind that its driver takes over, and a node with the taint `os=Windows:NoSchedule`.
-fn cluster(sample: Sample, situation: Situation) -> Vec<Value> {
+fn cluster(sample: Sample, is_registered: bool, has_driver_pod: bool) -> Vec<Value> {
     let mut objects = sample.objects();
     if sample.driver.is_migrated_to {
         objects.extend(kustomized(&sample.driver.in_tree()));
@@ -36,13 +29,13 @@ fn cluster(sample: Sample, situation: Situation) -> Vec<Value> {
             _ => {}
         }
     }
-    if situation.has_driver_pod {
+    if has_driver_pod {
         objects.append(&mut driver_pods);
     }
     let mut node = documents(&objects::windows_node(NODE)).remove(0);
     node["status"]["nodeInfo"] = json!({"operatingSystem": "windows", "kubeletVersion": "v1.27.0"});
     objects.push(node);
-    let entries: &[&str] = if situation.is_registered {
+    let entries: &[&str] = if is_registered {
         &[sample.driver.name]
     } else {
         &[]
@@ -73,8 +66,9 @@ fn driver_pod(set: &Value) -> Value {
     })
 }
 
-fn judged(sample: Sample, situation: Situation) -> Report {
-    check_objects(&cluster(sample, situation))
+/// Judges a sample with a pod of its driver.
+fn judged(sample: Sample, is_registered: bool) -> Report {
+    check_objects(&cluster(sample, is_registered, true))
 }
 
 /// The DaemonSet is taken for the driver's, with its pipes, and nothing is wrong with it.
@@ -89,13 +83,7 @@ fn assert_found(sample: Sample, report: &Report) {
 fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
     for sample in all() {
         let name = sample.driver.name;
-        let missing = judged(
-            sample,
-            Situation {
-                is_registered: false,
-                has_driver_pod: true,
-            },
-        );
+        let missing = judged(sample, false);
         assert_found(sample, &missing);
         assert_eq!(missing.driver(name)["missingOn"], json!([NODE]));
         let not_registered = missing
@@ -118,13 +106,7 @@ fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
             assert_eq!(missing.verdict(), ("True", "NoInTreeVolumes"), "{name}");
         }
 
-        let registered = judged(
-            sample,
-            Situation {
-                is_registered: true,
-                has_driver_pod: true,
-            },
-        );
+        let registered = judged(sample, true);
         assert_found(sample, &registered);
         let row = registered.driver(name);
         assert_eq!(row["registeredOn"], json!([NODE]), "{name}");
@@ -150,13 +132,7 @@ fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
 #[test]
 fn the_claims_of_a_sample_are_of_its_driver_and_hold_nothing() {
     for sample in all() {
-        let report = judged(
-            sample,
-            Situation {
-                is_registered: false,
-                has_driver_pod: true,
-            },
-        );
+        let report = judged(sample, false);
         let mut volumes = report.json["volumes"].as_array().unwrap().iter();
         let row = volumes
             .find(|row| row["workload"]["name"] == sample.driver.folder)
@@ -173,13 +149,7 @@ fn the_claims_of_a_sample_are_of_its_driver_and_hold_nothing() {
 
 /// Judges a sample whose DaemonSet was changed, before it has a pod.
 fn changed(sample: Sample, change: impl Fn(&mut Value)) -> Report {
-    let mut objects = cluster(
-        sample,
-        Situation {
-            is_registered: false,
-            has_driver_pod: false,
-        },
-    );
+    let mut objects = cluster(sample, false, false);
     let mut sets = objects
         .iter_mut()
         .filter(|object| object["kind"] == "DaemonSet");

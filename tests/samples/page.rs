@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use testbed::commands::{printed, with_path};
 use testbed::control_plane::ControlPlane;
+use testbed::markdown;
 
-use crate::catalogue::{DRIVERS, all, documents, kustomized, root};
+use crate::catalogue::{DRIVERS, all, kustomized, root};
 
 fn page() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/samples.md");
@@ -16,20 +17,9 @@ fn page() -> String {
 
 /// The code blocks of that language.
 fn blocks(language: &str) -> Vec<String> {
-    let page = page();
-    let mut blocks = Vec::new();
-    let mut is_in = false;
-    for event in Parser::new(&page) {
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) if &*info == language => {
-                is_in = true;
-                blocks.push(String::new());
-            }
-            Event::End(TagEnd::CodeBlock) => is_in = false,
-            Event::Text(text) if is_in => blocks.last_mut().unwrap().push_str(&text),
-            _ => {}
-        }
-    }
+    let blocks = markdown::blocks(&page()).into_iter();
+    let blocks = blocks.filter(|block| block.language == language);
+    let blocks: Vec<String> = blocks.map(|block| block.code).collect();
     assert!(!blocks.is_empty(), "no block of {language}");
     blocks
 }
@@ -94,16 +84,8 @@ fn every_driver_says_what_has_to_be_there_already_and_how_old_volumes_map() {
         let volume = &kustomized(&driver.in_tree())[0];
         assert_eq!(volume["kind"], "PersistentVolume");
         let mut fields = volume["spec"].as_object().unwrap().keys();
-        let source = fields.find(|field| {
-            [
-                "azureDisk",
-                "azureFile",
-                "awsElasticBlockStore",
-                "gcePersistentDisk",
-                "vsphereVolume",
-            ]
-            .contains(&field.as_str())
-        });
+        let sources = "azureDisk azureFile awsElasticBlockStore gcePersistentDisk vsphereVolume";
+        let source = fields.find(|field| sources.split(' ').any(|source| source == *field));
         let row = readme
             .lines()
             .find(|line| line.starts_with("| ") && line.contains(&format!("`{}`", source.unwrap())))
@@ -129,7 +111,13 @@ fn the_commands_of_the_page_work() {
     }
     let folder = tempfile::tempdir().unwrap();
     let samples = folder.path().join("manifests/samples");
-    copy(&root(), &samples);
+    std::fs::create_dir_all(samples.parent().unwrap()).unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(root())
+        .arg(&samples)
+        .status();
+    assert!(copied.unwrap().success());
     for block in blocks("yaml") {
         let (path, _) = block
             .strip_prefix("# ")
@@ -141,26 +129,18 @@ fn the_commands_of_the_page_work() {
     }
     let kubectl = testbed::parts::part("kubectl").unwrap();
     let operator = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-    let programs =
-        [kubectl.as_path(), operator].map(|program| program.parent().unwrap().to_owned());
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path =
-        std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path))).unwrap();
+    let programs = [kubectl.as_path(), operator].map(|program| program.parent().unwrap());
     for block in blocks("sh") {
-        let output = Command::new("bash")
-            .args(["-euo", "pipefail", "-c", &block])
-            .env("PATH", &path)
+        let mut bash = with_path(Command::new("bash"), &programs).unwrap();
+        bash.args(["-euo", "pipefail", "-c", &block])
             .env("KUBECONFIG", control_plane.kubeconfig())
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{block}\n{errors}");
+            .current_dir(folder.path());
+        printed(&mut bash).unwrap();
     }
     let left = control_plane
-        .kubectl(&["get", "daemonsets", "--all-namespaces", "-o", "yaml"])
+        .read("/apis/apps/v1/daemonsets")
+        .unwrap()
         .unwrap();
-    let left = documents(&left).remove(0);
     let mut images = BTreeMap::new();
     for set in left["items"].as_array().unwrap() {
         let namespace = set["metadata"]["namespace"].as_str().unwrap().to_owned();
@@ -172,16 +152,4 @@ fn the_commands_of_the_page_work() {
         images["openshift-cluster-csi-drivers"],
         "vsphere-csi-node-windows"
     );
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in walkdir::WalkDir::new(from) {
-        let entry = entry.unwrap();
-        let target = to.join(entry.path().strip_prefix(from).unwrap());
-        if entry.file_type().is_dir() {
-            std::fs::create_dir_all(target).unwrap();
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }

@@ -39,15 +39,7 @@ impl Cluster {
                 .apply(&objects::windows_node(node))
                 .unwrap();
             let status = objects::node_status("192.0.2.1");
-            cluster.kubectl(&[
-                "patch",
-                "node",
-                node,
-                "--subresource=status",
-                "--type=merge",
-                "-p",
-                &status,
-            ]);
+            cluster.patch_status(&["node", node], &status);
             cluster.register(node, &[]);
         }
         cluster
@@ -66,6 +58,16 @@ impl Cluster {
 
     fn kubectl(&self, arguments: &[&str]) -> String {
         self.control_plane.kubectl(arguments).unwrap()
+    }
+
+    /// What the API server has at a path.
+    fn read(&self, path: &str) -> Value {
+        self.control_plane.read(path).unwrap().unwrap()
+    }
+
+    fn patch_status(&self, object: &[&str], status: &str) {
+        let merge = ["--subresource=status", "--type=merge", "-p", status];
+        self.kubectl(&[&["patch"], object, &merge].concat());
     }
 
     fn apply(&self, folder: &Path) -> String {
@@ -89,16 +91,9 @@ impl Cluster {
     fn await_scheduled(&self, count: usize) {
         let (namespace, name) = self.driver.daemon_set;
         // The generation, so that it is not the answer to what was there before.
-        let set: Value = serde_json::from_str(&self.kubectl(&[
-            "get",
-            "daemonset",
-            name,
-            "-n",
-            namespace,
-            "-o",
-            "json",
-        ]))
-        .unwrap();
+        let set = self.read(&format!(
+            "/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"
+        ));
         let generation = &set["metadata"]["generation"];
         for condition in [
             format!("jsonpath={{.status.observedGeneration}}={generation}"),
@@ -106,23 +101,15 @@ impl Cluster {
         ] {
             let condition = format!("--for={condition}");
             let object = format!("daemonset/{name}");
-            self.kubectl(&[
-                "wait",
-                &object,
-                "-n",
-                namespace,
-                &condition,
-                "--timeout=120s",
-            ]);
+            let wait = ["wait", &object, "-n", namespace, &condition];
+            self.kubectl(&[&wait[..], &["--timeout=120s"]].concat());
         }
     }
 
     /// What the scheduler and the kubelets do with the DaemonSet's pods. Returns the nodes.
     fn run_pods(&self) -> Vec<String> {
         let (namespace, _) = self.driver.daemon_set;
-        let list: Value =
-            serde_json::from_str(&self.kubectl(&["get", "pods", "-n", namespace, "-o", "json"]))
-                .unwrap();
+        let list = self.read(&format!("/api/v1/namespaces/{namespace}/pods"));
         let mut nodes = Vec::new();
         for pod in list["items"].as_array().unwrap() {
             let name = pod["metadata"]["name"].as_str().unwrap();
@@ -150,17 +137,7 @@ impl Cluster {
         let status = json!({"status": {
             "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
         }});
-        self.kubectl(&[
-            "patch",
-            "pod",
-            pod,
-            "-n",
-            namespace,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &status.to_string(),
-        ]);
+        self.patch_status(&["pod", pod, "-n", namespace], &status.to_string());
     }
 
     /// Whether the driver's account may do that.
@@ -214,26 +191,11 @@ impl Cluster {
     fn assert_found_out_without_tolerations(&self) {
         let (namespace, daemon_set) = self.driver.daemon_set;
         let without = r#"[{"op": "remove", "path": "/spec/template/spec/tolerations"}]"#;
-        self.kubectl(&[
-            "patch",
-            "daemonset",
-            daemon_set,
-            "-n",
-            namespace,
-            "--type=json",
-            "-p",
-            without,
-        ]);
+        let patch = ["patch", "daemonset", daemon_set, "-n", namespace];
+        self.kubectl(&[&patch[..], &["--type=json", "-p", without]].concat());
         self.await_scheduled(0);
-        self.kubectl(&[
-            "delete",
-            "pods",
-            "-n",
-            namespace,
-            "--all",
-            "--force",
-            "--grace-period=0",
-        ]);
+        let delete = ["delete", "pods", "--all", "-n", namespace];
+        self.kubectl(&[&delete[..], &["--force", "--grace-period=0"]].concat());
         for node in WINDOWS {
             self.register(node, &[]);
         }
@@ -320,32 +282,22 @@ fn walk(folder: &str) {
     cluster.assert_found_out_without_tolerations();
 }
 
-#[test]
-fn aws_ebs() {
-    walk("aws-ebs");
+macro_rules! walks {
+    ($($test:ident: $folder:literal;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                walk($folder);
+            }
+        )+
+    };
 }
 
-#[test]
-fn azure_disk() {
-    walk("azure-disk");
-}
-
-#[test]
-fn azure_file() {
-    walk("azure-file");
-}
-
-#[test]
-fn gce_pd() {
-    walk("gce-pd");
-}
-
-#[test]
-fn smb() {
-    walk("smb");
-}
-
-#[test]
-fn vsphere() {
-    walk("vsphere");
+walks! {
+    aws_ebs: "aws-ebs";
+    azure_disk: "azure-disk";
+    azure_file: "azure-file";
+    gce_pd: "gce-pd";
+    smb: "smb";
+    vsphere: "vsphere";
 }

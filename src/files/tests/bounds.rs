@@ -86,3 +86,18 @@ fn distinct_kinds_without_end_are_counted_together() {
     assert_eq!(tally.unused.len(), MAX_KINDS + 1);
     assert_eq!(tally.unused["other kinds"], 1);
 }
+
+#[test]
+fn items_that_wait_for_their_kind_come_in_order_from_memory_and_disk() {
+    for count in [3, 30_000] {
+        let items: Vec<_> = (0..count)
+            .map(|number| serde_json::json!({"metadata": {"name": number.to_string(), "labels": {"a": "x".repeat(40)}}}))
+            .collect();
+        let list = serde_json::json!({"apiVersion": "v1", "items": items, "kind": "PodList"});
+        let (objects, _) = good(list.to_string());
+        for (number, object) in objects.iter().enumerate() {
+            assert_eq!(object.value["metadata"], items[number]["metadata"]);
+        }
+        assert_eq!(objects.len(), count);
+    }
+}

@@ -90,3 +90,17 @@ fn the_first_character_tells_json_from_yaml() {
         assert_eq!(all, text.replace("\r\n", "\n"));
     }
 }
+
+#[test]
+fn a_text_of_nothing_is_no_error_and_a_control_character_is_one_with_its_place() {
+    for text in ["", "\u{feff}", " \r\n\t"] {
+        let (objects, tally) = good(text);
+        assert!(objects.is_empty());
+        assert_eq!((tally.documents, tally.not_objects), (0, 0), "{text:?}");
+    }
+    let error = bad("a: b\n\u{1}");
+    assert!(
+        error.starts_with("in, document 1, line 2 column 1: "),
+        "{error}"
+    );
+}

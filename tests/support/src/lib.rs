@@ -2,7 +2,9 @@
 
 pub mod api_proxy;
 pub mod cleanup;
+pub mod commands;
 pub mod control_plane;
+pub mod markdown;
 pub mod node_agent;
 pub mod objects;
 pub mod olm;

@@ -158,35 +158,12 @@ fn the_random_clusters_reach_every_verdict_and_kind_of_row() {
             seen.insert(finding[0].as_str().unwrap().to_owned());
         }
     }
-    let mut wanted = Vec::new();
-    for reason in [
-        "NoWindowsNodes",
-        "NoInTreeVolumes",
-        "NoCSIMigration",
-        "CSINodeMissing",
-        "DriversMissing",
-        "DriversRegistered",
-    ] {
-        wanted.push(reason.to_owned());
-    }
-    wanted.push("Override".to_owned());
-    for code in [
-        "PersistentVolumeNotFound",
-        "PersistentVolumeClaimNotFound",
-        "StorageClassNotFound",
-    ] {
-        wanted.push(code.to_owned());
-    }
-    for kind in [
-        "Pod",
-        "Deployment",
-        "ReplicaSet",
-        "StatefulSet",
-        "DaemonSet",
-        "Job",
-        "CronJob",
-        "ReplicationController",
-    ] {
+    let reasons = "NoWindowsNodes NoInTreeVolumes NoCSIMigration CSINodeMissing DriversMissing DriversRegistered Override";
+    let findings = "PersistentVolumeNotFound PersistentVolumeClaimNotFound StorageClassNotFound";
+    let words = reasons.split(' ').chain(findings.split(' '));
+    let mut wanted: Vec<String> = words.map(str::to_owned).collect();
+    let kinds = "Pod Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController";
+    for kind in kinds.split(' ') {
         for source in [
             "Inline false",
             "PersistentVolume true",

@@ -23,15 +23,9 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
     install_olm_crds(&control_plane);
     let manifests = root().join("bundle/manifests");
     // Strict: a field that the definitions of OLM do not know is an error, not pruned.
-    let applied = control_plane
-        .kubectl(&[
-            "apply",
-            "--server-side",
-            "--validate=strict",
-            "-f",
-            manifests.to_str().unwrap(),
-        ])
-        .unwrap();
+    let strict = ["apply", "--server-side", "--validate=strict", "-f"];
+    let apply = [&strict[..], &[manifests.to_str().unwrap()]].concat();
+    let applied = control_plane.kubectl(&apply).unwrap();
     assert_eq!(applied.lines().count(), 6, "{applied}");
     control_plane.await_definitions().unwrap();
 
@@ -67,14 +61,12 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
     control_plane
         .kubectl_with_input(&["create", "--validate=strict", "-f", "-"], &object)
         .unwrap();
-    let stored = control_plane
-        .kubectl(&[
-            "get",
-            "clusterserviceversion",
-            &newest().csv_name(),
-            "-o",
-            "jsonpath={.metadata.annotations.createdAt}",
-        ])
-        .unwrap();
-    assert_eq!(stored, newest().created_at, "{CSV}");
+    let path = "/apis/operators.coreos.com/v1alpha1/namespaces/default/clusterserviceversions";
+    let stored = control_plane.read(&format!("{path}/{}", newest().csv_name()));
+    let stored = stored.unwrap().unwrap();
+    assert_eq!(
+        stored["metadata"]["annotations"]["createdAt"],
+        newest().created_at,
+        "{CSV}"
+    );
 }

@@ -6,49 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bundler::Release;
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use serde_yaml::Value;
 use tempfile::TempDir;
+use testbed::commands::printed;
 use testbed::control_plane::ControlPlane;
+use testbed::markdown::{self, Block};
 use testbed::parts::part;
 
 use crate::cluster::install_olm_crds;
 use crate::project::{at, copy, newest, parse, root, text};
 
-/// A block of code of the guide.
-struct Block {
-    language: String,
-    code: String,
-    /// The paragraph before it.
-    introduction: String,
-}
-
 fn blocks() -> Vec<Block> {
-    let guide = fs::read_to_string(root().join("docs/install.md")).unwrap();
-    let mut blocks = Vec::new();
-    let (mut language, mut code, mut paragraph) = (None, String::new(), String::new());
-    for event in Parser::new(&guide) {
-        match event {
-            Event::Start(Tag::Paragraph) => paragraph.clear(),
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
-                language = Some(info.into_string());
-                code.clear();
-            }
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)) => {
-                panic!("a block that does not say what it is, after: {paragraph}")
-            }
-            Event::End(TagEnd::CodeBlock) => blocks.push(Block {
-                language: language.take().unwrap(),
-                code: code.clone(),
-                introduction: paragraph.clone(),
-            }),
-            Event::Text(text) if language.is_some() => code.push_str(&text),
-            Event::Text(text) | Event::Code(text) => paragraph.push_str(&text),
-            Event::SoftBreak => paragraph.push(' '),
-            _ => {}
-        }
-    }
-    blocks
+    markdown::blocks(&fs::read_to_string(root().join("docs/install.md")).unwrap())
 }
 
 /// Where the guide's files are and its commands run.
@@ -93,31 +62,21 @@ impl Workplace {
 
     /// Runs a shell block; what it prints.
     fn run(&self, code: &str, kubeconfig: &Path) -> String {
-        let output = Command::new("timeout")
-            .args(["120", "bash", "-euo", "pipefail", "-c", code])
+        let path = format!("{}:/usr/bin:/bin", self.home.path().display());
+        let mut bash = Command::new("timeout");
+        bash.args(["120", "bash", "-euo", "pipefail", "-c", code])
             .current_dir(self.folder.path())
-            .env(
-                "PATH",
-                format!("{}:/usr/bin:/bin", self.home.path().display()),
-            )
+            .env("PATH", path)
             .env("HOME", self.home.path())
-            .env("KUBECONFIG", kubeconfig)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{code}\n{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+            .env("KUBECONFIG", kubeconfig);
+        printed(&mut bash).unwrap()
     }
 }
 
 #[test]
 fn every_command_of_the_guide_works_that_is_not_called_untried() {
     let control_plane = ControlPlane::start().unwrap();
-    // Namespaces end only where somebody ends them.
+    // Namespaces end only where their controller runs.
     control_plane
         .start_controller_manager("namespace-controller")
         .unwrap();
@@ -127,15 +86,10 @@ fn every_command_of_the_guide_works_that_is_not_called_untried() {
         .kubectl(&["create", "namespace", others])
         .unwrap();
     let labels = || {
-        control_plane
-            .kubectl(&[
-                "get",
-                "namespace",
-                others,
-                "-o",
-                "jsonpath={.metadata.labels}",
-            ])
-            .unwrap()
+        let namespace = control_plane
+            .read(&format!("/api/v1/namespaces/{others}"))
+            .unwrap();
+        namespace.unwrap()["metadata"]["labels"].clone()
     };
     let labels_before = labels();
 
@@ -174,16 +128,12 @@ fn every_command_of_the_guide_works_that_is_not_called_untried() {
     ] {
         assert!(printed.contains(made), "{made} is not in\n{printed}");
     }
-    let left = control_plane
-        .kubectl(&[
-            "get",
-            "crd",
-            "--ignore-not-found",
-            "windowsstorages.windowsstorage.dev",
-            "windowsnodestorages.windowsstorage.dev",
-        ])
-        .unwrap();
-    assert_eq!(left, "");
+    for left in ["windowsstorages", "windowsnodestorages"] {
+        let path = format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{left}.windowsstorage.dev"
+        );
+        assert_eq!(control_plane.read(&path).unwrap(), None);
+    }
 }
 
 /// Stands for the operator, which is not part of this test: its verdict is True.
@@ -191,17 +141,10 @@ fn say_upgradeable(control_plane: &ControlPlane) {
     control_plane
         .apply("apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {name: cluster}\nspec: {}\n")
         .unwrap();
-    control_plane
-        .kubectl(&[
-            "patch",
-            "windowsstorage",
-            "cluster",
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            r#"{"status":{"verdict":{"upgradeable":"True","reason":"NoWindowsNodes","message":"There are no Windows nodes."}}}"#,
-        ])
-        .unwrap();
+    let status = r#"{"status":{"verdict":{"upgradeable":"True","reason":"NoWindowsNodes","message":"There are no Windows nodes."}}}"#;
+    let patch = "patch windowsstorage cluster --subresource=status --type=merge -p";
+    let patch: Vec<&str> = patch.split(' ').chain([status]).collect();
+    control_plane.kubectl(&patch).unwrap();
 }
 
 /// What kustomize makes of the guide's overlay that has `marker` in it.
@@ -212,17 +155,8 @@ fn overlay(marker: &str) -> Vec<Value> {
         .unwrap();
     let workplace = Workplace::new();
     let file = workplace.write(&block.code);
-    let output = Command::new(part("kubectl").unwrap())
-        .arg("kustomize")
-        .arg(file.parent().unwrap())
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    parse(&String::from_utf8(output.stdout).unwrap())
+    let mut kubectl = Command::new(part("kubectl").unwrap());
+    parse(&printed(kubectl.arg("kustomize").arg(file.parent().unwrap())).unwrap())
 }
 
 /// Every namespace that the objects name, anywhere.
@@ -269,7 +203,7 @@ fn an_overlay_moves_everything_to_another_namespace_and_image() {
 }
 
 #[test]
-fn an_overlay_leaves_the_namespace_of_somebody_else_alone() {
+fn an_overlay_leaves_the_namespace_of_another_owner_alone() {
     let objects = overlay("$patch: delete");
     assert_eq!(
         namespaces(&objects),

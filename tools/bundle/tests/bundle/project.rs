@@ -57,6 +57,11 @@ pub fn replace(root: &Path, file: &str, from: &str, to: &str) {
     fs::write(path, text.replace(from, to)).unwrap();
 }
 
+/// A table of texts.
+pub fn table(yaml: &str) -> Vec<[String; 4]> {
+    serde_yaml::from_str(yaml).unwrap()
+}
+
 /// A file of the project as its documents.
 pub fn documents(file: &str) -> Vec<Value> {
     parse(&fs::read_to_string(root().join(file)).unwrap())

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_yaml::Value;
 use tempfile::TempDir;
+use testbed::commands::printed;
 
 use crate::project::{CSV, at, list, newest, root, text};
-use crate::validators::check;
+use crate::validators::assert_no_finding;
 
 /// A copy of every file that is not ignored, so that cargo takes it for the project.
 fn tree() -> TempDir {
@@ -29,29 +30,16 @@ fn tree() -> TempDir {
     copy
 }
 
-fn release(tree: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bundler"))
-        .arg("--root")
-        .arg(tree)
-        .arg("release")
-        .args(args)
-        .output()
-        .unwrap()
+fn release(tree: &Path, args: &[&str]) -> Command {
+    let mut release = Command::new(env!("CARGO_BIN_EXE_bundler"));
+    release.arg("--root").arg(tree).arg("release").args(args);
+    release
 }
 
 /// The files that a release that works names.
 fn changed(tree: &Path, args: &[&str]) -> Vec<String> {
-    let output = release(tree, args);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    let changed = printed(&mut release(tree, args)).unwrap();
+    changed.lines().map(str::to_owned).collect()
 }
 
 fn yaml(tree: &Path, file: &str) -> Value {
@@ -92,10 +80,7 @@ fn a_release_sets_the_version_everywhere_once() {
     assert_eq!(text(&csv, "metadata/annotations/containerImage"), image);
     let kustomization = yaml(tree, "manifests/kustomization.yaml");
     assert_eq!(text(&kustomization, "images/0/newTag"), "7.0.0");
-    assert_eq!(
-        check(&tree.join("bundle")),
-        ("0 findings\n".to_owned(), true)
-    );
+    assert_no_finding(tree);
 
     assert_eq!(changed(tree, &["7.0.0"]), Vec::<String>::new());
 
@@ -133,10 +118,7 @@ fn a_release_sets_the_version_everywhere_once() {
     assert_eq!(text(newest, "name"), "windows-storage-operator.v7.1.0");
     let last = list(&template, "entries").last().unwrap();
     assert_eq!(text(last, "image"), "example.org/mine-bundle:7.1.0");
-    assert_eq!(
-        check(&tree.join("bundle")),
-        ("0 findings\n".to_owned(), true)
-    );
+    assert_no_finding(tree);
 }
 
 #[test]
@@ -158,7 +140,7 @@ fn a_version_that_makes_no_sense_changes_nothing() {
             "MAJOR.MINOR",
         ),
     ] {
-        let output = release(tree, args);
+        let output = release(tree, args).output().unwrap();
         assert!(!output.status.success(), "{args:?}");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(error.contains(complaint), "{args:?}: {error}");

@@ -1,0 +1,55 @@
+//! Texts of `cases.txt`, and what becomes of each: its objects and what is counted, or the error.
+
+use std::fmt::Write as _;
+
+use super::*;
+
+/// What is read of a text: an object a line, then what is counted or the error.
+fn outcome(text: &str, wanted: &dyn Fn(&str, &str) -> bool) -> String {
+    let (objects, tally) = read_text_as(text, wanted);
+    let mut shown = String::new();
+    for Object {
+        origin,
+        api_version,
+        kind,
+        value,
+        ..
+    } in &objects
+    {
+        let _ = writeln!(shown, "{origin}: {api_version} {kind} {value}");
+    }
+    let counted = tally.map(|tally| {
+        let Tally {
+            documents,
+            objects,
+            not_objects,
+            unused,
+            ..
+        } = tally;
+        format!(
+            "{documents} documents, {objects} objects, {not_objects} not objects, unused {unused:?}"
+        )
+    });
+    shown + &counted.unwrap_or_else(|errors| errors.to_string()) + "\n"
+}
+
+#[test]
+fn each_text_becomes_what_the_snapshot_says_whether_all_is_wanted_or_pods_alone() {
+    let mut shown = String::new();
+    for case in include_str!("cases.txt").split("### ").skip(1) {
+        let (name, text) = case.split_once('\n').unwrap();
+        let (of_all, of_pods) = (outcome(text, &all), outcome(text, &pods));
+        let _ = write!(shown, "### {name}\n{of_all}");
+        if of_pods != of_all {
+            let _ = write!(shown, "--- pods alone\n{of_pods}");
+        }
+    }
+    insta::assert_snapshot!("cases", shown);
+}
+
+#[test]
+fn a_kind_with_items_that_is_not_wanted_is_counted_with_its_items() {
+    let text = "items: [{a: b}]\nkind: Pod\napiVersion: v1\n";
+    let tally = read_text_as(text, &|_, _| false).1.unwrap();
+    assert_eq!((tally.unused["Pod"], tally.not_objects), (1, 1));
+}

@@ -1,0 +1,25 @@
+//! Commands of this machine, as tests run them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// What a command prints; an error with both of its streams where it fails.
+pub fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let status = output.status;
+    ensure!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
+    Ok(stdout.into_owned())
+}
+
+/// A command that finds programs in these folders first, and no cluster of whoever runs the tests.
+pub fn with_path(mut command: Command, folders: &[&Path]) -> Result<Command> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = folders.iter().map(|folder| folder.to_path_buf());
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&path)))?;
+    command.env("PATH", path).env_remove("KUBECONFIG");
+    Ok(command)
+}

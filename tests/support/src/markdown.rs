@@ -1,0 +1,115 @@
+//! Blocks of code in Markdown, and what stands around them.
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+/// A block of code.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// The line in which it begins.
+    pub line: usize,
+    /// What it is; empty where the page does not say so.
+    pub language: String,
+    /// What it holds.
+    pub code: String,
+    /// The heading above it.
+    pub heading: String,
+    /// The paragraph before it.
+    pub introduction: String,
+    /// The comments right before it.
+    pub comments: Vec<String>,
+}
+
+/// The blocks of code of a page, from top to bottom.
+#[must_use]
+pub fn blocks(page: &str) -> Vec<Block> {
+    let (mut blocks, mut block) = (Vec::new(), Block::default());
+    // Where the text goes.
+    let mut part: Option<fn(&mut Block) -> &mut String> = None;
+    for (event, range) in Parser::new(page).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(kind)) => {
+                block.line = 1 + page[..range.start].matches('\n').count();
+                block.language = match kind {
+                    CodeBlockKind::Fenced(info) => info.into_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                part = Some(|block| &mut block.code);
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                part = None;
+                blocks.push(block.clone());
+                block.code.clear();
+                block.comments.clear();
+            }
+            Event::Start(Tag::HtmlBlock) => block.comments.push(String::new()),
+            Event::Html(html) => {
+                if let Some(comment) = block.comments.last_mut() {
+                    comment.push_str(&html);
+                }
+            }
+            Event::Start(tag) => {
+                // What stands between a comment and a block takes the comment from the block.
+                block.comments.clear();
+                match tag {
+                    Tag::Heading { .. } => part = Some(|block| &mut block.heading),
+                    Tag::Paragraph => part = Some(|block| &mut block.introduction),
+                    _ => continue,
+                }
+                if let Some(part) = part {
+                    part(&mut block).clear();
+                }
+            }
+            Event::End(TagEnd::Heading(_) | TagEnd::Paragraph) => part = None,
+            Event::Text(text) | Event::Code(text) => {
+                if let Some(part) = part {
+                    part(&mut block).push_str(&text);
+                }
+            }
+            Event::SoftBreak => {
+                if let Some(part) = part {
+                    part(&mut block).push(' ');
+                }
+            }
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// The commands of a block, each after `$ `, and what it shows of their output.
+#[must_use]
+pub fn examples(code: &str) -> Vec<(String, String)> {
+    let mut examples: Vec<(String, String)> = Vec::new();
+    let mut goes_on = false;
+    for line in code.lines() {
+        match (line.strip_prefix("$ "), examples.last_mut()) {
+            (Some(command), _) => {
+                goes_on = command.ends_with('\\');
+                examples.push((command.to_owned(), String::new()));
+            }
+            (None, Some((command, _))) if goes_on => {
+                goes_on = line.ends_with('\\');
+                command.extend(["\n", line]);
+            }
+            (None, Some((_, shown))) => shown.extend([line, "\n"]),
+            (None, None) => {}
+        }
+    }
+    examples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_goes_on_in_the_next_line_and_is_followed_by_its_output() {
+        let code = "$ kubectl get \\\n    pods\nNAME\nweb-0\n$ true\n";
+        let expected = [("kubectl get \\\n    pods", "NAME\nweb-0\n"), ("true", "")];
+        let examples = examples(code);
+        let found = examples
+            .iter()
+            .map(|(command, shown)| (&**command, &**shown));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+}
