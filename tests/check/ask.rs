@@ -35,7 +35,7 @@ fn nodes_are_listed_as_kubectl_does() {
     let named = ask_about("vsphere-1.26", &["nodes", "-o", "name"]);
     assert_eq!(named.stdout, "node/win-a\nnode/win-b\nnode/win-c\n");
     let ready = ask_about("vsphere-1.26", &["nodes", "win-a"]);
-    assert_eq!(ready.status, Some(0), "{}", ready.stderr);
+    ready.assert_status(0);
     assert_eq!(ready.stdout.lines().count(), 2, "{}", ready.stdout);
 }
 
@@ -62,25 +62,17 @@ fn nodes_for_programs_are_those_of_the_report() {
 #[test]
 fn a_node_that_is_not_there_is_1_and_no_node_at_all_is_0() {
     let lost = ask_about("azure-1.27", &["nodes", "win-1", "win-9"]);
-    assert_eq!(lost.status, Some(1));
-    assert!(
-        lost.stderr.contains("no Windows node win-9"),
-        "{}",
-        lost.stderr
-    );
-    assert!(lost.stdout.contains("win-1"), "{}", lost.stdout);
+    lost.assert_status(1);
+    lost.assert_says("no Windows node win-9");
+    lost.assert_shows("win-1");
 
     let linux = folder(&[(
         "all.yaml",
         "apiVersion: v1\nkind: Node\nmetadata: {name: linux, labels: {kubernetes.io/os: linux}}\n",
     )]);
     let none = ask(linux.path(), &["nodes", "-f", "all.yaml"]);
-    assert_eq!(none.status, Some(0), "{}", none.stderr);
-    assert!(
-        none.stderr.contains("No Windows nodes found"),
-        "{}",
-        none.stderr
-    );
+    none.assert_status(0);
+    none.assert_says("No Windows nodes found");
 }
 
 #[test]
@@ -98,16 +90,16 @@ fn csi_proxy_is_told_where_the_operator_has_seen_it() {
         ("status.yaml", &status("Running", "HostKeyChanged")),
     ]);
     let list = ask(running.path(), &["nodes", "-f", "."]);
-    assert!(list.stdout.contains("v1.3.0   "), "{}", list.stdout);
+    list.assert_shows("v1.3.0   ");
     let why = ask(running.path(), &["why", "win-1", "-f", "."]);
     let told = "of csi-proxy there (HostKeyChanged): The SSH host key is another.";
-    assert!(why.stdout.contains(told), "{}", why.stdout);
+    why.assert_shows(told);
     let stopped = folder(&[
         ("node.yaml", WINDOWS_NODE),
         ("status.yaml", &status("Stopped", "CrashLoop")),
     ]);
     let list = ask(stopped.path(), &["nodes", "-f", "."]);
-    assert!(list.stdout.contains("v1.3.0, Stopped"), "{}", list.stdout);
+    list.assert_shows("v1.3.0, Stopped");
 }
 
 #[test]
@@ -162,7 +154,7 @@ fn a_pod_that_lacks_nothing_is_0() {
     ]);
     for pod in ["web", "pod/web", "plain"] {
         let ended = ask(files.path(), &["why", pod, "-n", "shop", "-f", "."]);
-        assert_eq!(ended.status, Some(0), "{}{}", ended.stdout, ended.stderr);
+        ended.assert_status(0);
         assert!(
             ended.stdout.contains("NOTHING IS MISSING") && ended.stdout.contains("win-1"),
             "{}",
@@ -206,17 +198,17 @@ fn a_volume_is_explained_by_its_use() {
                    PersistentVolume\nmetadata: {name: pv-2}\nspec: {azureDisk: {diskName: e, diskURI: e}}\n";
     let files = folder(&[("all.yaml", &format!("{WINDOWS_NODE}{claimed}{objects}"))]);
     let held = ask(files.path(), &["why", "pv/pv-1", "-f", "."]);
-    assert_eq!(held.status, Some(3), "{}{}", held.stdout, held.stderr);
+    held.assert_status(3);
     for words in [
         "persistentvolume pv-1: HOLDS UPGRADES\n",
         "The claim shop/data is bound to it.\n",
         "it needs disk.csi.azure.com, missing on win-1.\n",
         "pod/web",
     ] {
-        assert!(held.stdout.contains(words), "{words:?}: {}", held.stdout);
+        held.assert_shows(words);
     }
     let free = ask(files.path(), &["why", "pv-2", "-f", "."]);
-    assert_eq!(free.status, Some(0), "{}{}", free.stdout, free.stderr);
+    free.assert_status(0);
     assert!(
         free.stdout.contains("No claim is bound to it.") && !free.stdout.contains("web"),
         "{}",
@@ -233,7 +225,7 @@ fn an_error_shows_the_usage_of_its_command() {
         &["why", "--nonsense"],
     ] {
         let ended = ask(&input(), arguments);
-        assert_eq!(ended.status, Some(2), "{arguments:?}: {}", ended.stderr);
+        ended.assert_status(2);
         let usage = "Usage: windows-storage-operator why [OPTIONS] <NODE|POD|PVC>";
         assert!(
             ended.stderr.contains(usage) || arguments[1].starts_with('-'),
@@ -260,17 +252,8 @@ fn what_is_not_there_is_1_and_nonsense_is_2() {
         (2, &["nodes", "-o", "html"], "possible values"),
     ] {
         let ended = ask_about("azure-1.27", arguments);
-        assert_eq!(
-            ended.status,
-            Some(status),
-            "{arguments:?}: {}",
-            ended.stderr
-        );
-        assert!(
-            ended.stderr.contains(says),
-            "{arguments:?}: {}",
-            ended.stderr
-        );
+        ended.assert_status(status);
+        ended.assert_says(says);
         assert_eq!(ended.stdout, "", "{arguments:?}");
     }
 }
@@ -289,12 +272,8 @@ fn what_was_not_read_is_not_fine() {
         let mut all = command.to_vec();
         all.extend(["-f", "."]);
         let ended = ask(files.path(), &all);
-        assert_eq!(ended.status, Some(1), "{command:?}: {}", ended.stdout);
-        assert!(
-            ended.stderr.contains("not everything could be read"),
-            "{}",
-            ended.stderr
-        );
+        ended.assert_status(1);
+        ended.assert_says("not everything could be read");
     }
     let held = folder(&[
         ("nodes.yaml", WINDOWS_NODE),
@@ -302,11 +281,7 @@ fn what_was_not_read_is_not_fine() {
         ("pod.yaml", BLOCKING_POD),
     ]);
     let ended = ask(held.path(), &["why", "pod/web", "-n", "shop", "-f", "."]);
-    assert_eq!(
-        ended.status,
-        Some(3),
-        "what is missing is missing all the same"
-    );
+    ended.assert_status(3);
 }
 
 #[test]

@@ -40,16 +40,10 @@ fn the_higher_version_wins_in_either_order() {
     ] {
         let old = pod(Some(low), "Running", "azureDisk");
         let new = pod(Some(high), "Running", "cinder");
-        assert_eq!(
-            plugins(&old, &new),
-            ["kubernetes.io/cinder"],
-            "{low} {high}"
-        );
-        assert_eq!(
-            plugins(&new, &old),
-            ["kubernetes.io/cinder"],
-            "{low} {high}"
-        );
+        for (first, second) in [(&old, &new), (&new, &old)] {
+            let plugins = plugins(first, second);
+            assert_eq!(plugins, ["kubernetes.io/cinder"], "{low} {high}");
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn texts() -> [(&'static str, String); 2] {
 fn however_the_text_is_written_the_report_is_the_same() {
     let expected = check_in(&input(), &["-o", "json", "-f", "ready-1.31"]).json();
     let same = |what: &str, ended: Ended| {
-        assert_eq!(ended.status, Some(0), "{what}: {}", ended.stderr);
+        ended.assert_status(0);
         assert_eq!(ended.json(), expected, "{what}");
     };
     for (name, text) in texts() {

@@ -98,7 +98,7 @@ data: 7
 "
     );
     let ended = check_files(&[("all.yaml", text.as_bytes())]);
-    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    ended.assert_status(0);
 }
 
 #[test]
@@ -110,10 +110,6 @@ fn the_feature_switches_are_held_to_their_type() {
         );
         let ended = check_files(&[("all.yaml", text.as_bytes())]);
         ended.assert_refused(data);
-        assert!(
-            ended.stderr.contains("ConfigMap: field data"),
-            "{}",
-            ended.stderr
-        );
+        ended.assert_says("ConfigMap: field data");
     }
 }

@@ -54,7 +54,7 @@ fn owners_that_own_each_other_are_judged_and_found() {
         ],
     ] {
         let ended = judged(&objects);
-        assert_eq!(ended.status, Some(3), "{}", ended.stderr);
+        ended.assert_status(3);
         assert_eq!(workloads(&ended).len(), objects.len());
         let report = ended.json();
         let findings = report["findings"].as_array().unwrap();
@@ -87,7 +87,7 @@ fn a_chain_of_owners_is_followed_to_its_end_and_one_without_end_hides_nobody() {
     let ended = judged(&chain(5_000));
     let reported = workloads(&ended);
     assert!(reported.contains(&"r-0".to_owned()), "{}", ended.stderr);
-    assert_eq!(ended.status, Some(3));
+    ended.assert_status(3);
 }
 
 /// A dump that was made anonymous may have lost its uids: nobody is then taken for anybody's owner.
@@ -189,7 +189,7 @@ fn names_are_shown_and_obeyed_by_nobody() {
         let folder = folder(&[("all.json", &list)]);
         for output in ["table", "json", "yaml", "html"] {
             let ended = check_in(folder.path(), &["-f", "all.json", "-o", output]);
-            assert_eq!(ended.status, Some(3), "{output} {name:?}: {}", ended.stderr);
+            ended.assert_status(3);
             for stream in [&ended.stdout, &ended.stderr] {
                 for hidden in [
                     '\u{1b}', '\u{7}', '\u{8}', '\u{9b}', '\u{202e}', '\u{200b}', '\u{feff}',
@@ -256,7 +256,7 @@ fn names_of_files_are_written_out() {
 fn a_name_of_any_length_and_an_empty_one() {
     let long = "n".repeat(100_000);
     let ended = judged(&hostile_objects(&long)[..4]);
-    assert_eq!(ended.status, Some(3), "{}", ended.stderr);
+    ended.assert_status(3);
     let message = ended.json()["verdict"]["message"]
         .as_str()
         .unwrap()

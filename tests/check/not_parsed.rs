@@ -113,7 +113,7 @@ fn large_single_documents_are_read() {
         volumes.join(", ")
     );
     let ended = check_file("big.yaml", &pod);
-    assert_eq!(ended.status, Some(3), "{}", ended.stderr);
+    ended.assert_status(3);
     let report = ended.json();
     assert_eq!(report["volumes"].as_array().unwrap().len(), 20_000);
     let message = report["verdict"]["message"].as_str().unwrap();

@@ -19,7 +19,7 @@ fn without(folder: &str, kinds: &[&str]) -> String {
 fn without_nodes_nothing_is_known() {
     for folder in ["ready-1.31", "vsphere-1.26", "azure-1.27"] {
         let ended = check_file("all.yaml", without(folder, &["Node"]));
-        assert_eq!(ended.status, Some(3), "{}", ended.stderr);
+        ended.assert_status(3);
         assert_eq!(ended.reason(), "ReadinessUnknown");
         let report = ended.json();
         let message = report["verdict"]["message"].as_str().unwrap();
@@ -48,7 +48,7 @@ fn a_used_kind_that_is_not_there_at_all_is_noted() {
 fn without_csinodes_no_driver_is_there() {
     let ended = check_file("all.yaml", without("ready-1.31", &["CSINode"]));
     assert_eq!(ended.reason(), "CSINodeMissing");
-    assert_eq!(ended.status, Some(3));
+    ended.assert_status(3);
 }
 
 /// What a pod refers to is in the cluster, or was: that the input lacks all of a kind is said beside the verdict.
@@ -61,20 +61,12 @@ fn kinds_of_which_nothing_was_given_are_named() {
     ] {
         let ended = check_file("all.yaml", without("ready-1.31", kinds));
         for kind in kinds {
-            assert!(
-                ended.stderr.contains(&format!("no {kind}")),
-                "{kinds:?}: {}",
-                ended.stderr
-            );
+            ended.assert_says(&format!("no {kind}"));
         }
         assert!(ended.stderr.contains("the verdict does not know of them"));
     }
     let ended = check_file("nodes.yaml", WINDOWS_NODE);
-    assert!(
-        ended.stderr.contains("no Pod, no Persistent"),
-        "{}",
-        ended.stderr
-    );
+    ended.assert_says("no Pod, no Persistent");
 }
 
 /// A must-gather has all volumes, but not the namespaces of workloads.
@@ -95,9 +87,9 @@ status: {{phase: {phase}}}
         )
     };
     let ended = check_file("all.yaml", volume("Bound"));
-    assert_eq!(ended.status, Some(3));
+    ended.assert_status(3);
     assert_eq!(ended.reason(), "ReadinessUnknown");
-    assert!(ended.stdout.contains("namespace shop"), "{}", ended.stdout);
+    ended.assert_shows("namespace shop");
     // What was released is nobody's any more.
     let ended = check_file("all.yaml", volume("Released"));
     assert_eq!(ended.reason(), "NoInTreeVolumes");

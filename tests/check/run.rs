@@ -63,6 +63,24 @@ impl Ended {
             .to_owned()
     }
 
+    /// Ends a test unless the run ended with that status.
+    #[track_caller]
+    pub fn assert_status(&self, status: i32) {
+        assert_eq!(self.status, Some(status), "{self:?}");
+    }
+
+    /// Ends a test unless that is on standard output.
+    #[track_caller]
+    pub fn assert_shows(&self, part: &str) {
+        assert!(self.stdout.contains(part), "{part:?}: {self:?}");
+    }
+
+    /// Ends a test unless that is on standard error.
+    #[track_caller]
+    pub fn assert_says(&self, part: &str) {
+        assert!(self.stderr.contains(part), "{part:?}: {self:?}");
+    }
+
     /// Ends a test unless the run failed as bad input has to: status 1, a message, no report, no panic.
     #[track_caller]
     pub fn assert_refused(&self, what: &str) {
@@ -141,7 +159,8 @@ pub fn end(command: &mut Command) -> Ended {
     ended(command.output().unwrap())
 }
 
-fn ended(output: std::process::Output) -> Ended {
+/// How a process ended.
+pub fn ended(output: std::process::Output) -> Ended {
     Ended {
         status: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),

@@ -1,8 +1,10 @@
 //! Exit statuses, and what goes to which stream.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
-use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_file, check_in, end, folder, input, program};
+use crate::run::{
+    BLOCKING_POD, Ended, WINDOWS_NODE, check_file, check_in, end, ended, folder, input, program,
+};
 
 const IGNORE: &str = "
 apiVersion: windowsstorage.dev/v1alpha1
@@ -57,7 +59,7 @@ fn upgradeable_is_0_and_not_upgradeable_is_3() {
     ] {
         let ended = check_file("all.yaml", text);
         assert_eq!(ended.reason(), reason, "{}", ended.stderr);
-        assert_eq!(ended.status, Some(status), "{reason}");
+        ended.assert_status(status);
         assert!(
             ended.stderr.starts_with("read 1 file(s) "),
             "{}",
@@ -70,7 +72,7 @@ fn upgradeable_is_0_and_not_upgradeable_is_3() {
 fn only_the_settings_named_cluster_count() {
     let other = IGNORE.replace("name: cluster", "name: other");
     let ended = check_file("all.yaml", format!("{WINDOWS_NODE}{BLOCKING_POD}{other}"));
-    assert_eq!(ended.status, Some(3));
+    ended.assert_status(3);
 }
 
 #[test]
@@ -105,9 +107,9 @@ fn a_wrong_command_line_is_2() {
         &["ready-1.31"],
     ] {
         let ended = check_in(&input(), arguments);
-        assert_eq!(ended.status, Some(2), "{arguments:?}: {}", ended.stderr);
+        ended.assert_status(2);
         assert_eq!(ended.stdout, "");
-        assert!(ended.stderr.contains("--help"), "{}", ended.stderr);
+        ended.assert_says("--help");
     }
 }
 
@@ -116,7 +118,7 @@ fn help_is_no_error() {
     let help = check_in(&input(), &["--help"]);
     assert_eq!((help.status, help.stderr.as_str()), (Some(0), ""));
     for word in ["--filename", "--output", "--color", "exit status", "-f -"] {
-        assert!(help.stdout.contains(word), "{word}");
+        help.assert_shows(word);
     }
 }
 
@@ -131,7 +133,7 @@ fn colour_is_there_when_it_is_asked_for_and_only_in_the_table() {
             command.env("NO_COLOR", value);
         }
         let ended = end(&mut command);
-        assert_eq!(ended.status, Some(3));
+        ended.assert_status(3);
         assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
         ended.stdout.contains('\u{1b}')
     };
@@ -166,37 +168,34 @@ fn colour_changes_no_letter() {
     assert_eq!(without, plain);
 }
 
+/// Runs the program with pipes, of which one is closed at once.
+fn run_with_closed(close: fn(&mut Child), arguments: &[&str]) -> Ended {
+    let mut child = program(&input())
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    close(&mut child);
+    ended(child.wait_with_output().unwrap())
+}
+
 #[test]
 fn who_does_not_read_the_report_ends_nothing() {
     for output in ["table", "json", "yaml", "html"] {
-        let mut child = program(&input())
-            .args(["check", "-f", "vsphere-1.26", "-o", output])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let ended = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(ended.stderr).unwrap();
-        assert!(!stderr.contains("panicked"), "{stderr}");
+        let arguments = ["check", "-f", "vsphere-1.26", "-o", output];
+        let ended = run_with_closed(|child| drop(child.stdout.take()), &arguments);
+        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
         // The judgement was made, and the status says it.
-        assert_eq!(ended.status.code(), Some(3), "{stderr}");
+        ended.assert_status(3);
     }
 }
 
 #[test]
 fn who_reads_only_the_beginning_ends_nothing() {
     for arguments in [&["crds"][..], &["completion", "bash"]] {
-        let mut child = program(&input())
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let ended = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(ended.stderr).unwrap();
-        assert_eq!((ended.status.code(), &*stderr), (Some(0), ""));
+        let ended = run_with_closed(|child| drop(child.stdout.take()), arguments);
+        assert_eq!((ended.status, &*ended.stderr), (Some(0), ""));
     }
 }
 
@@ -210,33 +209,21 @@ fn a_report_that_cannot_be_written_is_an_error() {
     let ended = end(program(&input())
         .args(["check", "-f", "ready-1.31", "-o", "json"])
         .stdout(full));
-    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
-    assert!(
-        ended
-            .stderr
-            .contains("error: cannot write to standard output"),
-        "{}",
-        ended.stderr
-    );
+    ended.assert_status(1);
+    ended.assert_says("error: cannot write to standard output");
 }
 
 #[test]
-fn nobody_listens_to_the_messages() {
-    let mut child = program(&input())
-        .args(["check", "-f", "ready-1.31", "-o", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stderr.take());
-    let ended = child.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(0));
-    let _: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+fn messages_that_are_not_read_end_nothing() {
+    let arguments = ["check", "-f", "ready-1.31", "-o", "json"];
+    let ended = run_with_closed(|child| drop(child.stderr.take()), &arguments);
+    ended.assert_status(0);
+    ended.json();
 }
 
 /// A kubeconfig holds tokens and passwords, and login programs print them.
 #[test]
-fn what_is_wrong_with_a_kubeconfig_is_told_without_what_it_holds() {
+fn what_is_wrong_with_a_kubeconfig_is_reported_without_what_it_holds() {
     let kubeconfig = |user: &str| {
         format!(
             "apiVersion: v1
@@ -257,7 +244,7 @@ users: [{{name: a, user: {user}}}]
     ] {
         let folder = folder(&[("config", kubeconfig(user).as_str())]);
         let ended = check_in(folder.path(), &["--kubeconfig", "config"]);
-        assert_eq!(ended.status, Some(1), "{user}");
+        ended.assert_status(1);
         assert!(!ended.stderr.contains("canary"), "{user}: {}", ended.stderr);
         assert!(ended.stdout.is_empty());
     }
