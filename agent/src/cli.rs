@@ -144,39 +144,33 @@ mod tests {
 
     #[test]
     fn reads_every_command() {
-        assert_eq!(words("install"), Ok(Command::Install { sha256: None }));
-        assert_eq!(
-            words("install --sha256 AB"),
-            Ok(Command::Install {
-                sha256: Some("ab".into())
-            })
-        );
-        assert_eq!(
-            words(r"apply --request C:\k\r.json --timeout=7"),
-            Ok(Command::Apply {
-                request: r"C:\k\r.json".into(),
-                timeout: Duration::from_secs(7),
-                arrival: Duration::ZERO,
-            })
-        );
-        assert_eq!(
-            words(r"apply --arrival-timeout 5 --request C:\k\r.json"),
-            Ok(Command::Apply {
-                request: r"C:\k\r.json".into(),
-                timeout: DEFAULT_TIMEOUT,
-                arrival: Duration::from_secs(5),
-            })
-        );
-        assert_eq!(
-            words(r"status --file C:\a --pipe p --file C:\b"),
-            Ok(Command::Status {
-                files: vec![r"C:\a".into(), r"C:\b".into()],
-                pipes: vec!["p".into()]
-            })
-        );
-        assert_eq!(words("service"), Ok(Command::Service));
-        assert_eq!(words("--version"), Ok(Command::Version));
-        assert_eq!(words("apply --help"), Ok(Command::Help));
+        let install = |sha256: Option<&str>| Command::Install {
+            sha256: sha256.map(str::to_owned),
+        };
+        let apply = |timeout, arrival| Command::Apply {
+            request: r"C:\k\r.json".into(),
+            timeout: Duration::from_secs(timeout),
+            arrival: Duration::from_secs(arrival),
+        };
+        let status = Command::Status {
+            files: vec![r"C:\a".into(), r"C:\b".into()],
+            pipes: vec!["p".into()],
+        };
+        for (line, command) in [
+            ("install", install(None)),
+            ("install --sha256 AB", install(Some("ab"))),
+            (r"apply --request C:\k\r.json --timeout=7", apply(7, 0)),
+            (
+                r"apply --arrival-timeout 5 --request C:\k\r.json",
+                apply(300, 5),
+            ),
+            (r"status --file C:\a --pipe p --file C:\b", status),
+            ("service", Command::Service),
+            ("--version", Command::Version),
+            ("apply --help", Command::Help),
+        ] {
+            assert_eq!(words(line), Ok(command), "{line}");
+        }
     }
 
     #[test]

@@ -75,17 +75,23 @@ mod tests {
     #[test]
     fn parts_that_come_again_are_added_up() {
         let begin = Instant::now();
-        let at = |milliseconds| begin + Duration::from_millis(milliseconds);
         let mut clock = Clock::start(begin);
-        clock.ended(|of| &mut of.prepare, at(5));
-        clock.ended(|of| &mut of.start, at(7));
-        clock.ended(|of| &mut of.pipes, at(17));
-        clock.ended(|of| &mut of.start, at(20));
-        let durations = clock.durations();
-        assert_eq!(durations.prepare, Some(5));
-        assert_eq!(durations.start, Some(5));
-        assert_eq!(durations.pipes, Some(10));
-        assert_eq!(durations.stop, None);
+        let parts: [(Part, u64); 4] = [
+            (|of| &mut of.prepare, 5),
+            (|of| &mut of.start, 7),
+            (|of| &mut of.pipes, 17),
+            (|of| &mut of.start, 20),
+        ];
+        for (part, milliseconds) in parts {
+            clock.ended(part, begin + Duration::from_millis(milliseconds));
+        }
+        let expected = Durations {
+            prepare: Some(5),
+            start: Some(5),
+            pipes: Some(10),
+            ..Durations::default()
+        };
+        assert_eq!(clock.durations(), expected);
     }
 
     #[test]
@@ -97,9 +103,9 @@ mod tests {
         clock.pipes_opened(&pipes, at(0));
         assert_eq!(clock.interruption(), None, "nothing was closed");
         clock.pipes_closed(&none, Some(at(0)));
-        clock.pipes_closed(&pipes, None);
-        clock.pipes_closed(&pipes, Some(at(10)));
-        clock.pipes_closed(&pipes, Some(at(11)));
+        for closed in [None, Some(at(10)), Some(at(11))] {
+            clock.pipes_closed(&pipes, closed);
+        }
         clock.pipes_opened(&pipes, at(12));
         clock.pipes_opened(&pipes, at(14));
         clock.pipes_opened(&none, at(30));

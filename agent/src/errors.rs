@@ -39,14 +39,14 @@ pub fn may_pass(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a service knows that it is to stop, after Windows answered with this error; false where it is to be told again
+/// Whether a service knows that it is to stop, after Windows answered with this error; false where it is to be asked again
 /// if it is still there. `None` is a failure for good.
 ///
 /// A pipe that ends is the one from the service to the Service Control Manager: the process ended before it had answered
 /// (<https://devblogs.microsoft.com/oldnewthing/20190405-00/?p=102389>). A service that does not answer within the manager's
-/// 30 seconds was told all the same.
+/// 30 seconds was asked all the same.
 #[must_use]
-pub fn is_told_to_stop(error: &io::Error) -> Option<bool> {
+pub fn is_stopping(error: &io::Error) -> Option<bool> {
     match error.raw_os_error()? {
         SERVICE_NOT_ACTIVE | SERVICE_REQUEST_TIMEOUT => Some(true),
         SERVICE_CANNOT_ACCEPT_CTRL | BROKEN_PIPE | NO_DATA | PIPE_NOT_CONNECTED => Some(false),
@@ -85,36 +85,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_numbers() {
-        let of = |number| category(&io::Error::from_raw_os_error(number));
-        assert_eq!(of(112), FailureCategory::DiskFull);
-        assert_eq!(of(39), FailureCategory::DiskFull);
-        assert_eq!(of(5), FailureCategory::AccessDenied);
-        assert_eq!(of(32), FailureCategory::FileInUse);
-        assert_eq!(of(2), FailureCategory::Internal);
-        let failed = |number| {
-            Err::<(), _>(io::Error::from_raw_os_error(number))
-                .context_or(FailureCategory::ServiceStart, "starting x")
-                .unwrap_err()
-        };
-        assert_eq!(failed(1053).category, FailureCategory::ServiceStart);
-        assert_eq!(failed(5).category, FailureCategory::AccessDenied);
-        assert!(failed(5).message.starts_with("starting x: "));
-    }
-
-    #[test]
-    fn a_service_that_ended_before_it_answered_was_stopped_no_less() {
-        let told = |number| is_told_to_stop(&io::Error::from_raw_os_error(number));
-        for number in [109, 232, 233, 1061] {
-            assert_eq!(told(number), Some(false), "{number}");
+    fn numbers_of_windows_have_a_category_and_say_whether_a_service_stops() {
+        use FailureCategory::{AccessDenied, DiskFull, FileInUse, Internal};
+        for (number, expected, stops) in [
+            (2, Internal, None),
+            (5, AccessDenied, None),
+            (32, FileInUse, None),
+            (39, DiskFull, None),
+            (112, DiskFull, None),
+            (109, Internal, Some(false)),
+            (232, Internal, Some(false)),
+            (233, Internal, Some(false)),
+            // Other services need it; it takes no such control; it timed out; it takes none now; it does not run.
+            (1051, Internal, None),
+            (1052, Internal, None),
+            (1053, Internal, Some(true)),
+            (1061, Internal, Some(false)),
+            (1062, Internal, Some(true)),
+        ] {
+            let error = io::Error::from_raw_os_error(number);
+            assert_eq!(category(&error), expected, "{number}");
+            assert_eq!(is_stopping(&error), stops, "{number}");
+            let otherwise = FailureCategory::ServiceStart;
+            let failed = Err::<(), _>(error).context_or(otherwise, "starting x");
+            let failure = failed.unwrap_err();
+            assert_eq!(failure.category == otherwise, expected == Internal);
+            assert!(failure.message.starts_with("starting x: "), "{failure}");
         }
-        for number in [1053, 1062] {
-            assert_eq!(told(number), Some(true), "{number}");
-        }
-        // No access; other services need it; it takes no such control.
-        for number in [5, 1051, 1052] {
-            assert_eq!(told(number), None, "{number}");
-        }
-        assert_eq!(is_told_to_stop(&io::Error::other("not Windows'")), None);
+        assert_eq!(is_stopping(&io::Error::other("not Windows'")), None);
     }
 }

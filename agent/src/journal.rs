@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::failure_actions::FailureActions;
-use protocol::{Failure, FailureCategory, Outcome, Request};
+use protocol::{End, Failure, FailureCategory, Outcome, Request};
 
 /// A change in hand.
 ///
@@ -41,40 +41,6 @@ pub struct Change {
     /// Services outside of the request that stop for the change and start again after it, in start order.
     #[serde(default)]
     pub dependents: Vec<String>,
-}
-
-/// How a request ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct End {
-    /// How.
-    pub outcome: Outcome,
-    /// Why it did not end well.
-    pub failure: Option<Failure>,
-    /// How long pipes were closed, in milliseconds.
-    pub interruption_milliseconds: Option<u64>,
-}
-
-impl End {
-    /// A good end.
-    #[must_use]
-    pub fn good(outcome: Outcome, interruption_milliseconds: Option<u64>) -> Self {
-        Self {
-            outcome,
-            failure: None,
-            interruption_milliseconds,
-        }
-    }
-
-    /// An end that is no success.
-    #[must_use]
-    pub fn bad(outcome: Outcome, failure: Failure) -> Self {
-        Self {
-            outcome,
-            failure: Some(failure),
-            interruption_milliseconds: None,
-        }
-    }
 }
 
 /// How far a change has come.
@@ -236,77 +202,41 @@ pub fn undo_file(change: &FileChange, there: Contents<'_>) -> FileUndo {
 mod tests {
     use super::*;
 
-    fn change(previous: Option<&str>) -> FileChange {
-        FileChange {
-            path: r"C:\k\a.exe".into(),
-            upload: String::new(),
-            sha256: "new".into(),
-            previous_sha256: previous.map(Into::into),
-        }
-    }
-
-    fn undone(
-        previous: Option<&str>,
-        current: Option<&str>,
-        set_aside: Option<&str>,
-        upload: Option<&str>,
-    ) -> FileUndo {
-        let there = Contents {
-            current,
-            set_aside,
-            upload,
-        };
-        undo_file(&change(previous), there)
-    }
-
     #[test]
     fn every_point_of_a_replacement_goes_back() {
-        let (old, new) = (Some("old"), Some("new"));
-        let cases = [
-            (
-                "before the first rename",
-                old,
-                Some("older"),
-                new,
-                FileUndo::Nothing,
-            ),
-            ("between the two", None, old, new, FileUndo::MoveBack),
-            ("after the second", new, old, None, FileUndo::MoveBack),
-            ("after going back", old, None, new, FileUndo::Nothing),
-            (
-                "the new one moved away already",
-                None,
-                old,
-                None,
-                FileUndo::MoveBack,
-            ),
-            ("the old one is lost", new, None, None, FileUndo::Lost),
-            (
-                "the old one is lost, another there",
-                Some("x"),
-                None,
-                new,
-                FileUndo::Lost,
-            ),
-            (
-                "the old one is lost, nothing there",
-                None,
-                None,
-                new,
-                FileUndo::Forward,
-            ),
-            ("all is lost", None, Some("x"), Some("x"), FileUndo::Lost),
-        ];
-        for (case, current, set_aside, upload, expected) in cases {
-            assert_eq!(undone(old, current, set_aside, upload), expected, "{case}");
+        use FileUndo::{Forward, Lost, MoveBack, Nothing, Remove};
+        // What was there before; what is in the file's place, set aside and uploaded now.
+        for (before, current, set_aside, upload, expected) in [
+            ("old", "old", "older", "new", Nothing),
+            // Between the two renames, and after the second.
+            ("old", "", "old", "new", MoveBack),
+            ("old", "new", "old", "", MoveBack),
+            // After it went back, and while the new one is moved away.
+            ("old", "old", "", "new", Nothing),
+            ("old", "", "old", "", MoveBack),
+            ("old", "new", "", "", Lost),
+            ("old", "x", "", "new", Lost),
+            ("old", "", "", "new", Forward),
+            ("old", "", "x", "x", Lost),
+            ("", "", "", "new", Nothing),
+            // It is taken away only where it is ours.
+            ("", "new", "", "", Remove),
+            ("", "other", "", "", Nothing),
+        ] {
+            let some = |content: &'static str| (!content.is_empty()).then_some(content);
+            let change = FileChange {
+                path: r"C:\k\a.exe".into(),
+                upload: String::new(),
+                sha256: "new".into(),
+                previous_sha256: some(before).map(Into::into),
+            };
+            let there = Contents {
+                current: some(current),
+                set_aside: some(set_aside),
+                upload: some(upload),
+            };
+            assert_eq!(undo_file(&change, there), expected, "{before} {there:?}");
         }
-    }
-
-    #[test]
-    fn a_new_file_is_taken_away_only_where_it_is_ours() {
-        assert_eq!(undone(None, None, None, Some("new")), FileUndo::Nothing);
-        assert_eq!(undone(None, Some("new"), None, None), FileUndo::Remove);
-        assert_eq!(undone(None, Some("other"), None, None), FileUndo::Nothing);
     }
 
     fn journal() -> Journal {
@@ -339,31 +269,37 @@ mod tests {
         let mut journal = journal();
         let cut_off = bad_end(&journal, Recovery::Undo, &[]);
         assert_eq!(cut_off.outcome, Outcome::RolledBack);
-        assert_eq!(
-            cut_off.failure.unwrap().category,
-            FailureCategory::Interrupted
-        );
-        journal.end = Some(End::bad(
-            Outcome::RolledBack,
-            Failure::new(FailureCategory::PipesMissing, "no pipes"),
-        ));
-        let back = bad_end(&journal, Recovery::Undo, &[]);
-        assert_eq!(back.outcome, Outcome::RolledBack);
-        assert_eq!(
-            back.failure.unwrap(),
-            Failure::new(
-                FailureCategory::PipesMissing,
-                "no pipes; what was there before is back"
-            )
-        );
-        let partly = bad_end(&journal, Recovery::Undo, &["x is lost".to_owned()]);
-        assert_eq!(partly.outcome, Outcome::Failed);
-        assert_eq!(
-            partly.failure.unwrap().message,
-            "no pipes; going back was not complete: x is lost"
-        );
-        let left = bad_end(&journal, Recovery::Leave, &[]);
-        assert_eq!(left.outcome, Outcome::Failed);
+        let category = cut_off.failure.unwrap().category;
+        assert_eq!(category, FailureCategory::Interrupted);
+        let why = Failure::new(FailureCategory::PipesMissing, "no pipes");
+        journal.end = Some(End::bad(Outcome::RolledBack, why));
+        for (recovery, problems, outcome, said) in [
+            (
+                Recovery::Undo,
+                &[][..],
+                Outcome::RolledBack,
+                "what was there before is back",
+            ),
+            (
+                Recovery::Undo,
+                &["x is lost".to_owned()],
+                Outcome::Failed,
+                "going back was not complete: x is lost",
+            ),
+            (
+                Recovery::Leave,
+                &[],
+                Outcome::Failed,
+                "nothing had worked before, so it was left as it is",
+            ),
+        ] {
+            let message = format!("no pipes; {said}");
+            let why = Failure::new(FailureCategory::PipesMissing, message);
+            assert_eq!(
+                bad_end(&journal, recovery, problems),
+                End::bad(outcome, why)
+            );
+        }
     }
 
     #[test]

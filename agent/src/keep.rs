@@ -10,10 +10,10 @@ pub const LINGER: Duration = Duration::from_secs(1);
 /// A service that has run this long is taken to be well.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// How a service looks.
+/// The state of a service, as a check finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// It runs with all its pipes, or somebody has paused it.
+pub enum Health {
+    /// It runs with all its pipes, or it was paused.
     Up,
     /// It runs, but not all its pipes are open.
     Mute,
@@ -41,7 +41,7 @@ pub enum Look {
 /// What to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Look again later.
+    /// Check again later.
     Nothing,
     /// Start it.
     Start,
@@ -105,16 +105,16 @@ pub struct Keeper {
     /// Of the attempts, those that have failed.
     failed: u32,
     up_since: Option<Instant>,
-    waiting_since: Option<(Look, Instant)>,
-    last_look: Option<Look>,
+    waiting_since: Option<(Health, Instant)>,
+    last: Option<Health>,
 }
 
 impl Keeper {
-    /// One look at the service: what to do about it now.
-    pub fn look(&mut self, look: Look, now: Instant, limits: Limits) -> Action {
-        self.last_look = Some(look);
-        self.waiting_since = self.waiting_since.filter(|(before, _)| *before == look);
-        if look == Look::Up {
+    /// One check of the service: what to do about it now.
+    pub fn check(&mut self, health: Health, now: Instant, limits: Limits) -> Action {
+        self.last = Some(health);
+        self.waiting_since = self.waiting_since.filter(|(before, _)| *before == health);
+        if health == Health::Up {
             let since = *self.up_since.get_or_insert(now);
             if now.duration_since(since) >= HEALTHY_AFTER {
                 self.backoff = Backoff::default();
@@ -123,29 +123,33 @@ impl Keeper {
             return Action::Nothing;
         }
         self.up_since = None;
-        match look {
-            Look::Stopping if self.has_lasted(limits.stop, look, now) => Action::EndProcess,
-            Look::Lingering if self.has_lasted(LINGER, look, now) => Action::EndProcess,
-            Look::Dead if self.has_lasted(LINGER, look, now) => self.attempt(now, Action::Start),
-            Look::Mute | Look::Starting if self.has_lasted(limits.start, look, now) => {
-                let action = self.attempt(now, Action::Restart);
-                if action != Action::Nothing {
-                    self.waiting_since = None;
-                }
-                action
-            }
-            Look::Changed => self.attempt(now, Action::Mend),
-            Look::Down => self.attempt(now, Action::Start),
-            Look::Missing => self.attempt(now, Action::Create),
-            Look::Up
-            | Look::Starting
-            | Look::Mute
-            | Look::Stopping
-            | Look::Lingering
-            | Look::Dead
-            | Look::Held
-            | Look::Marked => Action::Nothing,
+        let (patience, action) = match health {
+            Health::Up | Health::Held | Health::Marked => return Action::Nothing,
+            Health::Stopping => (limits.stop, Action::EndProcess),
+            Health::Lingering => (LINGER, Action::EndProcess),
+            Health::Dead => (LINGER, Action::Start),
+            Health::Mute | Health::Starting => (limits.start, Action::Restart),
+            Health::Changed => (Duration::ZERO, Action::Mend),
+            Health::Down => (Duration::ZERO, Action::Start),
+            Health::Missing => (Duration::ZERO, Action::Create),
+        };
+        let (_, since) = *self.waiting_since.get_or_insert((health, now));
+        if now.duration_since(since) < patience {
+            return Action::Nothing;
         }
+        if action == Action::EndProcess {
+            return action;
+        }
+        let before = self.backoff.attempts;
+        if !self.backoff.try_now(now) {
+            return Action::Nothing;
+        }
+        self.failed = before;
+        if action == Action::Restart {
+            // It has its whole time again.
+            self.waiting_since = None;
+        }
+        action
     }
 
     /// The attempt that was just made has failed.
@@ -162,23 +166,9 @@ impl Keeper {
     /// While the service does not stay up: the starts that failed since it was last well, and the pause before the next.
     #[must_use]
     pub fn failing(&self) -> Option<(u32, Duration)> {
-        let is_stuck = matches!(self.last_look, Some(Look::Held | Look::Marked));
+        let is_stuck = matches!(self.last, Some(Health::Held | Health::Marked));
         let pause = delay(self.backoff.attempts.saturating_sub(1));
         (is_stuck || self.failed > 0).then_some((self.failed, pause))
-    }
-
-    fn has_lasted(&mut self, patience: Duration, look: Look, now: Instant) -> bool {
-        let (_, since) = *self.waiting_since.get_or_insert((look, now));
-        now.duration_since(since) >= patience
-    }
-
-    fn attempt(&mut self, now: Instant, action: Action) -> Action {
-        let before = self.backoff.attempts;
-        if !self.backoff.try_now(now) {
-            return Action::Nothing;
-        }
-        self.failed = before;
-        action
     }
 }
 
@@ -191,125 +181,107 @@ mod tests {
         start: Duration::from_secs(20),
     };
 
-    #[test]
-    fn starts_at_once_then_less_and_less_often() {
-        let begin = Instant::now();
-        let mut keeper = Keeper::default();
-        let mut starts = vec![];
-        for second in 0..200 {
-            if keeper.look(Look::Down, begin + Duration::from_secs(second), LIMITS) == Action::Start
-            {
-                starts.push(second);
+    /// A service that is checked at these seconds.
+    struct Rig {
+        keeper: Keeper,
+        begin: Instant,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            Self {
+                keeper: Keeper::default(),
+                begin: Instant::now(),
             }
         }
-        assert_eq!(starts, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+
+        fn check(&mut self, second: u64, health: Health) -> Action {
+            let now = self.begin + Duration::from_secs(second);
+            self.keeper.check(health, now, LIMITS)
+        }
+
+        /// The starts that failed, and the pause before the next in seconds.
+        fn failing(&self) -> Option<(u32, u64)> {
+            let failing = self.keeper.failing();
+            failing.map(|(failed, pause)| (failed, pause.as_secs()))
+        }
+    }
+
+    #[test]
+    fn what_does_not_help_is_done_less_and_less_often() {
+        let at_once = &[0, 1, 3, 7, 15, 31, 63, 123, 183][..];
+        // Each start has its whole time, and the pauses between them grow beyond it.
+        let patiently = &[20, 41, 62, 83, 104, 125, 157][..];
+        for (health, action, expected) in [
+            (Health::Down, Action::Start, at_once),
+            (Health::Changed, Action::Mend, at_once),
+            (Health::Mute, Action::Restart, patiently),
+            (Health::Starting, Action::Restart, patiently),
+        ] {
+            let mut rig = Rig::new();
+            let seconds = (0..200).filter(|second| rig.check(*second, health) == action);
+            assert_eq!(seconds.collect::<Vec<u64>>(), expected, "{health:?}");
+        }
     }
 
     #[test]
     fn a_healthy_minute_forgives() {
-        let begin = Instant::now();
-        let at = |second| begin + Duration::from_secs(second);
-        let mut keeper = Keeper::default();
+        let mut rig = Rig::new();
         for second in 0..8 {
-            keeper.look(Look::Down, at(second), LIMITS);
+            rig.check(second, Health::Down);
         }
-        keeper.look(Look::Up, at(8), LIMITS);
-        keeper.look(Look::Up, at(68), LIMITS);
-        assert_eq!(keeper.look(Look::Down, at(69), LIMITS), Action::Start);
-        assert_eq!(keeper.look(Look::Missing, at(70), LIMITS), Action::Create);
+        rig.check(8, Health::Up);
+        rig.check(68, Health::Up);
+        assert_eq!(rig.check(69, Health::Down), Action::Start);
+        assert_eq!(rig.check(70, Health::Missing), Action::Create);
     }
 
     #[test]
-    fn waits_for_the_old_process_but_not_for_ever() {
-        let begin = Instant::now();
-        let at = |second| begin + Duration::from_secs(second);
-        let mut keeper = Keeper::default();
-        assert_eq!(keeper.look(Look::Stopping, at(0), LIMITS), Action::Nothing);
-        assert_eq!(keeper.look(Look::Stopping, at(9), LIMITS), Action::Nothing);
-        assert_eq!(
-            keeper.look(Look::Stopping, at(10), LIMITS),
-            Action::EndProcess
-        );
-        assert_eq!(
-            keeper.look(Look::Lingering, at(10), LIMITS),
-            Action::Nothing
-        );
-        assert_eq!(
-            keeper.look(Look::Lingering, at(11), LIMITS),
-            Action::EndProcess
-        );
-        assert_eq!(keeper.look(Look::Held, at(30), LIMITS), Action::Nothing);
-        assert_eq!(keeper.look(Look::Dead, at(30), LIMITS), Action::Nothing);
-        assert_eq!(keeper.look(Look::Dead, at(31), LIMITS), Action::Start);
-        assert_eq!(keeper.look(Look::Starting, at(32), LIMITS), Action::Nothing);
-    }
-
-    #[test]
-    fn a_service_that_stays_mute_is_started_again_less_and_less_often() {
-        let begin = Instant::now();
-        for look in [Look::Mute, Look::Starting] {
-            let mut keeper = Keeper::default();
-            let restarts: Vec<u64> = (0..160)
-                .filter(|second| {
-                    let now = begin + Duration::from_secs(*second);
-                    keeper.look(look, now, LIMITS) == Action::Restart
-                })
-                .collect();
-            // Each start has its whole time, and the pauses between them grow beyond it.
-            assert_eq!(restarts, [20, 41, 62, 83, 104, 125, 157], "{look:?}");
+    fn the_old_process_is_waited_for_but_not_for_ever() {
+        let mut rig = Rig::new();
+        for (second, health, action) in [
+            (0, Health::Stopping, Action::Nothing),
+            (9, Health::Stopping, Action::Nothing),
+            (10, Health::Stopping, Action::EndProcess),
+            (10, Health::Lingering, Action::Nothing),
+            (11, Health::Lingering, Action::EndProcess),
+            (30, Health::Held, Action::Nothing),
+            (30, Health::Dead, Action::Nothing),
+            (31, Health::Dead, Action::Start),
+            (32, Health::Starting, Action::Nothing),
+        ] {
+            assert_eq!(rig.check(second, health), action, "{second} {health:?}");
         }
     }
 
     #[test]
-    fn says_that_a_service_does_not_stay_up() {
-        let begin = Instant::now();
-        let at = |second| begin + Duration::from_secs(second);
-        let mut keeper = Keeper::default();
-        keeper.look(Look::Down, at(0), LIMITS);
-        assert_eq!(keeper.failing(), None);
-        keeper.look(Look::Up, at(1), LIMITS);
-        keeper.look(Look::Down, at(2), LIMITS);
-        assert_eq!(keeper.failing(), Some((1, Duration::from_secs(2))));
-        keeper.look(Look::Down, at(4), LIMITS);
-        keeper.attempt_failed();
-        assert_eq!(keeper.failing(), Some((3, Duration::from_secs(4))));
-        keeper.look(Look::Up, at(5), LIMITS);
-        keeper.look(Look::Up, at(64), LIMITS);
-        assert!(keeper.failing().is_some());
-        keeper.look(Look::Up, at(65), LIMITS);
-        assert_eq!(keeper.failing(), None);
-
-        for look in [Look::Held, Look::Marked] {
-            assert_eq!(keeper.look(look, at(70), LIMITS), Action::Nothing);
-            assert_eq!(
-                keeper.failing(),
-                Some((0, Duration::from_secs(1))),
-                "{look:?}"
-            );
+    fn a_service_that_does_not_stay_up_is_failing() {
+        let mut rig = Rig::new();
+        for (second, health, failing) in [
+            (0, Health::Down, None),
+            (1, Health::Up, None),
+            (2, Health::Down, Some((1, 2))),
+            (4, Health::Down, Some((2, 4))),
+            (5, Health::Up, Some((2, 4))),
+            (64, Health::Up, Some((2, 4))),
+            (65, Health::Up, None),
+            (70, Health::Held, Some((0, 1))),
+            (70, Health::Marked, Some((0, 1))),
+            (71, Health::Missing, None),
+        ] {
+            rig.check(second, health);
+            assert_eq!(rig.failing(), failing, "{second} {health:?}");
         }
-        keeper.look(Look::Missing, at(71), LIMITS);
-        assert_eq!(keeper.failing(), None);
+        rig.keeper.attempt_failed();
+        assert_eq!(rig.failing(), Some((1, 1)));
     }
 
     #[test]
-    fn counts_what_others_start() {
-        let mut keeper = Keeper::default();
-        keeper.restarted_by_others();
-        assert_eq!(keeper.failing(), None);
-        keeper.restarted_by_others();
-        assert_eq!(keeper.failing(), Some((1, Duration::from_secs(2))));
-    }
-
-    #[test]
-    fn a_changed_service_is_mended_with_backoff() {
-        let begin = Instant::now();
-        let mut keeper = Keeper::default();
-        let mended: Vec<u64> = (0..9)
-            .filter(|second| {
-                let now = begin + Duration::from_secs(*second);
-                keeper.look(Look::Changed, now, LIMITS) == Action::Mend
-            })
-            .collect();
-        assert_eq!(mended, [0, 1, 3, 7]);
+    fn starts_by_others_count() {
+        let mut rig = Rig::new();
+        rig.keeper.restarted_by_others();
+        assert_eq!(rig.failing(), None);
+        rig.keeper.restarted_by_others();
+        assert_eq!(rig.failing(), Some((1, 2)));
     }
 }

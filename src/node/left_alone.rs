@@ -10,7 +10,7 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
     let last = state.last_result.as_ref();
     let said = last
         .filter(|last| last.id == desired.request.id)
-        .and_then(|last| last.failure.as_ref());
+        .and_then(|last| last.end.failure.as_ref());
     match (said, &desired.refused) {
         (Some(failure), _) => NodeError::from_agent(failure, true),
         (None, Some(message)) => NodeError::new(Reason::RolledBack, message),

@@ -127,9 +127,9 @@ fn is_csi_proxy_service(foreign: &ForeignInstance) -> bool {
 /// the request, unless it happens time and again.
 fn speaks_against(last: &LastResult) -> bool {
     const MOST_INTERRUPTIONS: u32 = 1;
-    let interrupted = (last.failure.as_ref())
+    let interrupted = (last.end.failure.as_ref())
         .is_some_and(|failure| failure.category == FailureCategory::Interrupted);
-    last.outcome == Outcome::RolledBack && (!interrupted || last.failures > MOST_INTERRUPTIONS)
+    last.end.outcome == Outcome::RolledBack && (!interrupted || last.failures > MOST_INTERRUPTIONS)
 }
 
 /// A service that does not stay up, csi-proxy before all others, and what the agent says of it.

@@ -182,7 +182,7 @@ fn bring_to_desired(
         let result = applied?;
         found.state = Some(result.state.clone());
         let was_kept = is_kept(&desired.request, &state);
-        judge(&result, was_kept, slot.is_some()).inspect_err(|error| {
+        judge(&result.end, was_kept, slot.is_some()).inspect_err(|error| {
             if error.reason == Reason::RolledBack {
                 found.standing = Standing::Failed;
             }
@@ -242,15 +242,15 @@ impl Reconciled {
 
 /// Says what went wrong with a request that was handed over. `was_kept` says that the node was kept to the very request
 /// before: then only a repair has failed, not an update. `interrupting` says that something worked there before.
-fn judge(result: &ApplyResult, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
-    let failure = result.failure.clone().unwrap_or_else(|| Failure {
+fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError> {
+    let failure = end.failure.clone().unwrap_or_else(|| Failure {
         category: FailureCategory::Unknown,
         message: "the agent does not say why".to_owned(),
     });
-    match result.outcome {
+    match end.outcome {
         Outcome::Applied => {
             tracing::info!(
-                interruption_ms = result.interruption_milliseconds,
+                interruption_ms = end.interruption_milliseconds,
                 "csi-proxy is in place and its pipes are open"
             );
             Ok(())
@@ -332,19 +332,9 @@ mod tests {
             // Nothing was touched.
             (Failed, FileInUse, false, true, CSIProxyFailed),
         ] {
-            let result = ApplyResult {
-                id: "request".to_owned(),
-                outcome,
-                failure: Some(Failure {
-                    category,
-                    message: "words".to_owned(),
-                }),
-                interruption_milliseconds: None,
-                durations: Durations::default(),
-                state: NodeState::default(),
-            };
-            let error = judge(&result, was_kept, interrupting).unwrap_err();
-            assert_eq!(error.reason, reason, "{result:?} {was_kept} {interrupting}");
+            let end = End::bad(outcome, Failure::new(category, "words"));
+            let error = judge(&end, was_kept, interrupting).unwrap_err();
+            assert_eq!(error.reason, reason, "{end:?} {was_kept} {interrupting}");
         }
     }
 }

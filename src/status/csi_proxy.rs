@@ -42,7 +42,7 @@ pub fn csi_proxy_status(
     let pipes = CSI_PROXY_PIPES.iter().filter_map(pipe);
     let (open, missing): (Vec<_>, Vec<_>) = pipes.partition(|pipe| pipe.open);
     let last_result = state.last_result.as_ref();
-    let interruption = last_result.and_then(|last| last.interruption_milliseconds);
+    let interruption = last_result.and_then(|last| last.end.interruption_milliseconds);
     let known = previous.and_then(|status| status.last_interruption_milliseconds);
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),

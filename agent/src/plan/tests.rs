@@ -1,11 +1,12 @@
 use super::*;
-
-mod foreign;
+use crate::failure_actions::FailureAction;
 
 const EXE: &str = r"C:\k\csi-proxy.exe";
 const COMMAND: &str =
     r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -windows-service";
+const THEIRS: &str = r"C:\x\csi-proxy.exe -v=4";
 const UPLOAD: &str = r"C:\k\windows-storage\incoming\new";
+const PIPE: &str = "csi-proxy-disk-v1";
 
 fn sha(digit: &str) -> String {
     digit.repeat(64)
@@ -35,7 +36,7 @@ pub(crate) fn request() -> Request {
         services: vec![service("csi-proxy", COMMAND, &[])],
         pipes: vec![ServicePipes {
             service: "csi-proxy".into(),
-            pipes: vec!["csi-proxy-disk-v1".into()],
+            pipes: vec![PIPE.into()],
         }],
         stop_timeout_seconds: 30,
         start_timeout_seconds: 30,
@@ -46,309 +47,400 @@ pub(crate) fn request() -> Request {
 
 /// A node on which `request` is carried out already.
 fn done(request: &Request) -> Observed {
+    let files = request.files.iter();
+    let pipes = request.pipes.iter();
+    let services = request.services.iter();
+    let there = |service: &Service| ObservedService {
+        settings: settings(request, service),
+        state: ServiceState::Running,
+        process_id: Some(100),
+        failure_actions: None,
+    };
     Observed {
-        files: request
-            .files
-            .iter()
+        files: files
             .map(|file| (file.path.clone(), file.sha256.clone()))
             .collect(),
-        uploads: BTreeMap::new(),
-        services: request
-            .services
-            .iter()
-            .map(|service| {
-                (
-                    key(&service.name),
-                    ObservedService {
-                        settings: settings(request, service),
-                        state: ServiceState::Running,
-                        process_id: Some(100),
-                        failure_actions: None,
-                    },
-                )
-            })
+        services: (services.clone())
+            .map(|service| (key(&service.name), there(service)))
             .collect(),
-        ours: request
-            .services
-            .iter()
-            .map(|service| service.name.clone())
-            .collect(),
+        ours: services.map(|service| service.name.clone()).collect(),
         kept: true,
-        open_pipes: request
-            .pipes
-            .iter()
-            .flat_map(|pipes| pipes.pipes.clone())
-            .collect(),
-        pipe_servers: BTreeMap::new(),
-        machine: vec![],
+        open_pipes: pipes.flat_map(|pipes| pipes.pipes.clone()).collect(),
+        ..Observed::default()
     }
 }
 
-fn outline(plan: &Plan) -> Vec<String> {
-    plan.steps
-        .iter()
-        .map(|step| match step {
-            Step::Pause(name) => format!("pause {name}"),
-            Step::Resume(name) => format!("resume {name}"),
-            Step::Stop(name) => format!("stop {name}"),
-            Step::Replace(file) => format!("replace {}", file.path),
-            Step::Delete(name) => format!("delete {name}"),
-            Step::Configure(service) => format!("configure {}", service.name),
-            Step::Start(name) => format!("start {name}"),
-            Step::AwaitPipes(pipes) => format!("pipes {}", pipes.service),
-        })
-        .collect()
+impl Observed {
+    /// Another program is there, and the one that is wanted has been uploaded.
+    fn upgrade(&mut self) {
+        self.files = [(EXE.into(), sha("a"))].into();
+        self.uploads = [(UPLOAD.into(), sha("b"))].into();
+    }
+
+    fn csi_proxy(&mut self) -> &mut ObservedService {
+        self.services.get_mut("csi-proxy").unwrap()
+    }
+
+    /// The service is of another owner, and runs this.
+    fn foreign(&mut self, command: &str) {
+        self.ours.clear();
+        self.kept = false;
+        let settings = &mut self.csi_proxy().settings;
+        settings.description = "OpenShift managed csi-proxy".into();
+        settings.start_type = 3;
+        settings.command = command.into();
+    }
+}
+
+/// The steps in short, and what they change.
+fn planned(request: &Request, observed: &Observed) -> (String, Change) {
+    let plan = plan(request, observed).unwrap();
+    let outline = plan.steps.iter().map(|step| match step {
+        Step::Pause(name) => format!("pause {name}"),
+        Step::Resume(name) => format!("resume {name}"),
+        Step::Stop(name) => format!("stop {name}"),
+        Step::Replace(file) => format!("replace {}", file.path.rsplit('\\').next().unwrap()),
+        Step::Delete(name) => format!("delete {name}"),
+        Step::Configure(service) => format!("configure {}", service.name),
+        Step::Start(name) => format!("start {name}"),
+        Step::AwaitPipes(pipes) => format!("pipes {}", pipes.service),
+    });
+    let outline: Vec<String> = outline.collect();
+    let only_waits = outline.iter().all(|step| step.starts_with("pipes "));
+    assert_eq!(plan.changes_anything(), !only_waits, "{outline:?}");
+    (outline.join(", "), plan.change)
+}
+
+/// A service of the machine that needs others.
+fn seen(name: &str, needs: &[&str], active: bool) -> SeenService {
+    SeenService {
+        name: name.into(),
+        dependencies: needs.iter().map(|&name| name.into()).collect(),
+        active,
+        ..SeenService::default()
+    }
+}
+
+/// What this case is, what is carried out already, what differs from that, and the steps.
+type Case = (
+    &'static str,
+    fn(&mut Request),
+    fn(&mut Request, &mut Observed),
+    &'static str,
+);
+
+const CASES: &[Case] = &[
+    ("as requested", |_| (), |_, _| (), ""),
+    (
+        "as requested, whoever serves the pipes and needs the services",
+        |_| (),
+        |_, node| {
+            node.machine = vec![seen("monitor", &["csi-proxy"], true)];
+            node.pipe_servers
+                .insert(PIPE.into(), SeenProcess::default());
+        },
+        "",
+    ),
+    (
+        "the mark in the description makes a service ours",
+        |_| (),
+        |_, node| node.ours.clear(),
+        "",
+    ),
+    (
+        "a first request",
+        |_| (),
+        |_, node| {
+            *node = Observed::default();
+            node.uploads = [(UPLOAD.into(), sha("b"))].into();
+        },
+        "replace csi-proxy.exe, configure csi-proxy, start csi-proxy, pipes csi-proxy",
+    ),
+    (
+        "another program",
+        |_| (),
+        |_, node| node.upgrade(),
+        "stop csi-proxy, replace csi-proxy.exe, start csi-proxy, pipes csi-proxy",
+    ),
+    (
+        "a file that no service runs",
+        |request| request.files[0].path = r"C:\k\notes.txt".into(),
+        |_, node| {
+            node.files.clear();
+            node.uploads = [(UPLOAD.into(), sha("b"))].into();
+        },
+        "replace notes.txt",
+    ),
+    (
+        "a stopped service",
+        |_| (),
+        |_, node| node.csi_proxy().state = ServiceState::Stopped,
+        "start csi-proxy, pipes csi-proxy",
+    ),
+    (
+        "closed pipes",
+        |_| (),
+        |_, node| node.open_pipes.clear(),
+        "pipes csi-proxy",
+    ),
+    (
+        "another command",
+        |_| (),
+        |_, node| node.csi_proxy().settings.command = format!("{COMMAND} -v=4"),
+        "stop csi-proxy, configure csi-proxy, start csi-proxy, pipes csi-proxy",
+    ),
+    (
+        "another environment",
+        |_| (),
+        |request, _| {
+            let variables = [("NO_PROXY", ".svc"), ("A", "b=c")];
+            request.environment = variables
+                .map(|(name, value)| (name.into(), value.into()))
+                .into();
+        },
+        "stop csi-proxy, configure csi-proxy, start csi-proxy, pipes csi-proxy",
+    ),
+    (
+        "a service that left the document",
+        |request| {
+            let old = service("old", r"C:\k\old.exe", &["csi-proxy"]);
+            request.services.push(old);
+        },
+        |request, _| request.services.truncate(1),
+        "stop old, delete old",
+    ),
+    (
+        "one that left it and is not ours",
+        |request| {
+            let old = service("old", r"C:\k\old.exe", &["csi-proxy"]);
+            request.services.push(old);
+        },
+        |request, node| {
+            request.services.truncate(1);
+            node.ours.truncate(1);
+        },
+        "",
+    ),
+    (
+        "a diamond stops from the top and starts from the base",
+        |request| {
+            for (name, needs) in [
+                ("top", &["left", "right"][..]),
+                ("left", &["csi-proxy"]),
+                ("right", &["csi-proxy"]),
+            ] {
+                let command = format!(r"C:\k\{name}.exe");
+                request.services.push(service(name, &command, needs));
+            }
+        },
+        |_, node| node.upgrade(),
+        "stop top, stop right, stop left, stop csi-proxy, replace csi-proxy.exe, start csi-proxy, pipes csi-proxy, \
+         start left, start right, start top",
+    ),
+    (
+        "a lower priority number starts first and stops last",
+        |request| {
+            let mut early = service("z-early", r"C:\k\z.exe", &[]);
+            early.priority = 1;
+            request.services.push(early);
+        },
+        |_, node| {
+            node.upgrade();
+            let early = node.services.get_mut("z-early").unwrap();
+            early.settings.command = "old".into();
+        },
+        "stop csi-proxy, stop z-early, replace csi-proxy.exe, configure z-early, start z-early, start csi-proxy, \
+         pipes csi-proxy",
+    ),
+    (
+        "services of others that need ours stop first and start again",
+        |_| (),
+        |_, node| {
+            node.upgrade();
+            node.machine = vec![
+                seen("csi-proxy", &[], true),
+                seen("monitor", &["agent-of-others"], true),
+                seen("agent-of-others", &["CSI-PROXY"], true),
+                seen("idle", &["csi-proxy"], false),
+            ];
+        },
+        "pause monitor, pause agent-of-others, stop csi-proxy, replace csi-proxy.exe, start csi-proxy, pipes csi-proxy, \
+         resume agent-of-others, resume monitor",
+    ),
+    (
+        "one of ours above one of others stops as well",
+        |request| {
+            request
+                .services
+                .push(service("user", r"C:\k\user.exe", &[]))
+        },
+        |_, node| {
+            node.upgrade();
+            node.machine = vec![
+                seen("csi-proxy", &[], true),
+                seen("between", &["csi-proxy"], true),
+                seen("user", &["between"], true),
+            ];
+        },
+        "stop user, pause between, stop csi-proxy, replace csi-proxy.exe, start csi-proxy, pipes csi-proxy, start user, \
+         resume between",
+    ),
+    (
+        "a foreign service, with leave",
+        |_| (),
+        |request, node| {
+            request.replace_foreign = true;
+            node.foreign(THEIRS);
+        },
+        "stop csi-proxy, configure csi-proxy, start csi-proxy, pipes csi-proxy",
+    ),
+];
+
+#[test]
+fn the_steps_follow_from_what_differs() {
+    for (case, start, change, steps) in CASES {
+        let mut request = request();
+        start(&mut request);
+        let mut observed = done(&request);
+        change(&mut request, &mut observed);
+        assert_eq!(planned(&request, &observed).0, *steps, "{case}");
+        // Once it is carried out, nothing is left to do.
+        assert_eq!(plan(&request, &done(&request)), Ok(Plan::default()));
+    }
 }
 
 #[test]
-fn a_node_as_requested_is_left_alone() {
-    let plan = plan(&request(), &done(&request())).unwrap();
-    assert_eq!(plan, Plan::default());
-    assert!(!plan.changes_anything());
-}
-
-#[test]
-fn a_first_request() {
-    let observed = Observed {
+fn what_is_needed_to_go_back_is_known() {
+    let first = Observed {
         uploads: [(UPLOAD.into(), sha("b"))].into(),
         ..Observed::default()
     };
-    let plan = plan(&request(), &observed).unwrap();
-    assert_eq!(
-        outline(&plan),
-        [
-            r"replace C:\k\csi-proxy.exe",
-            "configure csi-proxy",
-            "start csi-proxy",
-            "pipes csi-proxy"
-        ]
-    );
-    assert!(plan.change.first);
-}
-
-#[test]
-fn an_upgrade_stops_replaces_and_starts_without_configuring() {
+    assert!(planned(&request(), &first).1.first);
     let mut observed = done(&request());
-    observed.files = [(EXE.into(), sha("a"))].into();
-    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
-    let plan = plan(&request(), &observed).unwrap();
-    assert_eq!(
-        outline(&plan),
-        [
-            "stop csi-proxy",
-            r"replace C:\k\csi-proxy.exe",
-            "start csi-proxy",
-            "pipes csi-proxy"
-        ]
-    );
-    assert!(!plan.change.first && plan.changes_anything());
-    assert_eq!(plan.change.files[0].previous_sha256, Some(sha("a")));
-    assert!(plan.change.services[0].was_running);
-}
+    observed.upgrade();
+    let change = planned(&request(), &observed).1;
+    assert!(!change.first && change.services[0].was_running);
+    assert_eq!(change.files[0].previous_sha256, Some(sha("a")));
 
-#[test]
-fn a_change_of_files_alone_or_of_services_alone_is_a_change() {
-    let mut request = request();
-    request.files[0].path = r"C:\k\notes.txt".into();
-    let mut observed = done(&request);
-    observed.files.clear();
-    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
-    let files = plan(&request, &observed).unwrap();
-    assert_eq!(outline(&files), [r"replace C:\k\notes.txt"]);
-    assert!(files.changes_anything());
-    let mut observed = done(&request);
-    observed.services.get_mut("csi-proxy").unwrap().state = ServiceState::Stopped;
-    assert!(plan(&request, &observed).unwrap().changes_anything());
-}
-
-#[test]
-fn uploads_are_judged_before_anything_is_stopped() {
-    let mut observed = done(&request());
-    observed.files.clear();
-    assert_eq!(
-        plan(&request(), &observed).unwrap_err().category,
-        FailureCategory::UploadMissing
-    );
-    observed.uploads = [(UPLOAD.into(), sha("c"))].into();
-    assert_eq!(
-        plan(&request(), &observed).unwrap_err().category,
-        FailureCategory::HashMismatch
-    );
-    let mut without = request();
-    without.files[0].upload = None;
-    assert_eq!(
-        plan(&without, &observed).unwrap_err().category,
-        FailureCategory::UploadMissing
-    );
-}
-
-#[test]
-fn another_command_of_ours_is_changed() {
-    let mut observed = done(&request());
-    let there = observed.services.get_mut("csi-proxy").unwrap();
-    there.settings.command = format!("{COMMAND} -v=4");
-    assert_eq!(
-        outline(&plan(&request(), &observed).unwrap()),
-        [
-            "stop csi-proxy",
-            "configure csi-proxy",
-            "start csi-proxy",
-            "pipes csi-proxy"
-        ]
-    );
-}
-
-#[test]
-fn a_stopped_service_is_started_and_missing_pipes_are_waited_for() {
-    let mut observed = done(&request());
-    observed.services.get_mut("csi-proxy").unwrap().state = ServiceState::Stopped;
-    assert_eq!(
-        outline(&plan(&request(), &observed).unwrap()),
-        ["start csi-proxy", "pipes csi-proxy"]
-    );
-    observed = done(&request());
-    observed.open_pipes.clear();
-    let plan = plan(&request(), &observed).unwrap();
-    assert_eq!(outline(&plan), ["pipes csi-proxy"]);
-    assert!(!plan.changes_anything());
-}
-
-#[test]
-fn dependents_stop_first_and_start_last() {
-    let mut request = request();
-    request
-        .services
-        .push(service("user", r"C:\k\user.exe", &["csi-proxy"]));
-    request
-        .services
-        .push(service("a-user-of-user", r"C:\k\user2.exe", &["user"]));
-    let mut observed = done(&request);
-    observed.files = [(EXE.into(), sha("a"))].into();
-    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
-    assert_eq!(
-        outline(&plan(&request, &observed).unwrap()),
-        [
-            "stop a-user-of-user",
-            "stop user",
-            "stop csi-proxy",
-            r"replace C:\k\csi-proxy.exe",
-            "start csi-proxy",
-            "pipes csi-proxy",
-            "start user",
-            "start a-user-of-user"
-        ]
-    );
-}
-
-#[test]
-fn what_left_the_document_goes_if_it_is_ours() {
-    let mut before = request();
-    before
-        .services
-        .push(service("old", r"C:\k\old.exe", &["csi-proxy"]));
-    let mut observed = done(&before);
-    assert_eq!(
-        outline(&plan(&request(), &observed).unwrap()),
-        ["stop old", "delete old"]
-    );
-
-    observed.ours.retain(|name| name != "old");
-    assert_eq!(outline(&plan(&request(), &observed).unwrap()), [""; 0]);
-}
-
-#[test]
-fn an_empty_list_removes_nothing() {
-    let mut empty = request();
-    empty.services.clear();
-    empty.pipes.clear();
-    assert_eq!(
-        plan(&empty, &done(&request())).unwrap_err().category,
-        FailureCategory::InvalidRequest
-    );
-}
-
-fn upgrade_of(request: &Request) -> Observed {
-    let mut observed = done(request);
-    observed.files = [(EXE.into(), sha("a"))].into();
-    observed.uploads = [(UPLOAD.into(), sha("b"))].into();
-    observed
-}
-
-#[test]
-fn another_environment_restarts() {
-    let mut request = request();
-    let observed = done(&request);
-    request.environment.insert("NO_PROXY".into(), ".svc".into());
-    request.environment.insert("A".into(), "b=c".into());
-    let plan = plan(&request, &observed).unwrap();
-    assert_eq!(
-        outline(&plan),
-        [
-            "stop csi-proxy",
-            "configure csi-proxy",
-            "start csi-proxy",
-            "pipes csi-proxy"
-        ]
-    );
-    assert_eq!(
-        settings(&request, &request.services[0]).environment,
-        ["A=b=c", "NO_PROXY=.svc"]
-    );
-    assert_eq!(super::plan(&request, &done(&request)), Ok(Plan::default()));
-}
-
-#[test]
-fn a_diamond_stops_from_the_top_and_starts_from_the_base() {
-    let mut request = request();
-    for (name, needs) in [
-        ("top", &["left", "right"][..]),
-        ("left", &["csi-proxy"]),
-        ("right", &["csi-proxy"]),
-    ] {
-        let command = format!(r"C:\k\{name}.exe");
-        request.services.push(service(name, &command, needs));
+    let mut replace = request();
+    replace.replace_foreign = true;
+    observed.foreign(THEIRS);
+    let theirs = FailureActions {
+        reset_seconds: None,
+        actions: vec![FailureAction {
+            kind: 3,
+            delay_milliseconds: 500,
+        }],
+        on_errors: Some(false),
+    };
+    for known in [None, Some(theirs)] {
+        observed.csi_proxy().failure_actions.clone_from(&known);
+        let mut change = planned(&replace, &observed).1;
+        assert!(!change.first);
+        let service = change.services.remove(0);
+        assert!(service.was_running);
+        assert_eq!(
+            service.before.as_ref(),
+            Some(&observed.csi_proxy().settings)
+        );
+        assert_eq!(service.failure_actions, known);
+        let text = serde_json::to_string(&service).unwrap();
+        assert_eq!(
+            serde_json::from_str::<ServiceChange>(&text).unwrap(),
+            service
+        );
     }
-    let plan = plan(&request, &upgrade_of(&request)).unwrap();
-    assert_eq!(
-        outline(&plan),
-        [
-            "stop top",
-            "stop right",
-            "stop left",
-            "stop csi-proxy",
-            r"replace C:\k\csi-proxy.exe",
-            "start csi-proxy",
-            "pipes csi-proxy",
-            "start left",
-            "start right",
-            "start top"
-        ]
-    );
+    // Ours have always the same.
+    observed.ours.push("csi-proxy".into());
+    let ours = planned(&replace, &observed).1.services.remove(0);
+    assert_eq!(ours.failure_actions, None);
 }
 
 #[test]
-fn a_lower_priority_number_starts_first_and_stops_last() {
-    let mut request = request();
-    let mut early = service("z-early", r"C:\k\z.exe", &[]);
-    early.priority = 1;
-    request.services.push(early);
-    let mut observed = upgrade_of(&request);
-    observed
-        .services
-        .get_mut("z-early")
-        .unwrap()
-        .settings
-        .command = "old".into();
-    assert_eq!(
-        outline(&plan(&request, &observed).unwrap()),
-        [
-            "stop csi-proxy",
-            "stop z-early",
-            r"replace C:\k\csi-proxy.exe",
-            "configure z-early",
-            "start z-early",
-            "start csi-proxy",
-            "pipes csi-proxy"
-        ]
+fn what_cannot_be_carried_out_is_refused_before_anything_stops() {
+    type Refused = (
+        FailureCategory,
+        fn(&mut Request, &mut Observed),
+        &'static [&'static str],
     );
+    let cases: [Refused; 6] = [
+        (
+            FailureCategory::UploadMissing,
+            |_, node| node.files.clear(),
+            &[EXE, UPLOAD],
+        ),
+        (
+            FailureCategory::UploadMissing,
+            |request, node| {
+                node.files.clear();
+                request.files[0].upload = None;
+            },
+            &[EXE],
+        ),
+        (
+            FailureCategory::HashMismatch,
+            |_, node| {
+                node.upgrade();
+                node.uploads = [(UPLOAD.into(), sha("c"))].into();
+            },
+            &[UPLOAD],
+        ),
+        (
+            FailureCategory::InvalidRequest,
+            |request, _| (request.services, request.pipes) = (vec![], vec![]),
+            &["no services"],
+        ),
+        // A foreign service is let alone whatever it runs.
+        (
+            FailureCategory::Foreign,
+            |_, node| node.foreign(COMMAND),
+            &["csi-proxy", COMMAND, "delete it"],
+        ),
+        (
+            FailureCategory::Foreign,
+            |_, node| node.foreign(THEIRS),
+            &["csi-proxy", THEIRS, "delete it"],
+        ),
+    ];
+    for (category, change, parts) in cases {
+        let mut request = request();
+        let mut observed = done(&request);
+        change(&mut request, &mut observed);
+        let failure = plan(&request, &observed).unwrap_err();
+        assert_eq!(failure.category, category, "{failure}");
+        for part in parts {
+            assert!(failure.message.contains(part), "{failure}");
+        }
+    }
+}
+
+#[test]
+fn who_may_serve_the_pipes() {
+    let elsewhere = r"C:\x\csi-proxy.exe";
+    let previous = r"C:\k\csi-proxy.exe.previous";
+    for (what, parent, program, service, fine) in [
+        ("the service", 1, EXE, Some(7), true),
+        ("a wrapper's child", 6, elsewhere, Some(6), true),
+        ("what is left of the service", 1, EXE, None, true),
+        ("the same, renamed", 1, previous, None, true),
+        ("another instance", 1, EXE, Some(8), false),
+        ("another program", 1, elsewhere, None, false),
+    ] {
+        let mut observed = done(&request());
+        observed.upgrade();
+        observed.csi_proxy().process_id = service;
+        let server = SeenProcess {
+            id: 7,
+            parent,
+            program: program.to_owned(),
+        };
+        observed.pipe_servers.insert(PIPE.into(), server);
+        let planned = plan(&request(), &observed);
+        assert_eq!(planned.is_ok(), fine, "{what}");
+        if let Err(failure) = planned {
+            assert_eq!(failure.category, FailureCategory::Foreign, "{what}");
+            assert!(failure.message.contains("process 7"), "{failure}");
+            assert!(failure.message.contains(program), "{failure}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
 use protocol::validate::validate_request_path;
 use protocol::{
-    Answer, ApplyResult, Durations, Failure, FailureCategory, Outcome, Request, ServiceState,
+    Answer, ApplyResult, Durations, End, Failure, FailureCategory, Outcome, Request, ServiceState,
     milliseconds,
 };
 use windows_storage_agent::errors::Context;
@@ -66,9 +66,10 @@ fn hand_over(
     let request = store::load::<Request>(path).ok().flatten();
     Ok(Answer::ApplyResult(ApplyResult {
         id: request.map(|request| request.id).unwrap_or_default(),
-        outcome: Outcome::Failed,
-        failure: Some(Failure::new(FailureCategory::Internal, message)),
-        interruption_milliseconds: None,
+        end: End::bad(
+            Outcome::Failed,
+            Failure::new(FailureCategory::Internal, message),
+        ),
         durations: Durations::default(),
         state: observe::status(&[], &[]).unwrap_or_default(),
     }))

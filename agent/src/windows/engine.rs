@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use protocol::paths::{BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, STATE_FILE, is_brought};
+use protocol::paths::{
+    BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE, STATE_FILE, is_brought,
+};
 use protocol::validate::validate_request_path;
 use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
 use windows_storage_agent::clock::Clock;
-use windows_storage_agent::journal::End;
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::state::Memory;
 
@@ -55,7 +56,7 @@ pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>, this: Option<String>) -> Res
             Err(TryRecvError::Empty) => {}
         }
         engine.catch_up();
-        let all_well = engine.look_after_services();
+        let all_well = engine.keep_services();
         let pause = if all_well { CALM } else { ALERT };
         wake.wait_with(engine.services.processes(), pause);
     }
@@ -122,15 +123,13 @@ impl Engine {
         let (files, services) = (request.files.len(), request.services.len());
         let id = &request.id;
         log::line(format!("request {id}: {files} files, {services} services"));
-        let End {
-            outcome,
-            failure,
-            interruption_milliseconds,
-        } = self.carry_out(&request);
+        let end = self.carry_out(&request);
         self.watched.clear();
         sweep();
-        let state = node_state(&self.kept, &[], &[]).unwrap_or_else(|failure| {
-            log::line(format!("looking at the node: {failure}"));
+        let state =
+            store::load(JOURNAL_FILE).and_then(|journal| node_state(journal, &self.kept, &[], &[]));
+        let state = state.unwrap_or_else(|failure| {
+            log::line(format!("reading the state of the node: {failure}"));
             NodeState {
                 agent_version: env!("CARGO_PKG_VERSION").to_owned(),
                 ..NodeState::default()
@@ -139,9 +138,7 @@ impl Engine {
         self.ended(|of| &mut of.finish);
         Ok(ApplyResult {
             id: request.id,
-            outcome,
-            failure,
-            interruption_milliseconds,
+            end,
             durations: self.clock.durations(),
             state,
         })

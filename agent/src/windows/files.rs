@@ -15,19 +15,19 @@ use windows_sys::Win32::Storage::FileSystem::{
 use super::acl;
 use super::win32::{check, wide};
 
-/// How long a file may be held by somebody else, such as a virus scanner.
+/// How long a file may be held by another process, such as a virus scanner.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for whoever only looks, and can look again.
-const LOOK: Duration = Duration::from_secs(1);
+/// The same for a report, which can be made again.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// A file's SHA-256; `None` where there is no such file.
 pub fn sha256(path: &str) -> io::Result<Option<String>> {
     sha256_within(path, PATIENCE)
 }
 
-/// Like [`sha256`], for a report: it does not wait long for a file that somebody holds.
-pub fn sha256_to_look(path: &str) -> io::Result<Option<String>> {
-    sha256_within(path, LOOK)
+/// Like [`sha256`], for a report: it does not wait long for a file that another process holds.
+pub fn sha256_now(path: &str) -> io::Result<Option<String>> {
+    sha256_within(path, BRIEF)
 }
 
 fn sha256_within(path: &str, patience: Duration) -> io::Result<Option<String>> {

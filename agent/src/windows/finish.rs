@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use protocol::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
-use protocol::{Failure, LastResult, Outcome, Request};
-use windows_storage_agent::journal::{End, Journal, Phase, Recovery, bad_end, recover};
+use protocol::{End, Failure, LastResult, Outcome, Request};
+use windows_storage_agent::journal::{Journal, Phase, Recovery, bad_end, recover};
 use windows_storage_agent::keep::Backoff;
 
 use super::engine::Engine;
@@ -182,16 +182,14 @@ impl Engine {
         let last = self.kept.memory.last_result.as_ref();
         // The same again is not worth a write: an operator may ask every minute.
         let is_good =
-            |last: &LastResult| matches!(last.outcome, Outcome::Unchanged | Outcome::Applied);
+            |last: &LastResult| matches!(last.end.outcome, Outcome::Unchanged | Outcome::Applied);
         let is_same = last.is_some_and(|last| last.id == id && is_good(last));
         if end.outcome == Outcome::Unchanged && is_same {
             return;
         }
         self.kept.memory.last_result = Some(LastResult {
             id: id.to_owned(),
-            outcome: end.outcome,
-            failure: end.failure.clone(),
-            interruption_milliseconds: end.interruption_milliseconds,
+            end: end.clone(),
             finished: now(),
             failures: LastResult::failures_after(last, id, end.outcome),
         });

@@ -63,7 +63,7 @@ fn print(answer: Result<Answer, Failure>) -> ExitCode {
     let is_good = match &answer {
         Answer::Status(_) | Answer::Installed { .. } => true,
         Answer::ApplyResult(result) => {
-            matches!(result.outcome, Outcome::Applied | Outcome::Unchanged)
+            matches!(result.end.outcome, Outcome::Applied | Outcome::Unchanged)
         }
         Answer::Error(_) => false,
     };

@@ -17,7 +17,7 @@ use windows_storage_agent::scripts::resolved;
 use windows_storage_agent::seen::{SeenProcess, contains, foreign};
 use windows_storage_agent::state::Memory;
 
-use super::scm::Scm;
+use super::scm::{OpenService, Scm};
 use super::{files, machine, pipes, store};
 
 /// What the agent has on disk.
@@ -57,23 +57,17 @@ impl Kept {
 /// The journal is read first: the end of a request is noted before its journal goes, so that whoever finds no journal
 /// also finds the end.
 pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeState, Failure> {
-    let unfinished_request_id = unfinished()?;
+    let journal = store::load(JOURNAL_FILE)?;
     let kept = Kept {
         request: store::load(DESIRED_FILE)?,
         memory: store::load(STATE_FILE)?.unwrap_or_default(),
     };
-    Ok(NodeState {
-        unfinished_request_id,
-        ..node_state(&kept, extra_files, extra_pipes)?
-    })
+    node_state(journal, &kept, extra_files, extra_pipes)
 }
 
-fn unfinished() -> Result<Option<String>, Failure> {
-    Ok(store::load::<Journal>(JOURNAL_FILE)?.map(|journal| journal.request.id))
-}
-
-/// What the node looks like now.
+/// The state of the node now.
 pub fn node_state(
+    journal: Option<Journal>,
     kept: &Kept,
     extra_files: &[String],
     extra_pipes: &[String],
@@ -91,7 +85,7 @@ pub fn node_state(
     let agent_service = service_status(&scm, AGENT_SERVICE, memory)?.state;
     // Windows is asked while files are read.
     let (files, foreign) = thread::scope(|scope| {
-        let files = scope.spawn(|| look_at_all(&paths));
+        let files = scope.spawn(|| read_files(&paths));
         let foreign = find_foreign(kept);
         (joined(files), foreign)
     });
@@ -102,7 +96,7 @@ pub fn node_state(
         agent_sha256,
         agent_service,
         request_id: request.map(|request| request.id.clone()),
-        unfinished_request_id: unfinished()?,
+        unfinished_request_id: journal.map(|journal| journal.request.id),
         running_agent_sha256: running.filter(|_| agent_service == ServiceState::Running),
         foreign: foreign?,
         services,
@@ -118,16 +112,15 @@ pub fn node_state(
     })
 }
 
-fn look_at_all(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
-    let look = |path: &str| files::sha256_to_look(path).context(format_args!("reading {path}"));
-    let mut files = Vec::new();
-    for path in paths {
-        files.push(FileStatus {
-            path: path.clone(),
-            sha256: look(path)?,
-        });
-    }
-    Ok((files, look(AGENT_EXE)?))
+fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
+    let read = |path: &str| files::sha256_now(path).context(format_args!("reading {path}"));
+    let status = |path: &String| {
+        let sha256 = read(path)?;
+        let path = path.clone();
+        Ok(FileStatus { path, sha256 })
+    };
+    let files = paths.iter().map(status).collect::<Result<_, _>>()?;
+    Ok((files, read(AGENT_EXE)?))
 }
 
 fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
@@ -165,8 +158,7 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
     let mut services = BTreeMap::new();
     let wanted = request.services.iter().map(|service| &service.name);
     for name in wanted.chain(&ours) {
-        let there = observe_service(scm, name);
-        if let Some(there) = there.context(format_args!("looking at service {name}"))? {
+        if let Some(there) = observe_service(scm, name)? {
             services.insert(key(name), there);
         }
     }
@@ -184,17 +176,18 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
     })
 }
 
-fn observe_service(scm: &Scm, name: &str) -> io::Result<Option<ObservedService>> {
-    let Some(service) = scm.open(name)? else {
-        return Ok(None);
+fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Failure> {
+    let observe = |service: OpenService| {
+        let status = service.status()?;
+        Ok(ObservedService {
+            settings: service.settings()?,
+            state: status.state,
+            process_id: status.process_id,
+            failure_actions: service.failure_actions().ok(),
+        })
     };
-    let status = service.status()?;
-    Ok(Some(ObservedService {
-        settings: service.settings()?,
-        state: status.state,
-        process_id: status.process_id,
-        failure_actions: service.failure_actions().ok(),
-    }))
+    let observed = scm.open(name).and_then(|it| it.map(observe).transpose());
+    observed.context(format_args!("reading the state of service {name}"))
 }
 
 /// Who serves each of the pipes, as far as Windows tells.
@@ -216,18 +209,12 @@ fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>>
 }
 
 fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatus, Failure> {
-    let look = || {
-        let service = scm.open(name)?;
-        let there = service.map(|it| Ok::<_, io::Error>((it.status()?, it.settings()?)));
-        there.transpose()
-    };
-    let there = look().context(format_args!("looking at service {name}"))?;
-    let (status, settings) = there.unzip();
+    let there = observe_service(scm, name)?;
     Ok(ServiceStatus {
         name: name.to_owned(),
-        state: status.map_or(ServiceState::Missing, |status| status.state),
-        process_id: status.and_then(|status| status.process_id),
-        command: settings.map(|settings| settings.command),
+        state: (there.as_ref()).map_or(ServiceState::Missing, |there| there.state),
+        process_id: there.as_ref().and_then(|there| there.process_id),
+        command: there.map(|there| there.settings.command),
         restarts: memory.restarts.get(name).copied().unwrap_or(0),
         failing: memory.failing.get(&key(name)).cloned(),
     })

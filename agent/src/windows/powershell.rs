@@ -1,6 +1,6 @@
 //! Running the scripts of services.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use protocol::document::PreScript;
 use windows_storage_agent::scripts::{LONGEST_VALUE, TIME_LIMIT, arguments};
-use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 use super::log;
 use super::process::wait;
-use super::win32::{check, text};
 
+/// By its full path, so that no other program of that name can take its place.
+const POWERSHELL: &str = r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe";
 /// What is read of a script's output: more than a value may have, with what is trimmed from it.
 const LONGEST_OUTPUT: u64 = 16 * LONGEST_VALUE as u64;
 /// How long the output of a script that has ended may be kept open by a process that it has started.
@@ -22,14 +22,12 @@ const OUTPUT: Duration = Duration::from_secs(5);
 /// Runs a script to its end, or to the end of its time; the beginning of what it printed, or why it did not work.
 pub fn run(script: &PreScript) -> Result<Vec<u8>, String> {
     log::line(format!("script {} runs", script.path));
-    let started = program().and_then(|program| {
-        Command::new(program)
-            .args(arguments(script))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-    });
+    let started = Command::new(POWERSHELL)
+        .args(arguments(script))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
     let not_started = |error| format!("PowerShell could not be started: {error}");
     let mut child = started.map_err(not_started)?;
     let (sender, output) = channel();
@@ -54,19 +52,4 @@ pub fn run(script: &PreScript) -> Result<Vec<u8>, String> {
         return Err(format!("it ended with exit status {code}"));
     }
     Ok(output.recv_timeout(OUTPUT).unwrap_or_default())
-}
-
-/// By its full path, so that no other program of that name can take its place.
-fn program() -> io::Result<String> {
-    const SPACE: u32 = 260;
-    let mut buffer = [0_u16; SPACE as usize];
-    // SAFETY: the buffer has the length that is given, in units.
-    let length = unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), SPACE) };
-    // Without a folder the path would lead to one that anybody may make.
-    check(length.cast_signed())?;
-    if length >= SPACE {
-        return Err(io::ErrorKind::InvalidFilename.into());
-    }
-    let folder = text(&buffer);
-    Ok(format!(r"{folder}\WindowsPowerShell\v1.0\powershell.exe"))
 }

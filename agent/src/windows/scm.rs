@@ -11,7 +11,7 @@ use windows_service::service::{
     Service, ServiceAccess, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType,
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
-use windows_storage_agent::errors::is_told_to_stop;
+use windows_storage_agent::errors::is_stopping;
 use windows_storage_agent::journal::ServiceSettings;
 use windows_sys::Win32::Foundation::{
     ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE,
@@ -218,7 +218,7 @@ impl OpenService {
     pub fn ask_to_stop(&self) -> io::Result<bool> {
         match self.service.stop().map_err(plain) {
             Ok(_) => Ok(true),
-            Err(error) => is_told_to_stop(&error).ok_or(error),
+            Err(error) => is_stopping(&error).ok_or(error),
         }
     }
 

@@ -6,7 +6,7 @@ use protocol::command::program;
 use protocol::document::Service;
 use protocol::order::{key, start_order};
 use protocol::{Failing, Request, ServiceState};
-use windows_storage_agent::keep::{Action, Keeper, Limits, Look};
+use windows_storage_agent::keep::{Action, Health, Keeper, Limits};
 use windows_storage_agent::plan::settings;
 
 use super::engine::Engine;
@@ -17,7 +17,7 @@ use super::{log, pipes};
 
 /// How often the configuration of a service that runs is compared.
 const COMPARE: Duration = Duration::from_secs(5);
-const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is made again then";
+const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is recreated then";
 
 /// What is remembered about one service.
 #[derive(Default)]
@@ -28,15 +28,15 @@ pub struct Watched {
     right_process: Option<u32>,
     compared: Option<Instant>,
     /// What was last reported of it: the attempts, and what it is stuck at.
-    reported: Option<(u32, Option<Look>)>,
+    reported: Option<(u32, Option<Health>)>,
 }
 
-/// How a service looks, and what is wrong with it.
-type Looked = (Look, Option<String>);
+/// The state of a service, and what is wrong with it.
+type Checked = (Health, Option<String>);
 
 impl Engine {
     /// Brings back the kept services that do not run as they should; whether all do.
-    pub(super) fn look_after_services(&mut self) -> bool {
+    pub(super) fn keep_services(&mut self) -> bool {
         let Some(request) = self.kept.carried_out() else {
             return true;
         };
@@ -48,15 +48,15 @@ impl Engine {
         let before = self.kept.memory.clone();
         let mut well = true;
         for service in &order {
-            let (look, mut why) = self.look_at(&request, service);
-            well &= look == Look::Up;
+            let (health, mut why) = self.check(&request, service);
+            well &= health == Health::Up;
             let keeper = &mut self.watched(service).keeper;
-            let action = keeper.look(look, Instant::now(), limits);
+            let action = keeper.check(health, Instant::now(), limits);
             if let Err(error) = self.act(&request, service, action, limits) {
                 self.watched(service).keeper.attempt_failed();
                 why = Some(error);
             }
-            self.report(service, look, why);
+            self.report(service, health, why);
         }
         let is_kept = |name: &String| order.iter().any(|service| key(&service.name) == *name);
         self.kept.memory.failing.retain(|name, _| is_kept(name));
@@ -70,36 +70,41 @@ impl Engine {
         self.watched.entry(key(&service.name)).or_default()
     }
 
-    fn look_at(&mut self, request: &Request, service: &Service) -> Looked {
+    fn check(&mut self, request: &Request, service: &Service) -> Checked {
         let name = &service.name;
-        let wrong = |look, why: &str| (look, Some(why.to_owned()));
+        let wrong = |health, why: &str| (health, Some(why.to_owned()));
         let status = match self.services.scm.status(name) {
             Ok(Some(status)) => status,
-            Ok(None) if self.is_marked(name) => return wrong(Look::Marked, MARKED),
-            Ok(None) => return wrong(Look::Missing, "it was deleted"),
-            Err(error) => return (Look::Starting, Some(format!("looking at it: {error}"))),
+            Ok(None) if self.is_marked(name) => return wrong(Health::Marked, MARKED),
+            Ok(None) => return wrong(Health::Missing, "it was deleted"),
+            Err(error) => {
+                return (
+                    Health::Starting,
+                    Some(format!("it cannot be checked: {error}")),
+                );
+            }
         };
         let gone = self.services.hold(name, status.process_id) == Held::Gone;
         match status.state {
-            ServiceState::Running if gone => wrong(Look::Dead, "its process ended"),
-            ServiceState::Running => self.look_at_running(request, service, &status),
-            ServiceState::Paused => (Look::Up, None),
-            ServiceState::StartPending => wrong(Look::Starting, "it stays starting"),
-            ServiceState::StopPending => (Look::Stopping, None),
-            _ => self.look_at_stopped(request, service, &status),
+            ServiceState::Running if gone => wrong(Health::Dead, "its process ended"),
+            ServiceState::Running => self.check_running(request, service, &status),
+            ServiceState::Paused => (Health::Up, None),
+            ServiceState::StartPending => wrong(Health::Starting, "it stays starting"),
+            ServiceState::StopPending => (Health::Stopping, None),
+            _ => self.check_stopped(request, service, &status),
         }
     }
 
-    fn look_at_running(&mut self, request: &Request, service: &Service, status: &Status) -> Looked {
+    fn check_running(&mut self, request: &Request, service: &Service, status: &Status) -> Checked {
         self.note_process(service, status.process_id);
         let compared = self.watched(service).compared;
         if compared.is_none_or(|compared| compared.elapsed() >= COMPARE) {
             if self.is_marked(&service.name) {
-                return (Look::Marked, Some(MARKED.to_owned()));
+                return (Health::Marked, Some(MARKED.to_owned()));
             }
             if !self.is_configured(request, service) {
-                let why = "somebody changed its configuration";
-                return (Look::Changed, Some(why.to_owned()));
+                let why = "its configuration was changed";
+                return (Health::Changed, Some(why.to_owned()));
             }
             let watched = self.watched(service);
             watched.compared = Some(Instant::now());
@@ -108,13 +113,13 @@ impl Engine {
         let mut closed = pipes_of(request, &service.name);
         closed.retain(|pipe| !pipes::is_open(pipe));
         if closed.is_empty() {
-            return (Look::Up, None);
+            return (Health::Up, None);
         }
         let why = format!("it runs, but pipes are closed: {}", closed.join(", "));
-        (Look::Mute, Some(why))
+        (Health::Mute, Some(why))
     }
 
-    fn look_at_stopped(&mut self, request: &Request, service: &Service, status: &Status) -> Looked {
+    fn check_stopped(&mut self, request: &Request, service: &Service, status: &Status) -> Checked {
         let name = &service.name;
         let pipes = pipes_of(request, name);
         if !self.services.check_alive(name) && pipes.iter().any(|pipe| pipes::is_open(pipe)) {
@@ -123,16 +128,16 @@ impl Engine {
             if !self.services.check_alive(name) {
                 let who = other.as_deref().unwrap_or("an unknown process");
                 let why = format!("its pipes are served by {who}, so it cannot start");
-                return (Look::Held, Some(why));
+                return (Health::Held, Some(why));
             }
         }
         if self.services.check_alive(name) {
-            (Look::Lingering, None)
+            (Health::Lingering, None)
         } else if self.is_marked(name) {
-            (Look::Marked, Some(MARKED.to_owned()))
+            (Health::Marked, Some(MARKED.to_owned()))
         } else {
             let why = format!("it ended with exit code {}", status.exit_code);
-            (Look::Down, Some(why))
+            (Health::Down, Some(why))
         }
     }
 
@@ -157,7 +162,7 @@ impl Engine {
             watched.compared = None;
             self.count_restart(name);
             log::line(format!(
-                "service {name} was started again by Windows or somebody else"
+                "service {name} was started again by Windows or another program"
             ));
         }
     }
@@ -168,10 +173,10 @@ impl Engine {
     }
 
     /// Logs what is wrong with a service, and shows it in the status, once for each attempt.
-    fn report(&mut self, service: &Service, look: Look, why: Option<String>) {
+    fn report(&mut self, service: &Service, health: Health, why: Option<String>) {
         let name = &service.name;
         let watched = self.watched(service);
-        let stuck = matches!(look, Look::Held | Look::Marked).then_some(look);
+        let stuck = matches!(health, Health::Held | Health::Marked).then_some(health);
         let failing = watched.keeper.failing();
         let report = failing.map(|(attempts, _)| (attempts, stuck));
         let is_same = std::mem::replace(&mut watched.reported, report) == report;
@@ -205,7 +210,7 @@ impl Engine {
         let (why, stop_first) = match action {
             Action::Nothing => return Ok(()),
             Action::EndProcess => return self.end_process(name),
-            Action::Create => ("is missing; it is made again", false),
+            Action::Create => ("is missing; it is recreated", false),
             Action::Start => ("does not run; it is started", false),
             Action::Mend => {
                 let watched = self.watched(service);
@@ -220,7 +225,7 @@ impl Engine {
             stopped.map_err(|failure| failure.message)?;
         }
         if !self.is_configured(request, service) {
-            // Windows keeps a deleted service for as long as somebody has it open: no waiting here, but another attempt.
+            // Windows keeps a deleted service for as long as another program has it open: no waiting here, but another attempt.
             let wanted = settings(request, service);
             let configured = self.services.configure(name, &wanted, Duration::ZERO);
             configured.map_err(|failure| failure.message)?;

@@ -62,10 +62,13 @@ fn at_every_point_of_an_upgrade() {
     let versions = [variant(0), variant(1)];
     let ids = ["old", "new"];
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("old", &versions[0]).outcome, Outcome::Applied);
+    assert_eq!(
+        node.apply("old", &versions[0]).end.outcome,
+        Outcome::Applied
+    );
     let points = node.points_of(|| {
         let upgraded = node.apply("new", &versions[1]);
-        assert_eq!(upgraded.outcome, Outcome::Applied, "{upgraded:?}");
+        assert_eq!(upgraded.end.outcome, Outcome::Applied, "{upgraded:?}");
     });
     let mut now = 1;
     for (number, point) in tried(&points) {
@@ -87,7 +90,7 @@ fn at_every_point_of_an_upgrade() {
         assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
         let again = node.apply(ids[next], &versions[next]);
         assert!(
-            matches!(again.outcome, Outcome::Applied | Outcome::Unchanged),
+            matches!(again.end.outcome, Outcome::Applied | Outcome::Unchanged),
             "{point}: {again:?}"
         );
         assert!(is_well(&again.state, &versions[next]), "{point}: {again:?}");
@@ -100,15 +103,15 @@ fn at_every_point_of_going_back() {
     let good = variant(0);
     let broken = standin(Behaviour::Exits, &[]);
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
     let points = node.points_of(|| {
         let result = node.apply("broken", &broken);
-        assert_eq!(result.outcome, Outcome::RolledBack, "{result:?}");
+        assert_eq!(result.end.outcome, Outcome::RolledBack, "{result:?}");
     });
     for (number, point) in tried(&points) {
         // So that it shows whether this time's end is noted.
         let before = node.apply("good", &good);
-        assert_eq!(before.outcome, Outcome::Unchanged, "{before:?}");
+        assert_eq!(before.end.outcome, Outcome::Unchanged, "{before:?}");
         assert!(!noted(&before.state, "broken"));
         node.cut_off(number, || {
             node.apply("broken", &broken);
@@ -120,7 +123,7 @@ fn at_every_point_of_going_back() {
             "{point}: {state:?}"
         );
         assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
-        let outcome = state.last_result.map(|last| last.outcome);
+        let outcome = state.last_result.map(|last| last.end.outcome);
         assert_eq!(outcome == Some(Outcome::RolledBack), point != "journal");
     }
     // What goes back may itself be cut off.
@@ -152,7 +155,7 @@ fn at_every_point_of_a_first_installation() {
     let good = variant(0);
     let node = Node::with(Build::FaultInjection);
     let points = node.points_of(|| {
-        assert_eq!(node.apply("first", &good).outcome, Outcome::Applied);
+        assert_eq!(node.apply("first", &good).end.outcome, Outcome::Applied);
     });
     for (number, point) in tried(&points) {
         forget(&node);
@@ -167,7 +170,7 @@ fn at_every_point_of_a_first_installation() {
         assert!(!node.local(JOURNAL_FILE).exists(), "{point}");
         let again = node.apply("first", &good);
         assert!(
-            matches!(again.outcome, Outcome::Applied | Outcome::Unchanged),
+            matches!(again.end.outcome, Outcome::Applied | Outcome::Unchanged),
             "{point}: {again:?}"
         );
         assert!(is_well(&again.state, &good), "{point}: {again:?}");
@@ -200,5 +203,5 @@ fn while_the_agent_starts() {
     node.points();
     // Its service stays starting, as far as Wine knows; the command sees the process.
     let applied = node.apply("good", &good);
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
 }

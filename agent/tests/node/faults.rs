@@ -17,7 +17,7 @@ fn bad_programs_files_and_requests() {
     let (good, better) = (variant(0), variant(1));
     let node = Node::new();
     node.bring_tool();
-    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
 
     for (id, content, category) in [
         (
@@ -40,9 +40,9 @@ fn bad_programs_files_and_requests() {
         bad.files[0].sha256 = sha256(&content);
         bad.start_timeout_seconds = 3;
         let result = node.apply_request(&bad, Some(&content));
-        assert_eq!(result.outcome, Outcome::RolledBack, "{result:?}");
+        assert_eq!(result.end.outcome, Outcome::RolledBack, "{result:?}");
         assert_eq!(
-            result.failure.as_ref().unwrap().category,
+            result.end.failure.as_ref().unwrap().category,
             category,
             "{result:?}"
         );
@@ -54,20 +54,23 @@ fn bad_programs_files_and_requests() {
     let mut hang = request("hangs");
     hang.files[0].sha256 = sha256(&hangs);
     let applied = node.apply_request(&hang, Some(&hangs));
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     let mut impatient = request("good");
     impatient.files[0].sha256 = sha256(&good);
     impatient.stop_timeout_seconds = 2;
     let applied = node.apply_request(&impatient, Some(&good));
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
     let process = csi_proxy_of(&applied.state).process_id;
 
     // Held for ever, the file is not touched; held for a while, it is waited for.
     let keeps = format!("hold {CSI_PROXY_EXE}");
     let held = node.while_tool(&keeps, || node.apply("better", &better));
-    assert_eq!(held.outcome, Outcome::Failed, "{held:?}");
-    assert_eq!(held.failure.unwrap().category, FailureCategory::FileInUse);
+    assert_eq!(held.end.outcome, Outcome::Failed, "{held:?}");
+    assert_eq!(
+        held.end.failure.unwrap().category,
+        FailureCategory::FileInUse
+    );
     assert_eq!(csi_proxy_of(&node.state()).process_id, process);
     let waited = thread::scope(|scope| {
         let apply = node.while_tool(&keeps, || {
@@ -80,7 +83,7 @@ fn bad_programs_files_and_requests() {
         });
         apply.join().unwrap()
     });
-    assert_eq!(waited.outcome, Outcome::Applied, "{waited:?}");
+    assert_eq!(waited.end.outcome, Outcome::Applied, "{waited:?}");
 
     // Wine replaces a file that somebody has made read-only, Windows does not: while it is held, it shows that the
     // attribute is taken away first.
@@ -103,13 +106,13 @@ fn bad_programs_files_and_requests() {
         });
         apply.join().unwrap()
     });
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
 
     let path = node.local(&format!(r"{INCOMING_DIR}\good.json"));
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen('{', r#"{"future":{"a":[1]},"#, 1)).unwrap();
-    assert_eq!(node.apply_uploaded("good").outcome, Outcome::Unchanged);
+    assert_eq!(node.apply_uploaded("good").end.outcome, Outcome::Unchanged);
     fs::write(&path, &text[..text.len() / 2]).unwrap();
     let command =
         format!(r"C:\k\windows-storage-agent.exe apply --request {INCOMING_DIR}\good.json");
@@ -124,9 +127,9 @@ fn bad_programs_files_and_requests() {
 fn a_service_that_ends_while_it_is_told_to_stop_has_stopped() {
     let (quits, good) = (standin_for_csi_proxy(Behaviour::Quits), variant(0));
     let node = Node::new();
-    assert_eq!(node.apply("quits", &quits).outcome, Outcome::Applied);
+    assert_eq!(node.apply("quits", &quits).end.outcome, Outcome::Applied);
     let applied = node.apply("good", &good);
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
 }
 
@@ -134,7 +137,7 @@ fn a_service_that_ends_while_it_is_told_to_stop_has_stopped() {
 fn a_full_disk() {
     let (good, better) = (variant(0), variant(1));
     let node = Node::new();
-    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
     let process = csi_proxy_of(&node.state()).process_id;
 
     // More than the agent can write, whose results still find room.
@@ -147,8 +150,11 @@ fn a_full_disk() {
     node.upload_request(&large);
     node.host.fill_disk(ROOM as u64).unwrap();
     let full = node.apply_uploaded("better");
-    assert_eq!(full.outcome, Outcome::Failed, "{full:?}");
-    assert_eq!(full.failure.unwrap().category, FailureCategory::DiskFull);
+    assert_eq!(full.end.outcome, Outcome::Failed, "{full:?}");
+    assert_eq!(
+        full.end.failure.unwrap().category,
+        FailureCategory::DiskFull
+    );
     assert_eq!(csi_proxy_of(&full.state).process_id, process);
     node.host.free_disk().unwrap();
 
@@ -189,7 +195,7 @@ fn a_full_disk() {
 fn a_lost_old_file() {
     let (good, better, best) = (variant(0), variant(1), variant(2));
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("good", &good).outcome, Outcome::Applied);
+    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
     node.die_at("replace");
     node.upload("better", &better, &sha256(&better));
     node.apply_uploaded("better");
@@ -201,12 +207,12 @@ fn a_lost_old_file() {
     });
     let last = state.last_result.unwrap();
     assert_eq!(
-        (last.id.as_str(), last.outcome),
+        (last.id.as_str(), last.end.outcome),
         ("better", Outcome::Failed)
     );
-    let message = last.failure.unwrap().message;
+    let message = last.end.failure.unwrap().message;
     assert!(message.contains("csi-proxy.exe.previous"), "{message}");
     let applied = node.apply("best", &best);
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &best), "{applied:?}");
 }

@@ -21,8 +21,8 @@ fn are_let_alone_unless_they_may_be_replaced() {
         assert_eq!(seen.command.to_lowercase(), TOOL.to_lowercase());
         node.apply("first", &ours)
     });
-    assert_eq!(held.outcome, Outcome::Failed, "{held:?}");
-    let failure = held.failure.unwrap();
+    assert_eq!(held.end.outcome, Outcome::Failed, "{held:?}");
+    let failure = held.end.failure.unwrap();
     assert_eq!(failure.category, FailureCategory::Foreign);
     assert!(failure.message.contains("csi-proxy-smb-v1"), "{failure:?}");
     assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
@@ -46,7 +46,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     let settings = node.configuration("csi-proxy");
 
     let refused = node.apply("first", &ours);
-    let failure = refused.failure.unwrap();
+    let failure = refused.end.failure.unwrap();
     assert_eq!(failure.category, FailureCategory::Foreign);
     assert!(failure.message.contains(theirs), "{failure:?}");
     assert_eq!(node.configuration("csi-proxy"), settings);
@@ -58,8 +58,12 @@ fn are_let_alone_unless_they_may_be_replaced() {
     let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
     replace.files[0].sha256 = sha256(&broken);
     let rolled_back = node.apply_request(&replace, Some(&broken));
-    assert_eq!(rolled_back.outcome, Outcome::RolledBack, "{rolled_back:?}");
-    let failure = rolled_back.failure.unwrap();
+    assert_eq!(
+        rolled_back.end.outcome,
+        Outcome::RolledBack,
+        "{rolled_back:?}"
+    );
+    let failure = rolled_back.end.failure.unwrap();
     assert_eq!(failure.category, FailureCategory::PipesMissing);
     assert_eq!(node.configuration("csi-proxy"), settings);
     let back = rolled_back.state.foreign;
@@ -71,12 +75,12 @@ fn are_let_alone_unless_they_may_be_replaced() {
     replace.files[0].upload = request("replaced").files[0].upload.clone();
     replace.start_timeout_seconds = 20;
     let replaced = node.apply_request(&replace, Some(&ours));
-    assert_eq!(replaced.outcome, Outcome::Applied, "{replaced:?}");
+    assert_eq!(replaced.end.outcome, Outcome::Applied, "{replaced:?}");
     assert!(is_well(&replaced.state, &ours), "{replaced:?}");
     assert_eq!(replaced.state.foreign, []);
     // It is ours from now on.
     let next = node.apply("next", &ours);
-    assert_eq!(next.outcome, Outcome::Unchanged, "{next:?}");
+    assert_eq!(next.end.outcome, Outcome::Unchanged, "{next:?}");
     assert!(csi_proxy_of(&next.state).failing.is_none());
 }
 
@@ -84,7 +88,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
 fn services_that_need_ours_stop_and_start_with_it() {
     let (old, new) = (standin_for_csi_proxy(Behaviour::Well), csi_proxy("1.3.0"));
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("old", &old).outcome, Outcome::Applied);
+    assert_eq!(node.apply("old", &old).end.outcome, Outcome::Applied);
     fs::write(
         node.local(r"C:\k\monitor.exe"),
         standin(Behaviour::Well, &[]),
@@ -114,8 +118,8 @@ fn services_that_need_ours_stop_and_start_with_it() {
 
     let since = node.log().len();
     let upgraded = node.apply("new", &new);
-    assert_eq!(upgraded.outcome, Outcome::Applied, "{upgraded:?}");
-    assert!(upgraded.interruption_milliseconds.is_some());
+    assert_eq!(upgraded.end.outcome, Outcome::Applied, "{upgraded:?}");
+    assert!(upgraded.end.interruption_milliseconds.is_some());
     assert!(is_running());
     assert_eq!(steps(since), [true, true], "{}", node.log());
 
@@ -129,7 +133,7 @@ fn services_that_need_ours_stop_and_start_with_it() {
     let state = node.eventually("what was there is back", |state| {
         state.unfinished_request_id.is_none() && is_well(state, &new)
     });
-    assert_eq!(state.last_result.unwrap().outcome, Outcome::RolledBack);
+    assert_eq!(state.last_result.unwrap().end.outcome, Outcome::RolledBack);
     assert!(is_running());
     assert!(steps(since)[0], "{}", node.log());
     assert_eq!(node.configuration("monitor"), settings);

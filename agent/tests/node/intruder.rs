@@ -71,15 +71,18 @@ fn what_belongs_to_others_is_not_used() {
     fs::create_dir_all(node.local(CSI_PROXY_LOG_DIR)).unwrap();
     node.give_away(CSI_PROXY_LOG_DIR);
     let refused = node.apply("first", &csi_proxy);
-    assert_eq!(refused.outcome, Outcome::Failed, "{refused:?}");
-    let failure = refused.failure.unwrap();
+    assert_eq!(refused.end.outcome, Outcome::Failed, "{refused:?}");
+    let failure = refused.end.failure.unwrap();
     assert_eq!(failure.category, FailureCategory::AccessDenied);
     assert!(
         failure.message.starts_with(CSI_PROXY_LOG_DIR),
         "{failure:?}"
     );
     node.take_back(CSI_PROXY_LOG_DIR);
-    assert_eq!(node.apply("second", &csi_proxy).outcome, Outcome::Applied);
+    assert_eq!(
+        node.apply("second", &csi_proxy).end.outcome,
+        Outcome::Applied
+    );
 }
 
 #[test]
@@ -98,7 +101,9 @@ fn a_pipe_that_another_process_serves_is_not_taken_for_the_agents() {
     // Who is called first says nothing at all, and would be waited for in vain.
     match told {
         // The agent's service serves it, too, and its process is the one that was called then.
-        Answer::ApplyResult(result) => assert_eq!(result.outcome, Outcome::Applied, "{result:?}"),
+        Answer::ApplyResult(result) => {
+            assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}")
+        }
         Answer::Error(failure) => {
             assert_eq!(
                 failure.category,
@@ -108,7 +113,10 @@ fn a_pipe_that_another_process_serves_is_not_taken_for_the_agents() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(node.apply("second", &csi_proxy).outcome, Outcome::Unchanged);
+    assert_eq!(
+        node.apply("second", &csi_proxy).end.outcome,
+        Outcome::Unchanged
+    );
 }
 
 #[test]
@@ -145,7 +153,10 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
         let begin = String::from_utf8_lossy(&call[..call.len().min(40)]).into_owned();
         assert!(answered.contains(answer), "{begin}: {answered}");
     }
-    assert_eq!(node.apply("first", &csi_proxy).outcome, Outcome::Applied);
+    assert_eq!(
+        node.apply("first", &csi_proxy).end.outcome,
+        Outcome::Applied
+    );
 }
 
 /// DLLs that Windows takes from its own folder whatever lies beside a program: those of `KnownDLLs`, and names of API

@@ -15,10 +15,10 @@ fn a_life() {
     assert_eq!(node.state().agent_service, ServiceState::Running);
 
     let first = node.apply("first", &old);
-    assert_eq!(first.outcome, Outcome::Applied, "{first:?}");
+    assert_eq!(first.end.outcome, Outcome::Applied, "{first:?}");
     assert!(is_well(&first.state, &old), "{first:?}");
     let again = node.apply_uploaded("first");
-    assert_eq!(again.outcome, Outcome::Unchanged, "{again:?}");
+    assert_eq!(again.end.outcome, Outcome::Unchanged, "{again:?}");
     let process = again.state.services[0].process_id;
     assert_eq!(process, first.state.services[0].process_id);
 
@@ -32,7 +32,7 @@ fn a_life() {
         let other = scope.spawn(|| node.apply_uploaded("upgrade"));
         [node.apply_uploaded("upgrade"), other.join().unwrap()]
     });
-    let mut outcomes = upgraded.each_ref().map(|result| result.outcome);
+    let mut outcomes = upgraded.each_ref().map(|result| result.end.outcome);
     outcomes.sort_by_key(|outcome| *outcome != Outcome::Applied);
     assert_eq!(
         outcomes,
@@ -41,7 +41,7 @@ fn a_life() {
     );
     let interruption = upgraded
         .iter()
-        .find_map(|result| result.interruption_milliseconds);
+        .find_map(|result| result.end.interruption_milliseconds);
     assert!(
         interruption.is_some_and(|time| time < 10_000),
         "{upgraded:?}"
@@ -50,20 +50,20 @@ fn a_life() {
 
     node.upload("wrong", &old, &"a".repeat(64));
     let wrong = node.apply_uploaded("wrong");
-    assert_eq!(wrong.outcome, Outcome::Failed);
+    assert_eq!(wrong.end.outcome, Outcome::Failed);
     assert_eq!(
-        wrong.failure.unwrap().category,
+        wrong.end.failure.unwrap().category,
         FailureCategory::HashMismatch
     );
     assert!(is_well(&wrong.state, &new));
     assert_eq!(wrong.state.services[0].process_id, process);
 
     let junk = node.apply("junk", b"MZ this is no program");
-    assert_eq!(junk.outcome, Outcome::RolledBack, "{junk:?}");
+    assert_eq!(junk.end.outcome, Outcome::RolledBack, "{junk:?}");
     assert!(is_well(&junk.state, &new), "{junk:?}");
     assert_eq!(junk.state.request_id.as_deref(), Some("upgrade"));
     assert_eq!(
-        node.state().last_result.unwrap().outcome,
+        node.state().last_result.unwrap().end.outcome,
         Outcome::RolledBack
     );
 }
@@ -72,7 +72,7 @@ fn a_life() {
 fn power_fails_in_the_middle() {
     let (old, new) = (csi_proxy("1.1.3"), csi_proxy("1.3.0"));
     let node = Node::new();
-    assert_eq!(node.apply("first", &old).outcome, Outcome::Applied);
+    assert_eq!(node.apply("first", &old).end.outcome, Outcome::Applied);
 
     node.upload("upgrade", &new, &sha256(&new));
     thread::scope(|scope| {
@@ -99,13 +99,13 @@ fn power_fails_in_the_middle() {
         );
         let last = state.last_result.unwrap();
         assert_eq!(
-            (last.id.as_str(), last.outcome),
+            (last.id.as_str(), last.end.outcome),
             ("upgrade", Outcome::RolledBack)
         );
         assert_eq!(state.request_id.as_deref(), Some("first"));
 
         let second = node.apply_uploaded("upgrade");
-        assert_eq!(second.outcome, Outcome::Applied, "{second:?}");
+        assert_eq!(second.end.outcome, Outcome::Applied, "{second:?}");
         assert!(is_well(&second.state, &new), "{second:?}");
     });
 }

@@ -79,7 +79,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
         .open(node.local(&packed_path("earlier")));
     earlier.unwrap().set_modified(hours_ago).unwrap();
     let applied = result(apply(&node, &first, &packed));
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &good), "{applied:?}");
     assert!(applied.durations.unpack.is_some(), "{applied:?}");
     assert!(applied.durations.start.is_some(), "{applied:?}");
@@ -133,7 +133,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
         file.write_all(&packed[packed.len() / 2..]).unwrap();
         result(applying.join().unwrap())
     });
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert!(is_well(&applied.state, &better), "{applied:?}");
     assert_eq!(left_in_incoming(&node), [""; 0]);
 }

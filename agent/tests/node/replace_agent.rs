@@ -19,7 +19,7 @@ fn whole_or_not_at_all() {
     let (payload, faulty) = (agent(Build::Payload), agent(Build::FaultInjection));
     let node = Node::with(Build::Payload);
     let first = node.apply("first", &csi_proxy);
-    assert_eq!(first.outcome, Outcome::Applied, "{first:?}");
+    assert_eq!(first.end.outcome, Outcome::Applied, "{first:?}");
     let process = csi_proxy_of(&first.state).process_id;
     let runs = |what: &str, agent: &[u8]| {
         let state = node.state();

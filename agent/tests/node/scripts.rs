@@ -38,7 +38,7 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
 
     script("args");
     let first = node.apply_request(&with_script("first", &content), Some(&content));
-    assert_eq!(first.outcome, Outcome::Applied, "{first:?}");
+    assert_eq!(first.end.outcome, Outcome::Applied, "{first:?}");
     assert!(is_well(&first.state, &content), "{first:?}");
     assert!(command().ends_with(" -level=-Node,win 1"), "{}", command());
     let process = csi_proxy_of(&first.state).process_id;
@@ -47,7 +47,7 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
     for (number, text) in ["exit 3", "", "two\nlines", "a\"b"].iter().enumerate() {
         script(text);
         let bad = node.apply_request(&with_script(&format!("bad-{number}"), &content), None);
-        let failure = bad.failure.unwrap();
+        let failure = bad.end.failure.unwrap();
         assert_eq!(failure.category, FailureCategory::PreScript, "{text:?}");
         assert!(failure.message.contains(SCRIPT), "{}", failure.message);
         assert_eq!(csi_proxy_of(&bad.state).process_id, process, "{text:?}");
@@ -72,12 +72,12 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
         .insert("NO_PROXY".into(), ".svc".into());
     let process = csi_proxy_of(&state).process_id;
     let applied = node.apply_request(&environment, None);
-    assert_eq!(applied.outcome, Outcome::Applied, "{applied:?}");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
     assert_ne!(csi_proxy_of(&applied.state).process_id, process);
     let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\csi-proxy /v Environment";
     assert!(node.run(key).contains("NO_PROXY=.svc"));
     let again = node.apply_request(&environment, None);
-    assert_eq!(again.outcome, Outcome::Unchanged, "{again:?}");
+    assert_eq!(again.end.outcome, Outcome::Unchanged, "{again:?}");
 
     // A change that does not work takes its environment with it.
     let broken = standin(Behaviour::Exits, &[]);
@@ -86,7 +86,11 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
         .environment
         .insert("OTHER".into(), "x".into());
     let rolled_back = node.apply_request(&broken_request, Some(&broken));
-    assert_eq!(rolled_back.outcome, Outcome::RolledBack, "{rolled_back:?}");
+    assert_eq!(
+        rolled_back.end.outcome,
+        Outcome::RolledBack,
+        "{rolled_back:?}"
+    );
     let variables = node.run(key);
     assert!(
         variables.contains("NO_PROXY=.svc") && !variables.contains("OTHER"),

@@ -27,20 +27,15 @@ pub enum Answer {
     Error(Failure),
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyResult {
     /// The request's identifier.
     pub id: String,
     /// How it ended.
-    pub outcome: Outcome,
-    /// Why it did not end well.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub failure: Option<Failure>,
-    /// Milliseconds between the old pipes closing and the new ones opening, where a running service was replaced.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub interruption_milliseconds: Option<u64>,
+    #[serde(flatten)]
+    pub end: End,
     /// How long its parts took.
     #[serde(default)]
     pub durations: Durations,
@@ -49,6 +44,42 @@ pub struct ApplyResult {
 }
 
 /// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// How.
+    pub outcome: Outcome,
+    /// Why it did not end well.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<Failure>,
+    /// Milliseconds between the old pipes closing and the new ones opening, where a running service was replaced.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interruption_milliseconds: Option<u64>,
+}
+
+impl End {
+    /// A good end.
+    #[must_use]
+    pub fn good(outcome: Outcome, interruption_milliseconds: Option<u64>) -> Self {
+        Self {
+            outcome,
+            failure: None,
+            interruption_milliseconds,
+        }
+    }
+
+    /// An end that is no success.
+    #[must_use]
+    pub fn bad(outcome: Outcome, failure: Failure) -> Self {
+        Self {
+            outcome,
+            failure: Some(failure),
+            interruption_milliseconds: None,
+        }
+    }
+}
+
+/// In which state a request has left its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The node was changed and is as requested.
@@ -131,13 +162,8 @@ pub struct LastResult {
     /// The request's identifier.
     pub id: String,
     /// How it ended.
-    pub outcome: Outcome,
-    /// Why it did not end well.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub failure: Option<Failure>,
-    /// As in [`ApplyResult`].
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub interruption_milliseconds: Option<u64>,
+    #[serde(flatten)]
+    pub end: End,
     /// When it ended, in RFC 3339.
     pub finished: String,
     /// How often it has ended in a row without success, this time included; 0 after a success.
@@ -290,9 +316,7 @@ mod tests {
         let after = |failures, id, outcome| {
             let last = LastResult {
                 id: "a".into(),
-                outcome: Outcome::RolledBack,
-                failure: None,
-                interruption_milliseconds: None,
+                end: End::good(Outcome::Applied, None),
                 finished: String::new(),
                 failures,
             };

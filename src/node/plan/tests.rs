@@ -44,9 +44,7 @@ fn good() -> NodeState {
 fn last(state: &mut NodeState, outcome: Outcome) -> &mut LastResult {
     state.last_result.insert(LastResult {
         id: "request".to_owned(),
-        outcome,
-        failure: None,
-        interruption_milliseconds: None,
+        end: End::good(outcome, None),
         finished: String::new(),
         failures: 1,
     })
@@ -228,7 +226,7 @@ fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
         let (_, mut state) = with("other request, other file");
         let last = last(&mut state, Outcome::RolledBack);
         last.failures = failures;
-        last.failure = Some(Failure {
+        last.end.failure = Some(Failure {
             category: FailureCategory::Interrupted,
             message: "words".to_owned(),
         });

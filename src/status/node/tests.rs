@@ -1,6 +1,6 @@
 use protocol::paths::CSI_PROXY_EXE;
 use protocol::{
-    FileStatus, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus,
+    End, FileStatus, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus,
     ServiceState, ServiceStatus,
 };
 
@@ -34,9 +34,7 @@ fn state(open: bool) -> NodeState {
 fn interrupted(milliseconds: u64) -> LastResult {
     LastResult {
         id: "x".to_owned(),
-        outcome: Outcome::Applied,
-        failure: None,
-        interruption_milliseconds: Some(milliseconds),
+        end: End::good(Outcome::Applied, Some(milliseconds)),
         finished: String::new(),
         failures: 0,
     }

@@ -59,7 +59,7 @@ fn ours(node: &Node, number: usize) -> Result<Duration> {
     let (mut host, _cutter) = node.log_in(&runtime)?;
     let result = host.apply(&request, true)?;
     let took = begin.elapsed();
-    anyhow::ensure!(result.failure.is_none(), "{result:?}");
+    anyhow::ensure!(result.end.failure.is_none(), "{result:?}");
     node.check()?;
     eprintln!("  {} ({:?})", host.phases, result.durations);
     Ok(took)

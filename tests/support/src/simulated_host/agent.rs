@@ -10,7 +10,7 @@ use protocol::command::same_path;
 use protocol::paths::{AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
-    Answer, ApplyResult, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
+    Answer, ApplyResult, End, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
     PipeStatus, Request, ServiceState, ServiceStatus,
 };
 use windows_storage_agent::cli::{self, Command};
@@ -134,7 +134,7 @@ impl Agent {
         let answer = answer.unwrap_or_else(Answer::Error);
         let good = match &answer {
             Answer::ApplyResult(result) => {
-                matches!(result.outcome, Outcome::Applied | Outcome::Unchanged)
+                matches!(result.end.outcome, Outcome::Applied | Outcome::Unchanged)
             }
             Answer::Error(_) => false,
             _ => true,
@@ -168,7 +168,7 @@ impl Agent {
         };
         let message = format!("the agent ended in the middle of the request; {what}");
         let why = Failure::new(FailureCategory::Interrupted, message);
-        self.remember(&request, outcome, Some(why));
+        self.remember(&request, End::bad(outcome, why));
     }
 
     fn install(
@@ -211,20 +211,18 @@ impl Agent {
             self.kept = Some(request.clone());
             sweep_brought(disk, path);
         }
-        let (outcome, why) = match ending {
-            Ok(outcome) => (outcome, None),
-            Err(why) => (Outcome::Failed, Some(why)),
+        let end = match ending {
+            Ok(outcome) => End::good(outcome, None),
+            Err(why) => End::bad(Outcome::Failed, why),
         };
         // As with the real one, the same again is not remembered.
         let last = self.last_result.as_ref();
-        if outcome != Outcome::Unchanged || last.is_none_or(|last| last.id != request.id) {
-            self.remember(&request, outcome, why.clone());
+        if end.outcome != Outcome::Unchanged || last.is_none_or(|last| last.id != request.id) {
+            self.remember(&request, end.clone());
         }
         Ok(Answer::ApplyResult(ApplyResult {
             id: request.id,
-            outcome,
-            failure: why,
-            interruption_milliseconds: None,
+            end,
             durations: Durations::default(),
             state: self.state(disk, &[], &[]),
         }))
@@ -281,14 +279,13 @@ impl Agent {
         })
     }
 
-    fn remember(&mut self, request: &Request, outcome: Outcome, failure: Option<Failure>) {
-        let failures = LastResult::failures_after(self.last_result.as_ref(), &request.id, outcome);
+    fn remember(&mut self, request: &Request, end: End) {
+        let last = self.last_result.as_ref();
+        let failures = LastResult::failures_after(last, &request.id, end.outcome);
         self.last_result = Some(LastResult {
             failures,
             id: request.id.clone(),
-            outcome,
-            failure,
-            interruption_milliseconds: None,
+            end,
             finished: "2026-01-01T00:00:00Z".to_owned(),
         });
     }
