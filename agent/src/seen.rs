@@ -187,14 +187,9 @@ mod tests {
         let mut marked = services[0].clone();
         marked.description = format!("{DESCRIPTION_MARK}csi-proxy");
         assert_eq!(names(foreign(&[marked], &processes[..1], &[])), [""; 0]);
-    }
-
-    #[test]
-    fn a_process_that_outlives_its_stopped_service_is_ours() {
-        let services = [service("csi-proxy", r"C:\k\csi-proxy.exe", None)];
-        let processes = [process(10, 1, r"C:\k\csi-proxy.exe")];
-        let ours = ["csi-proxy".to_owned()];
-        assert_eq!(foreign(&services, &processes, &ours), []);
+        // A process of ours that outlives its stopped service.
+        let stopped = [service("csi-proxy", r"C:\k\csi-proxy.exe", None)];
+        assert_eq!(foreign(&stopped, &processes[..1], &ours), []);
     }
 
     fn needing(name: &str, dependencies: &[&str], active: bool) -> SeenService {
@@ -217,21 +212,14 @@ mod tests {
             needing("above-idle", &["idle"], true),
             needing("other", &["rpcss"], true),
         ];
-        let stopping = BTreeSet::from(["base".to_owned()]);
-        let names: Vec<_> = dependents(&stopping, &services)
-            .iter()
-            .map(|service| service.name.as_str())
-            .collect();
-        assert_eq!(names, ["right", "left", "top"]);
-    }
-
-    #[test]
-    fn a_circle_of_dependents_ends() {
-        let services = [
+        let circle = [
             needing("a", &["b", "base"], true),
             needing("b", &["a"], true),
         ];
         let stopping = BTreeSet::from(["base".to_owned()]);
-        assert_eq!(dependents(&stopping, &services).len(), 2);
+        let found = dependents(&stopping, &services);
+        let names: Vec<_> = found.iter().map(|service| &*service.name).collect();
+        assert_eq!(names, ["right", "left", "top"]);
+        assert_eq!(dependents(&stopping, &circle).len(), 2, "it ends");
     }
 }

@@ -11,7 +11,7 @@ use crate::visible::visible;
 
 /// What was seen of the condition when it was made to say what was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Check {
     /// It had to be written.
     pub is_changed: bool,
     /// OLM has taken it over.
@@ -20,7 +20,7 @@ pub struct Look {
     pub overridden: Option<String>,
 }
 
-impl Look {
+impl Check {
     /// What that object shows.
     pub fn new(object: &OperatorCondition, is_changed: bool) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Look {
     }
 }
 
-/// Whether somebody has written ours.
+/// Whether ours has been written.
 pub fn is_there(object: &OperatorCondition) -> bool {
     object.spec.conditions.iter().any(is_ours)
 }
@@ -86,7 +86,7 @@ fn is_confirmed(object: &OperatorCondition) -> bool {
 
 /// The status that an administrator makes OLM take instead of what is written.
 fn overridden(object: &OperatorCondition) -> Option<String> {
-    // OLM looks at the first of the type alone.
+    // OLM takes the first of the type alone.
     let ours = object.spec.overrides.iter().find(|value| is_ours(value));
     ours.and_then(|value| value.get("status").and_then(Value::as_str))
         .map(visible)
@@ -193,8 +193,8 @@ pub(super) mod tests {
             (&ours, Value::Null, false),
             (&json!({}), copied("False", 3), false),
         ] {
-            let look = Look::new(&object(spec, &status), false);
-            assert_eq!(look.is_confirmed, is_confirmed, "{spec} {status}");
+            let check = Check::new(&object(spec, &status), false);
+            assert_eq!(check.is_confirmed, is_confirmed, "{spec} {status}");
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::api::OperatorCondition;
 use crate::deadline::{self, CallError};
-use crate::gate::condition::{Look, is_there, merged};
+use crate::gate::condition::{Check, is_there, merged};
 use crate::gate::{Decision, GateError};
 
 /// How often a write is tried again when others write at the same time.
@@ -38,17 +38,17 @@ impl GateObject {
     }
 
     /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote.
-    pub async fn ensure(&self, decision: &Decision) -> Result<Look, GateError> {
+    pub async fn ensure(&self, decision: &Decision) -> Result<Check, GateError> {
         let written = tokio::time::timeout(LIMIT, self.write(decision)).await;
         written.unwrap_or_else(|_| Err(GateError::TimedOut(self.name.clone())))
     }
 
-    async fn write(&self, decision: &Decision) -> Result<Look, GateError> {
+    async fn write(&self, decision: &Decision) -> Result<Check, GateError> {
         for _ in 0..ATTEMPTS {
             let existing = self.read().await?;
             let conditions = merged(&existing.spec.conditions, decision, Timestamp::now());
             let Some(conditions) = conditions else {
-                return Ok(Look::new(&existing, false));
+                return Ok(Check::new(&existing, false));
             };
             let patch = Patch::Merge(json!({
                 "metadata": {"resourceVersion": existing.metadata.resource_version},
@@ -57,7 +57,7 @@ impl GateObject {
             let parameters = PatchParams::default();
             let writing = self.api.patch(&self.name, &parameters, &patch);
             match deadline::call("write OperatorCondition", writing).await {
-                Ok(written) => return Ok(Look::new(&written, true)),
+                Ok(written) => return Ok(Check::new(&written, true)),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(self.explain(error)),
             }

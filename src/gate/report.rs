@@ -1,17 +1,17 @@
-//! How the condition stands: when to look at it again, and what is reported of it. Pure, but for the moment that it
+//! How the condition stands: when to check it again, and what is reported of it. Pure, but for the moment that it
 //! is given.
 
 use std::time::{Duration, Instant};
 
 use crate::backoff;
-use crate::gate::condition::Look;
+use crate::gate::condition::Check;
 use crate::gate::{Decision, GateError};
 
-/// How often the condition is looked at though nothing has changed: a client of an old API version can wipe it without
+/// How often the condition is checked though nothing has changed: a client of an old API version can wipe it without
 /// a trace.
 pub const REASSERT: Duration = Duration::from_secs(15);
-/// The first pause between two looks, while OLM has not taken it over or somebody else has changed it.
-const FIRST_LOOK: Duration = Duration::from_millis(500);
+/// The first pause between two checks, while OLM has not taken it over or another client has changed it.
+const FIRST_CHECK: Duration = Duration::from_millis(500);
 /// The pauses before what failed is tried again. OLM makes a deleted `OperatorCondition` again, and an empty one lets every
 /// upgrade go.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
@@ -62,14 +62,14 @@ impl GateReport {
     }
 }
 
-/// How the condition stands, as of the last look.
+/// How the condition stands, as of the last check.
 #[derive(Debug, Default)]
 pub struct Track {
     name: String,
     written: Option<Decision>,
     overridden: Option<String>,
-    next_look: Option<Instant>,
-    /// Looks in a row at which all was as it should be.
+    next_check: Option<Instant>,
+    /// Checks in a row at which all was as it should be.
     quiet: u32,
     /// Since when OLM has not taken over what was written.
     unconfirmed_since: Option<Instant>,
@@ -95,35 +95,35 @@ impl Track {
     /// meanwhile.
     pub fn is_due(&self, decision: &Decision, now: Instant) -> bool {
         let is_another = self.failure.is_none() && self.written.as_ref() != Some(decision);
-        is_another || self.next_look.is_none_or(|next| next <= now)
+        is_another || self.next_check.is_none_or(|next| next <= now)
     }
 
-    /// When to look again though nothing is new.
-    pub fn next_look(&self) -> Option<Instant> {
-        self.next_look
+    /// When to check again though nothing is new.
+    pub fn next_check(&self) -> Option<Instant> {
+        self.next_check
     }
 
-    /// The object says now what it shall. Says whether somebody else had changed it.
-    pub fn saw(&mut self, decision: Decision, look: Look, now: Instant) -> bool {
+    /// The object says now what it shall. Says whether another client had changed it.
+    pub fn saw(&mut self, decision: Decision, check: Check, now: Instant) -> bool {
         let is_same = self.written.as_ref() == Some(&decision);
-        let is_disturbed = is_same && self.failure.is_none() && look.is_changed;
+        let is_disturbed = is_same && self.failure.is_none() && check.is_changed;
         if is_disturbed {
             self.changes.push(now);
         }
         self.changes
             .retain(|change| now.duration_since(*change) < CONTEST);
-        self.quiet = if is_same && !look.is_changed {
+        self.quiet = if is_same && !check.is_changed {
             self.quiet.saturating_add(1)
         } else {
             0
         };
-        let soon = backoff::pause(self.quiet + 1, FIRST_LOOK, REASSERT);
+        let soon = backoff::pause(self.quiet + 1, FIRST_CHECK, REASSERT);
         let mut pause = if self.changes.is_empty() {
             REASSERT
         } else {
             soon.min(REASSERT)
         };
-        if look.is_confirmed {
+        if check.is_confirmed {
             self.unconfirmed_since = None;
             self.is_trusted = true;
         } else {
@@ -134,9 +134,9 @@ impl Track {
                 pause = pause.min(late - now);
             }
         }
-        self.next_look = Some(now + pause);
+        self.next_check = Some(now + pause);
         self.written = Some(decision);
-        self.overridden = look.overridden;
+        self.overridden = check.overridden;
         self.failures = 0;
         self.failure = None;
         is_disturbed
@@ -147,7 +147,7 @@ impl Track {
         self.quiet = 0;
         self.failures += 1;
         self.failure = Some((error.reason(), error.to_string()));
-        self.next_look = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
+        self.next_check = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
     }
 
     /// What is reported.
@@ -167,13 +167,13 @@ impl Track {
             return ("False", reason, message.clone());
         }
         if self.written.is_none() {
-            let message = format!("OperatorCondition {name} has not been looked at yet");
+            let message = format!("OperatorCondition {name} has not been checked yet");
             return ("Unknown", PENDING, message);
         }
         let recent = |change: &&Instant| now.duration_since(**change) < CONTEST;
         if self.changes.iter().filter(recent).count() >= CONTESTED {
             let message = format!(
-                "somebody else changes the condition Upgradeable of OperatorCondition {name} again and again; it is \
+                "another client changes the condition Upgradeable of OperatorCondition {name} again and again; it is \
                  written again each time. Only this operator may write it: is it running twice, or is there a client \
                  that writes the object whole, or in version v1?"
             );
@@ -239,12 +239,12 @@ mod tests {
         }
 
         fn saw(&mut self, message: &str, is_changed: bool, is_confirmed: bool) -> bool {
-            let look = Look {
+            let check = Check {
                 is_changed,
                 is_confirmed,
                 overridden: None,
             };
-            self.track.saw(decision(message), look, self.now)
+            self.track.saw(decision(message), check, self.now)
         }
 
         fn reports(&self) -> (&'static str, &'static str) {
@@ -258,12 +258,12 @@ mod tests {
         }
 
         fn pause(&self) -> Duration {
-            self.track.next_look().unwrap() - self.now
+            self.track.next_check().unwrap() - self.now
         }
     }
 
     #[test]
-    fn a_condition_is_looked_at_until_olm_has_taken_it_over_and_then_now_and_again() {
+    fn a_condition_is_checked_until_olm_has_taken_it_over_and_then_now_and_again() {
         let mut rig = Rig::new();
         assert_eq!(rig.reports(), ("Unknown", "Pending"));
         assert!(rig.is_due("m", Duration::ZERO));
@@ -272,9 +272,12 @@ mod tests {
         let report = rig.track.report(rig.now);
         assert!(report.says(Some(&decision("m"))) && !report.says(Some(&decision("n"))));
         assert_eq!(rig.reports(), ("Unknown", "Pending"));
-        assert!(rig.pause() < FIRST_LOOK.mul_f64(1.3));
+        assert!(rig.pause() < FIRST_CHECK.mul_f64(1.3));
         rig.saw("m", AS_IT_WAS, false);
-        assert!(rig.pause() > FIRST_LOOK.mul_f64(1.5), "less and less often");
+        assert!(
+            rig.pause() > FIRST_CHECK.mul_f64(1.5),
+            "less and less often"
+        );
         rig.saw("m", AS_IT_WAS, true);
         assert_eq!(rig.reports(), ("True", "Confirmed"));
         assert_eq!(rig.pause(), REASSERT);
@@ -290,10 +293,10 @@ mod tests {
         rig.saw("n", WRITTEN, false);
         assert_eq!(rig.reports(), ("True", "Confirmed"));
         while rig.now < late {
-            rig.now = rig.track.next_look().unwrap();
+            rig.now = rig.track.next_check().unwrap();
             rig.saw("n", AS_IT_WAS, false);
         }
-        assert_eq!(rig.now, late, "it is looked at just then");
+        assert_eq!(rig.now, late, "it is checked just then");
         assert_eq!(rig.reports(), ("False", "NotConfirmed"));
         rig.saw("o", WRITTEN, false);
         let reported = rig.reports();
@@ -312,7 +315,7 @@ mod tests {
             assert!(rig.saw("n", WRITTEN, true));
         }
         assert_eq!(rig.reports(), ("False", "Contested"));
-        assert!(rig.pause() > FIRST_LOOK / 2 && rig.pause() < FIRST_LOOK * 2);
+        assert!(rig.pause() > FIRST_CHECK / 2 && rig.pause() < FIRST_CHECK * 2);
         for _ in 0..20 {
             rig.saw("n", AS_IT_WAS, true);
         }
@@ -327,12 +330,12 @@ mod tests {
     fn an_override_is_reported_and_a_failure_before_all() {
         let mut rig = Rig::new();
         for (status, words) in [("True", "go on"), ("False", "holds"), ("Unknown", "holds")] {
-            let look = Look {
+            let check = Check {
                 is_changed: false,
                 is_confirmed: true,
                 overridden: Some(status.to_owned()),
             };
-            rig.track.saw(decision("m"), look, rig.now);
+            rig.track.saw(decision("m"), check, rig.now);
             assert_eq!(rig.reports(), ("True", "Overridden"));
             let message = rig.track.report(rig.now).message;
             assert!(message.contains(words), "{message}");

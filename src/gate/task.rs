@@ -1,4 +1,4 @@
-//! Keeps the condition as it was decided: writes it, tries again what failed, and looks at it again and again. OLM's role
+//! Keeps the condition as it was decided: writes it, tries again what failed, and checks it again and again. OLM's role
 //! grants `get`, `update` and `patch` on the one object, but not `watch`.
 
 use std::convert::Infallible;
@@ -46,11 +46,11 @@ impl GateTask {
                 self.ensure(decision).await;
                 continue;
             }
-            let next_look = self.track.next_look().unwrap_or(now + REASSERT);
+            let next_check = self.track.next_check().unwrap_or(now + REASSERT);
             tokio::select! {
                 // Its sender is here.
                 _ = decider.changed() => {}
-                () = tokio::time::sleep_until(next_look.into()) => {}
+                () = tokio::time::sleep_until(next_check.into()) => {}
             }
         }
     }
@@ -59,8 +59,8 @@ impl GateTask {
         let ensured = self.object.ensure(&decision).await;
         let (name, now) = (&self.object.name, Instant::now());
         match ensured {
-            Ok(look) => {
-                if look.is_changed {
+            Ok(check) => {
+                if check.is_changed {
                     let verdict = &decision.verdict;
                     tracing::info!(
                         "the OperatorCondition says Upgradeable {} ({}) now",
@@ -72,9 +72,9 @@ impl GateTask {
                     decider.wrote(decision.clone(), now);
                     false
                 });
-                if self.track.saw(decision, look, now) {
+                if self.track.saw(decision, check, now) {
                     tracing::warn!(
-                        "somebody else had changed the condition Upgradeable of OperatorCondition {name}; it is written again"
+                        "another client had changed the condition Upgradeable of OperatorCondition {name}; it is written again"
                     );
                 }
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Outcome};
+use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
 
 use crate::deadline;
@@ -312,8 +312,6 @@ async fn for_this_node(target: &Target, context: &Context) -> Result<Desired, No
 
 #[cfg(test)]
 mod tests {
-    use protocol::Durations;
-
     use super::*;
 
     #[test]

@@ -146,7 +146,7 @@ impl Controller {
         decisions.is_unassigned = false;
     }
 
-    /// What need not be written any more, because somebody has or things are as before, need not be tried again.
+    /// What need not be written any more, because another client has or things are as before, need not be tried again.
     fn forget_retries(&mut self, todo: &Todo) {
         let open = &self.decisions.open;
         self.retries.retain(|what| match what {

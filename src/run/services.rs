@@ -8,7 +8,7 @@ use crate::deadline::{self, CallError};
 use crate::services::{CONFIG_MAP, Step};
 use crate::watch::SharedCluster;
 
-/// Carries out the step. A change that somebody made meanwhile is a conflict: the next pass plans again from it.
+/// Carries out the plan. A change that another client made meanwhile is a conflict: the next pass plans again from it.
 pub async fn write(
     api: &Api<ConfigMap>,
     shared: &SharedCluster,

@@ -21,7 +21,7 @@ const ENVIRONMENT: &str = "environmentVars";
 pub enum ServicesError {
     /// A key does not hold the JSON that it must.
     #[error(
-        "key {0} of ConfigMap windows-services is not as expected: {1}; correct it, or delete the ConfigMap to have it made anew"
+        "key {0} of ConfigMap windows-services is not as expected: {1}; correct it, or delete the ConfigMap to have it recreated"
     )]
     NotJson(&'static str, String),
     /// Two services share a name.
@@ -62,7 +62,7 @@ pub enum ServicesError {
     Refused(String),
     /// The ConfigMap cannot be written and does not say what it should.
     #[error(
-        "ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have it made anew, or set spec.csiProxy of WindowsStorage to fit"
+        "ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have it recreated, or set spec.csiProxy of WindowsStorage to fit"
     )]
     Immutable,
 }

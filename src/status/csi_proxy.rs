@@ -13,7 +13,7 @@ pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 /// A day in milliseconds: what a node says is not written to the cluster as it is.
 const LONGEST_PAUSE: u64 = 86_400_000;
 const EXTERNAL: &str =
-    "somebody else looks after csi-proxy on this node; this operator does not touch it";
+    "another owner looks after csi-proxy on this node; this operator does not touch it";
 /// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
 const NOT_FROM_A_VISIT: [&str; 5] = [
     "External",
@@ -75,7 +75,7 @@ pub fn csi_proxy_condition(
         (_, None) => {
             let known = find(&previous.conditions, CSI_PROXY_READY)
                 .filter(|condition| !NOT_FROM_A_VISIT.contains(&condition.reason.as_str()));
-            let pending = || unknown("Pending", "the node has not been visited yet");
+            let pending = || unknown("Pending", "the node has not been reconciled yet");
             return known.map_or_else(pending, unchanged);
         }
     };

@@ -116,7 +116,7 @@ struct NodeApi {
 }
 
 impl NodeApi {
-    /// The object is not there. The watch may have said so before an answer to a write came in, which told of it once more.
+    /// The object is not there. The watch may have said so before an answer to a write came in, which reported it once more.
     fn forget(&self, node: &str) {
         self.shared
             .update(|cluster| cluster.node_statuses.delete(&node.to_owned()));

@@ -270,9 +270,8 @@ const CASES: &[Case] = &[
     (
         "one of ours above one of others stops as well",
         |request| {
-            request
-                .services
-                .push(service("user", r"C:\k\user.exe", &[]))
+            let user = service("user", r"C:\k\user.exe", &[]);
+            request.services.push(user);
         },
         |_, node| {
             node.upgrade();

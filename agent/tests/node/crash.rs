@@ -62,13 +62,9 @@ fn at_every_point_of_an_upgrade() {
     let versions = [variant(0), variant(1)];
     let ids = ["old", "new"];
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(
-        node.apply("old", &versions[0]).end.outcome,
-        Outcome::Applied
-    );
+    node.applied("old", &versions[0]);
     let points = node.points_of(|| {
-        let upgraded = node.apply("new", &versions[1]);
-        assert_eq!(upgraded.end.outcome, Outcome::Applied, "{upgraded:?}");
+        node.applied("new", &versions[1]);
     });
     let mut now = 1;
     for (number, point) in tried(&points) {
@@ -103,7 +99,7 @@ fn at_every_point_of_going_back() {
     let good = variant(0);
     let broken = standin(Behaviour::Exits, &[]);
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
+    node.applied("good", &good);
     let points = node.points_of(|| {
         let result = node.apply("broken", &broken);
         assert_eq!(result.end.outcome, Outcome::RolledBack, "{result:?}");
@@ -155,7 +151,7 @@ fn at_every_point_of_a_first_installation() {
     let good = variant(0);
     let node = Node::with(Build::FaultInjection);
     let points = node.points_of(|| {
-        assert_eq!(node.apply("first", &good).end.outcome, Outcome::Applied);
+        node.applied("first", &good);
     });
     for (number, point) in tried(&points) {
         forget(&node);
@@ -202,6 +198,5 @@ fn while_the_agent_starts() {
     node.start_agent_until("the agent dies", || trace.exists());
     node.points();
     // Its service stays starting, as far as Wine knows; the command sees the process.
-    let applied = node.apply("good", &good);
-    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
+    node.applied("good", &good);
 }

@@ -17,7 +17,7 @@ fn bad_programs_files_and_requests() {
     let (good, better) = (variant(0), variant(1));
     let node = Node::new();
     node.bring_tool();
-    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
+    node.applied("good", &good);
 
     for (id, content, category) in [
         (
@@ -127,17 +127,15 @@ fn bad_programs_files_and_requests() {
 fn a_service_that_ends_while_it_is_told_to_stop_has_stopped() {
     let (quits, good) = (standin_for_csi_proxy(Behaviour::Quits), variant(0));
     let node = Node::new();
-    assert_eq!(node.apply("quits", &quits).end.outcome, Outcome::Applied);
-    let applied = node.apply("good", &good);
-    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
-    assert!(is_well(&applied.state, &good), "{applied:?}");
+    node.applied("quits", &quits);
+    node.applied("good", &good);
 }
 
 #[test]
 fn a_full_disk() {
     let (good, better) = (variant(0), variant(1));
     let node = Node::new();
-    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
+    node.applied("good", &good);
     let process = csi_proxy_of(&node.state()).process_id;
 
     // More than the agent can write, whose results still find room.
@@ -195,7 +193,7 @@ fn a_full_disk() {
 fn a_lost_old_file() {
     let (good, better, best) = (variant(0), variant(1), variant(2));
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("good", &good).end.outcome, Outcome::Applied);
+    node.applied("good", &good);
     node.die_at("replace");
     node.upload("better", &better, &sha256(&better));
     node.apply_uploaded("better");
@@ -212,7 +210,5 @@ fn a_lost_old_file() {
     );
     let message = last.end.failure.unwrap().message;
     assert!(message.contains("csi-proxy.exe.previous"), "{message}");
-    let applied = node.apply("best", &best);
-    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
-    assert!(is_well(&applied.state, &best), "{applied:?}");
+    node.applied("best", &best);
 }

@@ -88,7 +88,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
 fn services_that_need_ours_stop_and_start_with_it() {
     let (old, new) = (standin_for_csi_proxy(Behaviour::Well), csi_proxy("1.3.0"));
     let node = Node::with(Build::FaultInjection);
-    assert_eq!(node.apply("old", &old).end.outcome, Outcome::Applied);
+    node.applied("old", &old);
     fs::write(
         node.local(r"C:\k\monitor.exe"),
         standin(Behaviour::Well, &[]),
@@ -117,8 +117,7 @@ fn services_that_need_ours_stop_and_start_with_it() {
     assert!(is_running());
 
     let since = node.log().len();
-    let upgraded = node.apply("new", &new);
-    assert_eq!(upgraded.end.outcome, Outcome::Applied, "{upgraded:?}");
+    let upgraded = node.applied("new", &new);
     assert!(upgraded.end.interruption_milliseconds.is_some());
     assert!(is_running());
     assert_eq!(steps(since), [true, true], "{}", node.log());

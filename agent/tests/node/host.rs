@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use protocol::document::Service;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
 use protocol::{
-    Answer, ApplyResult, DesiredFile, Failure, NodeState, Request, ServicePipes, ServiceState,
-    ServiceStatus,
+    Answer, ApplyResult, DesiredFile, Failure, NodeState, Outcome, Request, ServicePipes,
+    ServiceState, ServiceStatus,
 };
 use sha2::{Digest, Sha256};
 use testbed::parts::part;
@@ -160,6 +160,14 @@ impl Node {
     pub fn apply(&self, id: &str, content: &[u8]) -> ApplyResult {
         self.upload(id, content, &sha256(content));
         self.apply_uploaded(id)
+    }
+
+    /// Hands over this content for csi-proxy, which works then.
+    pub fn applied(&self, id: &str, content: &[u8]) -> ApplyResult {
+        let result = self.apply(id, content);
+        assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}");
+        assert!(is_well(&result.state, content), "{result:?}");
+        result
     }
 
     /// Hands over a request, with what it uploads if that is given.

@@ -79,10 +79,7 @@ fn what_belongs_to_others_is_not_used() {
         "{failure:?}"
     );
     node.take_back(CSI_PROXY_LOG_DIR);
-    assert_eq!(
-        node.apply("second", &csi_proxy).end.outcome,
-        Outcome::Applied
-    );
+    node.applied("second", &csi_proxy);
 }
 
 #[test]
@@ -102,7 +99,7 @@ fn a_pipe_that_another_process_serves_is_not_taken_for_the_agents() {
     match told {
         // The agent's service serves it, too, and its process is the one that was called then.
         Answer::ApplyResult(result) => {
-            assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}")
+            assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}");
         }
         Answer::Error(failure) => {
             assert_eq!(
@@ -153,10 +150,7 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
         let begin = String::from_utf8_lossy(&call[..call.len().min(40)]).into_owned();
         assert!(answered.contains(answer), "{begin}: {answered}");
     }
-    assert_eq!(
-        node.apply("first", &csi_proxy).end.outcome,
-        Outcome::Applied
-    );
+    node.applied("first", &csi_proxy);
 }
 
 /// DLLs that Windows takes from its own folder whatever lies beside a program: those of `KnownDLLs`, and names of API

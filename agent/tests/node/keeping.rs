@@ -29,8 +29,7 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
     let content = standin_for_csi_proxy(Behaviour::Well);
     let node = Node::new();
     node.bring_tool();
-    let first = node.apply("first", &content);
-    assert_eq!(first.end.outcome, Outcome::Applied, "{first:?}");
+    let first = node.applied("first", &content);
     let process = csi_proxy_of(&first.state).process_id;
 
     node.run(&format!("{TOOL} change csi-proxy - C:\\x.exe"));
@@ -90,10 +89,7 @@ fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
     assert!(csi_proxy_of(&state).restarts > 0, "{state:?}");
 
     let crashes = standin_for_csi_proxy(Behaviour::Crashes);
-    assert_eq!(
-        node.apply("crashes", &crashes).end.outcome,
-        Outcome::Applied
-    );
+    node.applied("crashes", &crashes);
     let crash = node.local(r"C:\k\crash");
     fs::write(&crash, "").unwrap();
     let state = node.eventually("a crash loop is said", |state| {
@@ -106,7 +102,7 @@ fn a_service_that_does_not_stay_well_is_started_again_and_said_so() {
     // A request that mends it is carried out all the same, and what was said is gone.
     fs::remove_file(crash).unwrap();
     let well = standin_for_csi_proxy(Behaviour::Well);
-    assert_eq!(node.apply("well", &well).end.outcome, Outcome::Applied);
+    node.applied("well", &well);
     node.eventually("nothing fails any more", |state| {
         is_well(state, &well) && csi_proxy_of(state).failing.is_none()
     });

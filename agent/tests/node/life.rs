@@ -14,9 +14,7 @@ fn a_life() {
     let node = Node::new();
     assert_eq!(node.state().agent_service, ServiceState::Running);
 
-    let first = node.apply("first", &old);
-    assert_eq!(first.end.outcome, Outcome::Applied, "{first:?}");
-    assert!(is_well(&first.state, &old), "{first:?}");
+    let first = node.applied("first", &old);
     let again = node.apply_uploaded("first");
     assert_eq!(again.end.outcome, Outcome::Unchanged, "{again:?}");
     let process = again.state.services[0].process_id;
@@ -72,7 +70,7 @@ fn a_life() {
 fn power_fails_in_the_middle() {
     let (old, new) = (csi_proxy("1.1.3"), csi_proxy("1.3.0"));
     let node = Node::new();
-    assert_eq!(node.apply("first", &old).end.outcome, Outcome::Applied);
+    node.applied("first", &old);
 
     node.upload("upgrade", &new, &sha256(&new));
     thread::scope(|scope| {

@@ -275,39 +275,41 @@ mod tests {
 
     #[test]
     fn refuses_packed_files_that_it_cannot_unpack() {
-        let packed = |path: &str, format| Packed {
-            path: path.into(),
-            format,
-            size: 1,
-            unpacked_size: 1,
-        };
-        let here = r"C:\k\windows-storage\incoming\a.zst";
+        const HERE: &str = r"C:\k\windows-storage\incoming\a.zst";
         let mut good = request();
         good.files[0].upload = Some(r"C:\k\windows-storage\incoming\a.part".into());
-        good.files[0].packed = Some(packed(here, Format::Zstd));
+        good.files[0].packed = Some(Packed {
+            path: HERE.into(),
+            format: Format::Zstd,
+            size: 1,
+            unpacked_size: 1,
+        });
         assert_eq!(validate(&good), Ok(()));
-        let refused = |change: &dyn Fn(&mut DesiredFile)| {
+        let cases: [(fn(&mut DesiredFile, &mut Packed), _); 4] = [
+            (
+                |_, packed| packed.path = r"C:\temp\a.zst".into(),
+                FailureCategory::InvalidRequest,
+            ),
+            (
+                |file, _| file.upload = None,
+                FailureCategory::InvalidRequest,
+            ),
+            (
+                |file, _| file.upload = Some(HERE.to_uppercase().replacen("C:", "c:", 1)),
+                FailureCategory::InvalidRequest,
+            ),
+            (
+                |_, packed| packed.format = Format::Unknown,
+                FailureCategory::Unsupported,
+            ),
+        ];
+        for (change, category) in cases {
             let mut bad = good.clone();
-            change(&mut bad.files[0]);
-            validate(&bad).unwrap_err().category
-        };
-        let elsewhere = packed(r"C:\temp\a.zst", Format::Zstd);
-        assert_eq!(
-            refused(&|file| file.packed = Some(elsewhere.clone())),
-            FailureCategory::InvalidRequest
-        );
-        assert_eq!(
-            refused(&|file| file.upload = None),
-            FailureCategory::InvalidRequest
-        );
-        assert_eq!(
-            refused(&|file| file.upload = Some(here.to_uppercase().replacen("C:", "c:", 1))),
-            FailureCategory::InvalidRequest
-        );
-        assert_eq!(
-            refused(&|file| file.packed = Some(packed(here, Format::Unknown))),
-            FailureCategory::Unsupported
-        );
+            let mut packed = bad.files[0].packed.take().unwrap();
+            change(&mut bad.files[0], &mut packed);
+            bad.files[0].packed = Some(packed);
+            assert_eq!(validate(&bad).unwrap_err().category, category, "{bad:?}");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn agent_answer(bytes: &[u8]) {
     match answer {
         Answer::Status(state) => status(state),
         Answer::ApplyResult(result) => {
-            if let Some(failure) = &result.failure {
+            if let Some(failure) = &result.end.failure {
                 let shown = printable(&failure.message);
                 is_visible(&shown, "a failure");
                 assert!(shown.chars().count() <= 2501);

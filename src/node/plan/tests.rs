@@ -1,4 +1,4 @@
-use protocol::{Failing, Failure, FileStatus, PipeStatus, ServiceStatus};
+use protocol::{End, Failing, Failure, FileStatus, PipeStatus, ServiceStatus};
 
 use super::*;
 use crate::services::csi_proxy_service;

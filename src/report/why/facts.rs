@@ -26,7 +26,7 @@ pub fn claims_of(workload: &ObjectKey, volumes: &[PodVolume]) -> Vec<String> {
 pub fn not_judged(node: &Node) -> String {
     if !node.runs_windows() {
         let system = match node.operating_system.as_str() {
-            "" => "an operating system that it does not tell",
+            "" => "an operating system that it does not report",
             system => system,
         };
         format!("It runs {system}; only Windows nodes are looked after.")
@@ -63,7 +63,7 @@ pub fn of_node(
     };
     if let Some(csi_proxy) = &status.csi_proxy {
         let by = match status.management.as_str() {
-            "External" => ", looked after by somebody else",
+            "External" => ", looked after by another owner",
             _ => "",
         };
         let words = csi_proxy_in_words(csi_proxy);

@@ -57,7 +57,7 @@ pub struct Decisions {
     /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is
     /// desired, and this process has not reached them yet. Soon after its start it is assumed of none.
     pub maybe_in_progress: BTreeSet<String>,
-    /// The DaemonSets that run csi-proxy, which somebody else has brought.
+    /// The DaemonSets that run csi-proxy, which are not this operator's.
     csi_proxy_sets: Vec<Finding>,
     /// What the status of `WindowsStorage` follows from, once it has been written.
     settings: Option<ClusterInputs>,

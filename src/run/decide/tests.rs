@@ -25,7 +25,7 @@ struct Rig {
     slots: RolloutSlots,
     gate: Option<GateReport>,
     settling: bool,
-    /// An hour later at each pass: nothing has just been told.
+    /// An hour later at each pass: nothing has just been published.
     instant: Instant,
 }
 
@@ -258,10 +258,7 @@ fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
     assert_eq!(names(&rig.pass(&["win-2"])), ["win-2"]);
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     let todo = rig.pass(&[]);
-    assert!(
-        names(&todo).contains(&"win-1"),
-        "somebody removed its object"
-    );
+    assert!(names(&todo).contains(&"win-1"), "its object was removed");
     assert_eq!(todo.nodes[0].uid, "uid-win-1");
 }
 
@@ -377,10 +374,10 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
         let mut external = conditions.filter(|condition| condition.reason == "External");
         external.next().unwrap().message.clone()
     };
-    let told = message(&mut rig);
+    let said = message(&mut rig);
     assert!(
-        told.contains(r"windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"),
-        "{told}"
+        said.contains(r"windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"),
+        "{said}"
     );
     let set = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
@@ -391,8 +388,8 @@ fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
         }}},
     });
     rig.put(&set);
-    let told = message(&mut rig);
-    assert!(told.contains("CVE-2023-3893"), "{told}");
+    let said = message(&mut rig);
+    assert!(said.contains("CVE-2023-3893"), "{said}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn a_reason_that_is_mended_does_not_stay_until_the_first_reconcile() {
 }
 
 #[test]
-fn what_somebody_else_looks_after_is_not_held_against_the_node() {
+fn an_external_csi_proxy_is_not_held_against_the_node() {
     let nothing = WindowsNodeStorageStatus::default();
     let after = status(&nothing, &NodePlan::External, None, 10);
     assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "External"));

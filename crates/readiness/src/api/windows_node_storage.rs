@@ -39,7 +39,7 @@ pub struct WindowsNodeStorageStatus {
     /// The update that did not work on this node and is not tried again by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_update: Option<FailedUpdate>,
-    /// Instances of csi-proxy on the node that somebody else made, as last seen over SSH.
+    /// Instances of csi-proxy on the node that are not this operator's, as last seen over SSH.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_instances: Vec<String>,
     /// Whether the node has its CSINode object.

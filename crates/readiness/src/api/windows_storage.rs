@@ -76,13 +76,13 @@ pub struct CsiProxySpec {
         )
     )]
     pub extra_args: Vec<String>,
-    /// What to do on a managed node with a service csi-proxy that somebody else made.
+    /// What to do on a managed node with a service csi-proxy that is not this operator's.
     pub foreign_service: ForeignService,
     /// Bring csi-proxy also where it is older than 1.1.3. Such versions let a pod run commands on the node (CVE-2023-3893).
     pub allow_vulnerable: bool,
 }
 
-/// What to do with a service csi-proxy that somebody else made.
+/// What to do with a service csi-proxy that is not this operator's.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForeignService {
     /// It is named in the node's status and let alone; csi-proxy is not installed there.
@@ -215,9 +215,9 @@ pub enum LogLevel {
     Normal,
     /// Also what is looked at and found in order.
     Debug,
-    /// All that the operator itself can tell.
+    /// All that the operator itself can log.
     Trace,
-    /// The libraries that it is made of as well, but for the client of the API server, which would tell secrets.
+    /// The libraries that it is made of as well, but for the client of the API server, which would log secrets.
     TraceAll,
 }
 

@@ -182,18 +182,18 @@ mod tests {
 
     #[test]
     fn versions_of_v_center_are_told_of_its_volumes_one_version_before_and_from_then_on() {
-        let tells = |plugin: &str, minor: u64| {
+        let advises = |plugin: &str, minor: u64| {
             let plugin = plugins::by_name(plugin).unwrap();
             let finding = recommend(plugin, &format!("v1.{minor}.0")).unwrap();
             finding.message.contains("vCenter")
         };
         let from = plugins::by_name(VSPHERE_PLUGIN).unwrap().csi_from;
-        assert!(!tells(VSPHERE_PLUGIN, from - 2));
-        assert!(tells(VSPHERE_PLUGIN, from - 1));
-        assert!(tells(VSPHERE_PLUGIN, from));
-        assert!(tells(VSPHERE_PLUGIN, from + 10));
+        assert!(!advises(VSPHERE_PLUGIN, from - 2));
+        assert!(advises(VSPHERE_PLUGIN, from - 1));
+        assert!(advises(VSPHERE_PLUGIN, from));
+        assert!(advises(VSPHERE_PLUGIN, from + 10));
         for minor in from - 2..from + 10 {
-            assert!(!tells("kubernetes.io/azure-disk", minor), "{minor}");
+            assert!(!advises("kubernetes.io/azure-disk", minor), "{minor}");
         }
     }
 }

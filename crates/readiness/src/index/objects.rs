@@ -58,7 +58,7 @@ pub struct Node {
     pub managed_by_wmco: bool,
     /// The version of WMCO whose services document the node follows.
     pub wmco_version: Option<String>,
-    /// `status.nodeInfo.bootID`: another one means that the host was started anew.
+    /// `status.nodeInfo.bootID`: another one means that the host was started again.
     pub boot_id: String,
     /// The host key that WMCO has noted in an annotation.
     pub wmco_host_key: Option<String>,

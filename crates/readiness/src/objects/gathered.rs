@@ -89,8 +89,8 @@ fn settle_kind(kind: &Kind, records: &[Gathered], found: u64, cluster: &mut Clus
             continue;
         };
         complete &= kind.complete;
-        if let Some(told) = &kind.problem {
-            problem.get_or_insert_with(|| told.clone());
+        if let Some(known) = &kind.problem {
+            problem.get_or_insert_with(|| known.clone());
         }
         if found < kind.objects {
             complete = false;

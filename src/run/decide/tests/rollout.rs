@@ -123,7 +123,7 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
 fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_was_looked_at() {
     let mut rig = Rig::settled();
     rig.settling = true;
-    let told = |version: &str| WindowsNodeStorageStatus {
+    let reported = |version: &str| WindowsNodeStorageStatus {
         csi_proxy: Some(crate::api::CsiProxyStatus {
             sha256: Some(version.to_owned()),
             ..crate::api::CsiProxyStatus::default()
@@ -133,8 +133,8 @@ fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_
     let current = Payload::of_test().csi_proxy.sha256;
     rig.add_node("win-2", "windows");
     rig.add_node("win-3", "windows");
-    rig.write("win-1", told("another"));
-    rig.write("win-2", told(&current));
+    rig.write("win-1", reported("another"));
+    rig.write("win-2", reported(&current));
     rig.pass(&[]);
     let maybe =
         |rig: &Rig| -> Vec<String> { rig.decisions.maybe_in_progress.iter().cloned().collect() };

@@ -37,7 +37,7 @@ pub struct Blocked {
     pub note: String,
 }
 
-/// Templates without pods and claims tell of nothing, and there may be thousands of them.
+/// Templates without pods and claims report nothing, and there may be thousands of them.
 const LOOKED_AT: usize = 1_000;
 
 impl Assessment {
@@ -89,7 +89,7 @@ impl Assessment {
     }
 }
 
-/// The claim, where it is there already; else the pod. The owner of a template that has no pod is told by the verdict alone.
+/// The claim, where it is there already; else the pod. The owner of a template that has no pod is named by the verdict alone.
 fn object_of(
     cluster: &Cluster,
     workload: &WorkloadKey,

@@ -1,4 +1,4 @@
-//! Who has to be judged anew when something changes.
+//! Who has to be judged again when something changes.
 
 use std::collections::HashMap;
 

@@ -181,7 +181,7 @@ impl Assessment {
     }
 
     /// How often something that held upgrades has gone from sight, rather than got what it lacked: a volume, or a node.
-    /// What is deleted and made anew, or whose pieces come one after another, is away for a moment.
+    /// What is deleted and recreated, or whose pieces come one after another, is away for a moment.
     #[must_use]
     pub fn departures(&self) -> u64 {
         self.departures

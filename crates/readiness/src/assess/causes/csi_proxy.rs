@@ -1,4 +1,4 @@
-//! csi-proxy as a DaemonSet, which somebody else has brought.
+//! csi-proxy as a DaemonSet, which is not this operator's.
 
 use crate::assess::report::Finding;
 use crate::index::{Cluster, WorkloadKind};

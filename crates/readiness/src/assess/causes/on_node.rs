@@ -164,9 +164,9 @@ impl<'a> Place<'a> {
         self.csi_node?;
         let ObjectKey { namespace, name } = key;
         let again = if pod.controller.is_some() {
-            format!("kubectl delete pod -n {namespace} {name}; it is made anew")
+            format!("kubectl delete pod -n {namespace} {name}; it is recreated")
         } else {
-            "start it again; nothing makes it anew".to_owned()
+            "start it again; nothing recreates it".to_owned()
         };
         Some(finding!(
             DRIVER_NOT_REGISTERED,

@@ -1,4 +1,4 @@
-//! Which claims and pods are told that they hold upgrades, and what.
+//! Which claims and pods get an event that they hold upgrades, and what.
 
 use super::{Builder, claim, inline};
 use crate::assess::report::Reason;

@@ -1,4 +1,4 @@
-//! Which nodes a change may touch, so that nothing about them is told that is no longer so.
+//! Which nodes a change may touch, so that nothing about them is reported that is no longer so.
 
 use std::collections::BTreeSet;
 

@@ -73,7 +73,7 @@ fn a_ready_pod_without_an_entry_is_started_again_unless_the_kubelet_is_too_old()
     }
     let mut alone = objects("v1.30.4");
     alone[4]["metadata"]["ownerReferences"] = json!(null);
-    says!(on_node(&report(&alone)) => DRIVER_NOT_REGISTERED, POD, "nothing makes it anew");
+    says!(on_node(&report(&alone)) => DRIVER_NOT_REGISTERED, POD, "nothing recreates it");
     let mut without = objects("v1.30.4");
     without.remove(1);
     let found = report(&without);
