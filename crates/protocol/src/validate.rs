@@ -275,6 +275,7 @@ mod tests {
 
     #[test]
     fn refuses_packed_files_that_it_cannot_unpack() {
+        type Change = fn(&mut DesiredFile, &mut Packed);
         const HERE: &str = r"C:\k\windows-storage\incoming\a.zst";
         let mut good = request();
         good.files[0].upload = Some(r"C:\k\windows-storage\incoming\a.part".into());
@@ -285,7 +286,7 @@ mod tests {
             unpacked_size: 1,
         });
         assert_eq!(validate(&good), Ok(()));
-        let cases: [(fn(&mut DesiredFile, &mut Packed), _); 4] = [
+        let cases: [(Change, _); 4] = [
             (
                 |_, packed| packed.path = r"C:\temp\a.zst".into(),
                 FailureCategory::InvalidRequest,
