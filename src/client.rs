@@ -6,8 +6,8 @@ mod trust;
 
 use tower::service_fn;
 
+use crate::http::Metrics;
 use crate::lease::Fence;
-use crate::serve::Metrics;
 pub(crate) use policy::NoAnswer;
 pub use policy::retry_after;
 use policy::{LIMITS, RequestPolicy};

@@ -11,8 +11,8 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::BoxError;
 
+use crate::http::Metrics;
 use crate::lease::Fence;
-use crate::serve::Metrics;
 
 pub const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),

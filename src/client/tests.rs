@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::policy::Limits;
 use super::*;
-use crate::serve::Format;
+use crate::http::Format;
 
 const SHORT: Limits = Limits {
     answer: Duration::from_millis(1),

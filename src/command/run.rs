@@ -10,10 +10,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::client::Trust;
+use windows_storage_operator::http::Metrics;
 use windows_storage_operator::lease::{Candidacy, Fence};
 use windows_storage_operator::logs::Levels;
 use windows_storage_operator::run::{self as controller, RunError};
-use windows_storage_operator::serve::Metrics;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};

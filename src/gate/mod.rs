@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::serve::Metrics;
+use crate::http::Metrics;
 use decider::{BRIEF_MOMENT, Decider};
 pub use decider::{Decision, Judged};
 pub use error::GateError;

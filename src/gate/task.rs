@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::gate::decider::Decider;
 use crate::gate::report::{REASSERT, Track};
 use crate::gate::{Decision, GateObject, GateReport};
-use crate::serve::Metrics;
+use crate::http::Metrics;
 
 /// The one that writes the gate.
 pub struct GateTask {

@@ -4,72 +4,53 @@ use protocol::{Failure, FailureCategory};
 
 use crate::visible::is_hidden;
 
-macro_rules! reasons {
-    ($($(#[$meaning:meta])* $name:ident,)+) => {
-        /// A bounded word for metrics, conditions and events.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason {
-            $($(#[$meaning])* $name,)+
-        }
-
-        impl Reason {
-            /// Each of them.
-            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
-
-            /// As conditions, events and metrics write it.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => stringify!($name),)+
-                }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// The Secret with the SSH key is not there, or lacks its key.
-    CredentialsMissing,
-    /// The Secret does not hold a usable private key.
-    InvalidPrivateKey,
-    /// The node's line in `windows-instances` makes no sense.
-    InvalidInstance,
-    /// The `windows-services` ConfigMap is wrong.
-    InvalidServices,
-    /// The csi-proxy to bring is too old to be trusted.
-    VulnerableVersion,
-    /// The Node object has no address.
-    NoAddress,
-    /// No connection.
-    Unreachable,
-    /// Another host key than the pinned one.
-    HostKeyChanged,
-    /// A host key that nobody has vouched for, where first use is not trusted.
-    HostKeyUnknown,
-    /// A new host key could not be stored.
-    HostKeyNotStored,
-    /// The server refused the login.
-    LoginRefused,
-    /// The connection was lost, or files could not be sent.
-    TransferFailed,
-    /// The programs for nodes were changed or damaged beside the operator.
-    PayloadUnusable,
-    /// No space is left on the node.
-    DiskFull,
-    /// The agent could not be installed or does not answer.
-    AgentFailed,
-    /// The agent could not bring csi-proxy up.
-    CSIProxyFailed,
-    /// csi-proxy does not stay up.
-    CrashLoop,
-    /// A csi-proxy that is not this operator's runs on the node.
-    ForeignCSIProxy,
-    /// A script or a variable that a service's command needs has no usable value.
-    UnresolvedCommand,
-    /// The new csi-proxy did not work; the old one is back.
-    RolledBack,
-    /// Work took longer than its deadline.
-    TimedOut,
+readiness::names! {
+    /// A bounded word for metrics, conditions and events.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Reason {
+        /// The Secret with the SSH key is not there, or lacks its key.
+        CredentialsMissing,
+        /// The Secret does not hold a usable private key.
+        InvalidPrivateKey,
+        /// The node's line in `windows-instances` makes no sense.
+        InvalidInstance,
+        /// The `windows-services` ConfigMap is wrong.
+        InvalidServices,
+        /// The csi-proxy to bring is too old to be trusted.
+        VulnerableVersion,
+        /// The Node object has no address.
+        NoAddress,
+        /// No connection.
+        Unreachable,
+        /// Another host key than the pinned one.
+        HostKeyChanged,
+        /// A host key that nobody has vouched for, where first use is not trusted.
+        HostKeyUnknown,
+        /// A new host key could not be stored.
+        HostKeyNotStored,
+        /// The server refused the login.
+        LoginRefused,
+        /// The connection was lost, or files could not be sent.
+        TransferFailed,
+        /// The programs for nodes were changed or damaged beside the operator.
+        PayloadUnusable,
+        /// No space is left on the node.
+        DiskFull,
+        /// The agent could not be installed or does not answer.
+        AgentFailed,
+        /// The agent could not bring csi-proxy up.
+        CSIProxyFailed,
+        /// csi-proxy does not stay up.
+        CrashLoop,
+        /// A csi-proxy that is not this operator's runs on the node.
+        ForeignCSIProxy,
+        /// A script or a variable that a service's command needs has no usable value.
+        UnresolvedCommand,
+        /// The new csi-proxy did not work; the old one is back.
+        RolledBack,
+        /// Work took longer than its deadline.
+        TimedOut,
+    }
 }
 
 /// A failure of work on a node.

@@ -8,6 +8,7 @@ use protocol::{ApplyResult, End, Failure, FailureCategory, NodeState, Outcome};
 use tokio::sync::Semaphore;
 
 use crate::deadline;
+use crate::http::ReconcileGauges;
 use crate::lease::Fence;
 use crate::node::answer::agent_failed;
 use crate::node::connect::{HANDSHAKE, connect};
@@ -20,7 +21,6 @@ use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{Desired, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
 use crate::payload::Payload;
-use crate::serve::ReconcileGauges;
 
 /// How long the work on a node may take, from the login on: a slow link included.
 const WORK: Duration = Duration::from_secs(20 * 60);

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::backoff;
+use crate::http::Metrics;
 use crate::node::reconcile::{Context, Reconciled, reconcile_node};
 use crate::node::{
     Desired, NodeError, NodePlan, Observations, Reason, Standing, Target, restarts_since,
 };
-use crate::serve::Metrics;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LEAST_PAUSE: Duration = Duration::from_millis(200);

@@ -9,6 +9,7 @@ use tokio::time::sleep_until;
 
 use crate::assess::report::Upgradeable;
 use crate::gate::{Gate, GateReport, GateTask};
+use crate::http::{Health, Shown};
 use crate::logs::Levels;
 use crate::node::{Context, NodePlan, Observations, Pins, RolloutSlots, SSH_SECRET, Workers};
 use crate::payload::Payload;
@@ -17,7 +18,6 @@ use crate::run::decide::Decisions;
 use crate::run::options::ONCE_LIMIT;
 use crate::run::retries::{Retries, What};
 use crate::run::{Options, RunError};
-use crate::serve::{Health, Shown};
 use crate::status::StatusWriter;
 use crate::watch::{self, OwnNamespace, SharedCluster};
 

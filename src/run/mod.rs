@@ -12,8 +12,8 @@ mod term;
 use kube::Client;
 
 use crate::assess::report::Upgradeable;
+use crate::http::Shown;
 use crate::payload::Payload;
-use crate::serve::Shown;
 use controller::{Controller, lead};
 pub use options::{Options, RunError};
 use term::Term;

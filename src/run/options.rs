@@ -7,10 +7,10 @@ use std::time::Duration;
 use kube::{Api, Client};
 
 use crate::gate::GateObject;
+use crate::http::Metrics;
 use crate::lease::{Candidacy, Fence, Lost};
 use crate::logs::Levels;
 use crate::payload::PayloadError;
-use crate::serve::Metrics;
 
 /// How long a single pass tries to read and write.
 pub(super) const ONCE_LIMIT: Duration = Duration::from_secs(60);

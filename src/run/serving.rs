@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::{Options, RunError};
-use crate::serve::{Shown, serve_health, serve_metrics};
+use crate::http::{Shown, serve_health, serve_metrics};
 
 /// Takes the addresses and serves, until the set is dropped.
 pub async fn start(

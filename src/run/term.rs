@@ -10,8 +10,8 @@ use super::{Options, RunError};
 use crate::assess::report::Upgradeable;
 use crate::backoff;
 use crate::gate::GateObject;
+use crate::http::Shown;
 use crate::lease::{Election, LEASE, Standby};
-use crate::serve::Shown;
 
 /// How often a process that stands by looks whether its leader has written the gate, until it has.
 const GATE: Duration = Duration::from_secs(5);

@@ -6,9 +6,9 @@ use futures::StreamExt;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
 
+use crate::http::Metrics;
 use crate::index::{self, AnyTable, Cluster};
 use crate::objects::{Kind, Received};
-use crate::serve::Metrics;
 use crate::watch::SharedCluster;
 use crate::watch::interruption::Interruption;
 use crate::{backoff, process};

@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::http::Metrics;
 use crate::index::Cluster;
 use crate::objects::{KINDS, Scope};
-use crate::serve::Metrics;
 use feed::{LISTS, PAGE_SIZE, WATCH, feed};
 
 /// The index, shared between the watches that fill it and those who read it.

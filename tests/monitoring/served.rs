@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
+use windows_storage_operator::http::{Format, Metrics};
 use windows_storage_operator::node::{Phases, Reconciled};
-use windows_storage_operator::serve::{Format, Metrics};
 
 /// A metric as Prometheus knows it.
 #[derive(Debug, Default)]

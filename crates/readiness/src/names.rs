@@ -1,6 +1,7 @@
 //! Words that objects and reports write, as enums.
 
 /// An enum whose variants are written as they are named. `ALL` has them in their order.
+#[macro_export]
 macro_rules! names {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $name:ident,)+ }) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
