@@ -99,25 +99,22 @@ fn in_plugin(examples: &str) -> String {
 mod tests {
     use super::*;
 
-    fn called(program: &str) -> CalledAs {
-        CalledAs::of(Some(OsStr::new(program)))
-    }
-
     #[test]
     fn the_file_name_decides() {
-        assert_eq!(
-            called("/usr/bin/windows-storage-operator"),
-            CalledAs::Operator
-        );
-        assert_eq!(called("anything"), CalledAs::Operator);
-        assert_eq!(CalledAs::of(None), CalledAs::Operator);
-        for name in ["kubectl-windows_storage", "kubectl-windows_storage.exe"] {
-            assert_eq!(called(name), CalledAs::Plugin);
-            assert_eq!(
-                called(&format!("/home/admin/.krew/bin/{name}")),
-                CalledAs::Plugin
-            );
+        for (program, expected) in [
+            ("/usr/bin/windows-storage-operator", CalledAs::Operator),
+            ("anything", CalledAs::Operator),
+            ("kubectl-windows_storage", CalledAs::Plugin),
+            ("kubectl-windows_storage.exe", CalledAs::Plugin),
+            (
+                "/home/a/.krew/bin/kubectl-windows_storage",
+                CalledAs::Plugin,
+            ),
+        ] {
+            let found = CalledAs::of(Some(OsStr::new(program)));
+            assert_eq!(found, expected, "{program}");
         }
+        assert_eq!(CalledAs::of(None), CalledAs::Operator);
     }
 
     #[test]
