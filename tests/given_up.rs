@@ -43,7 +43,7 @@ fn break_in_the_middle(
             runtime
                 .block_on(host.wait_until(|seen| seen.held == 1))
                 .unwrap();
-            // Until the kernel takes no more. No event tells of that.
+            // Until the kernel takes no more. No event shows that.
             std::thread::sleep(Duration::from_millis(50));
             cutter.shutdown(Shutdown::Both).unwrap();
             host.release();

@@ -6,6 +6,18 @@ use std::path::Path;
 
 use testbed::control_plane::ControlPlane;
 
+/// Settings that are refused: name, spec, and of what the refusal speaks.
+const NONSENSE: &str = r"
+another | {} | the only WindowsStorage object is named cluster
+cluster | {probeIntervalSeconds: 1} | probeIntervalSeconds
+cluster | {ssh: {port: 0}} | port
+cluster | {ssh: {user: 'a b'}} | user
+cluster | {csiProxy: {management: Sometimes}} | management
+cluster | {csiProxy: {extraArgs: ['-v=1 & del']}} | extraArgs
+cluster | {csiProxy: {extraArgs: ['C:\x.exe']}} | extraArgs
+cluster | {upgradeGate: Maybe} | upgradeGate
+";
+
 #[test]
 fn the_manifests_install_and_the_definitions_refuse_nonsense() {
     let control_plane = ControlPlane::start().unwrap();
@@ -61,36 +73,10 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
             "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {{name: {name}}}\nspec: {spec}\n"
         ))
     };
-    for (name, spec, complaint) in [
-        (
-            "another",
-            "{}",
-            "the only WindowsStorage object is named cluster",
-        ),
-        (
-            "cluster",
-            "{probeIntervalSeconds: 1}",
-            "probeIntervalSeconds",
-        ),
-        ("cluster", "{ssh: {port: 0}}", "port"),
-        ("cluster", "{ssh: {user: 'a b'}}", "user"),
-        (
-            "cluster",
-            "{csiProxy: {management: Sometimes}}",
-            "management",
-        ),
-        (
-            "cluster",
-            r"{csiProxy: {extraArgs: ['-v=1 & del']}}",
-            "extraArgs",
-        ),
-        (
-            "cluster",
-            r"{csiProxy: {extraArgs: ['C:\x.exe']}}",
-            "extraArgs",
-        ),
-        ("cluster", "{upgradeGate: Maybe}", "upgradeGate"),
-    ] {
+    for row in NONSENSE.trim().lines() {
+        let [name, spec, complaint] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            unreachable!("{row}");
+        };
         let error = settings(name, spec).expect_err(spec).to_string();
         assert!(error.contains(complaint), "{spec}: {error}");
     }

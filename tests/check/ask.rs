@@ -76,7 +76,7 @@ fn a_node_that_is_not_there_is_1_and_no_node_at_all_is_0() {
 }
 
 #[test]
-fn csi_proxy_is_told_where_the_operator_has_seen_it() {
+fn csi_proxy_is_reported_where_the_operator_has_seen_it() {
     let status = |state: &str, reason: &str| {
         format!(
             "apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsNodeStorage\nmetadata: {{name: win-1}}\nspec: {{}}\nstatus:\n  \
@@ -92,8 +92,7 @@ fn csi_proxy_is_told_where_the_operator_has_seen_it() {
     let list = ask(running.path(), &["nodes", "-f", "."]);
     list.assert_shows("v1.3.0   ");
     let why = ask(running.path(), &["why", "win-1", "-f", "."]);
-    let told = "of csi-proxy there (HostKeyChanged): The SSH host key is another.";
-    why.assert_shows(told);
+    why.assert_shows("of csi-proxy there (HostKeyChanged): The SSH host key is another.");
     let stopped = folder(&[
         ("node.yaml", WINDOWS_NODE),
         ("status.yaml", &status("Stopped", "CrashLoop")),
@@ -104,35 +103,19 @@ fn csi_proxy_is_told_where_the_operator_has_seen_it() {
 
 #[test]
 fn each_kind_of_object_is_explained() {
-    for (name, cluster, arguments) in [
-        ("node_not_ready", "azure-1.27", &["why", "node/win-1"][..]),
-        ("node_without_csi_node", "azure-1.27", &["why", "win-3"]),
-        ("node_ready", "vsphere-1.26", &["why", "win-a"]),
-        ("pod", "azure-1.27", &["why", "pod/ledger-0", "-n", "bank"]),
-        ("pod_lost", "azure-1.27", &["why", "teller", "-n", "bank"]),
-        ("claim", "azure-1.27", &["why", "pvc/ledger", "-n", "bank"]),
-        (
-            "claim_not_there",
-            "azure-1.27",
-            &["why", "pvc/nowhere", "-n", "bank"],
-        ),
-        (
-            "claim_of_no_driver",
-            "azure-1.27",
-            &["why", "pvc", "images", "-n", "bank"],
-        ),
-        (
-            "template",
-            "azure-1.27",
-            &["why", "deployment/portable", "-n", "bank"],
-        ),
-        (
-            "stateful_set",
-            "vsphere-1.26",
-            &["why", "sts/orders", "-n", "shop"],
-        ),
+    for (name, cluster, line) in [
+        ("node_not_ready", "azure-1.27", "why node/win-1"),
+        ("node_without_csi_node", "azure-1.27", "why win-3"),
+        ("node_ready", "vsphere-1.26", "why win-a"),
+        ("pod", "azure-1.27", "why pod/ledger-0 -n bank"),
+        ("pod_lost", "azure-1.27", "why teller -n bank"),
+        ("claim", "azure-1.27", "why pvc/ledger -n bank"),
+        ("claim_not_there", "azure-1.27", "why pvc/nowhere -n bank"),
+        ("claim_of_no_driver", "azure-1.27", "why pvc images -n bank"),
+        ("template", "azure-1.27", "why deployment/portable -n bank"),
+        ("stateful_set", "vsphere-1.26", "why sts/orders -n shop"),
     ] {
-        let ended = ask_about(cluster, arguments);
+        let ended = ask_about(cluster, &line.split(' ').collect::<Vec<_>>());
         assert_snapshot!(format!("why_{name}"), shown(&ended));
     }
 }

@@ -116,13 +116,8 @@ fn hold_to_the_contract(report: &Value) {
 fn hold_volume_to_the_contract(volume: &Value, drivers: &[Value]) {
     let fields = object(volume, VOLUME);
     object(&fields["workload"], WORKLOAD);
-    for key in [
-        "persistentVolumeClaim",
-        "persistentVolume",
-        "storageClass",
-        "plugin",
-        "csiDriver",
-    ] {
+    let texts = "persistentVolumeClaim persistentVolume storageClass plugin csiDriver";
+    for key in texts.split(' ') {
         assert!(text_or_null(&fields[key]), "{key}: {volume}");
     }
     let source = fields["source"].as_str().unwrap();

@@ -73,7 +73,7 @@ fn a_pod_that_has_ended_since_uses_nothing() {
         let ended = pod(Some("101"), phase, "azureDisk");
         assert!(plugins(&running, &ended).is_empty());
         assert!(plugins(&ended, &running).is_empty());
-        // And one that started anew under its name does.
+        // And one that started again under its name does.
         let again = pod(Some("102"), "Running", "azureDisk");
         assert_eq!(plugins(&again, &ended).len(), 1);
     }

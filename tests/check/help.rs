@@ -13,12 +13,7 @@ const RIGHTS: &str = include_str!(concat!(
     "/manifests/viewer.yaml"
 ));
 /// What only must-gather lists.
-const NOT_JUDGED: [&str; 4] = [
-    "events",
-    "leases",
-    "volumeattachments",
-    "operatorconditions",
-];
+const NOT_JUDGED: &str = "events leases volumeattachments operatorconditions";
 /// As the example calls them.
 const SHORT: [(&str, &str); 8] = [
     ("storageclasses", "sc"),
@@ -51,7 +46,7 @@ fn the_help_names_every_kind_that_is_judged_and_its_example_collects_it() {
         let listed = rules.iter().filter(|rule| rule["verbs"][0] == "list");
         for resource in listed.flat_map(|rule| rule["resources"].as_array().unwrap()) {
             let resource = resource.as_str().unwrap();
-            if NOT_JUDGED.contains(&resource) {
+            if NOT_JUDGED.split(' ').any(|known| known == resource) {
                 continue;
             }
             seen += 1;

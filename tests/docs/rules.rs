@@ -12,23 +12,8 @@ use crate::pages::PAGES;
 /// or written, and for nothing that one types.
 const LANGUAGES: [&str; 7] = ["sh", "console", "bat", "yaml", "json", "text", "mermaid"];
 /// What lines begin with that are typed.
-const COMMANDS: [&str; 15] = [
-    "kubectl",
-    "oc",
-    "make",
-    "windows-storage-operator",
-    "cargo",
-    "curl",
-    "git",
-    "skopeo",
-    "buildah",
-    "podman",
-    "docker",
-    "kind",
-    "sc.exe",
-    "pv-migrate",
-    "helm",
-];
+const COMMANDS: &str = "kubectl oc make windows-storage-operator cargo curl git skopeo \
+    buildah podman docker kind sc.exe pv-migrate helm";
 /// A reason that is shorter gives none.
 const LEAST_REASON: usize = 10;
 
@@ -71,7 +56,7 @@ fn fault(block: &Block, is_followed: bool, exists: &dyn Fn(&str) -> bool) -> Opt
     let typed = |line: &&str| {
         let line = line.trim().trim_start_matches("$ ");
         let first = line.split_whitespace().next();
-        first.is_some_and(|first| COMMANDS.contains(&first))
+        first.is_some_and(|first| COMMANDS.split(' ').any(|command| command == first))
     };
     match block.code.lines().find(typed) {
         Some(line) if block.language == "text" => {

@@ -31,8 +31,8 @@ const LIMIT: &str = "180";
 const CUT_OFF: &str = "Unable to connect to the server: stream error";
 /// How often one types again what was cut off.
 const ATTEMPTS: u32 = 3;
-/// What only looks, and may be asked again until the cluster is as the page shows it.
-const LOOKS: [&str; 5] = [
+/// What only reads, and may be asked again until the cluster is as the page shows it.
+const READS: [&str; 5] = [
     "kubectl get ",
     "kubectl describe ",
     "kubectl explain ",
@@ -200,9 +200,9 @@ impl World {
                 if is_expected && is_as_shown(&shown, &printed) {
                     break;
                 }
-                let looks = LOOKS.iter().any(|look| command.starts_with(look));
+                let reads = READS.iter().any(|read| command.starts_with(read));
                 assert!(
-                    looks && started.elapsed() < PATIENCE,
+                    reads && started.elapsed() < PATIENCE,
                     "{}: {command}\nended with {status} and printed\n{printed}\nbut the page shows\n{shown}\nthe \
                      operator's log:\n{}",
                     block.place,

@@ -87,8 +87,11 @@ fn oc_can_start_it_and_copy_what_it_gathers() {
         .env("KUBERNETES_SERVICE_HOST", host)
         .env("KUBERNETES_SERVICE_PORT", port);
     let output = succeed(&mut gather);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("Windows nodes: 0 of 1 looked at"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        reported.contains("Windows nodes: 0 of 1 looked at"),
+        "{reported}"
+    );
 
     let archive = guardian.dir().join("copied.tar");
     let mut tar = in_image(&guardian, &root, &["tar", "-C", "/must-gather", "-c", "."]);

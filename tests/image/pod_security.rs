@@ -5,6 +5,15 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 
+/// What the pod may not have in place of what it says, and of what the refusal speaks.
+const NEEDED: &str = r#"
+/securityContext/runAsNonRoot | false | runAsNonRoot != true
+/securityContext/seccompProfile | null | seccompProfile
+/containers/0/securityContext/allowPrivilegeEscalation | null | allowPrivilegeEscalation != false
+/containers/0/securityContext/capabilities/drop | [] | unrestricted capabilities
+/containers/0/securityContext | {"privileged": true} | privileged
+"#;
+
 #[test]
 fn the_pod_of_the_manifest_is_restricted() {
     let control_plane = ControlPlane::start().unwrap();
@@ -40,35 +49,12 @@ fn the_pod_of_the_manifest_is_restricted() {
     create(&template["spec"]).unwrap();
 
     // Each line of it counts: without it the API server refuses the pod.
-    for (pointer, value, complaint) in [
-        (
-            "/securityContext/runAsNonRoot",
-            json!(false),
-            "runAsNonRoot != true",
-        ),
-        (
-            "/securityContext/seccompProfile",
-            Value::Null,
-            "seccompProfile",
-        ),
-        (
-            "/containers/0/securityContext/allowPrivilegeEscalation",
-            Value::Null,
-            "allowPrivilegeEscalation != false",
-        ),
-        (
-            "/containers/0/securityContext/capabilities/drop",
-            json!([]),
-            "unrestricted capabilities",
-        ),
-        (
-            "/containers/0/securityContext",
-            json!({"privileged": true}),
-            "privileged",
-        ),
-    ] {
+    for row in NEEDED.trim().lines() {
+        let [pointer, value, complaint] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            unreachable!("{row}");
+        };
         let mut spec = template["spec"].clone();
-        *spec.pointer_mut(pointer).unwrap() = value;
+        *spec.pointer_mut(pointer).unwrap() = serde_json::from_str(value).unwrap();
         let refused = create(&spec).expect_err(pointer).to_string();
         assert!(
             refused.contains("violates PodSecurity \"restricted") && refused.contains(complaint),

@@ -1,4 +1,4 @@
-//! docs/metrics.md has each metric as it is, and tells of each alert what to do. And kustomize takes what it says to apply.
+//! docs/metrics.md has each metric as it is, and says of each alert what to do. And kustomize takes what it says to apply.
 
 use testbed::commands::printed;
 use testbed::parts::part;

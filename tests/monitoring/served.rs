@@ -28,11 +28,11 @@ pub fn text() -> String {
     metrics.show_gate(true);
     let mut phases = Phases::default();
     phases.add("connect", Duration::from_millis(1));
-    let visited = Reconciled {
+    let reconciled = Reconciled {
         phases,
         ..Reconciled::default()
     };
-    metrics.count_reconcile(&Ok(visited), Duration::from_secs(1));
+    metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
     metrics.show_pass(Duration::from_millis(1), 0, 0);
     metrics.count_watch_restart("Pod", "Failed");
     metrics.count_request("GET", Some(200));

@@ -1,4 +1,4 @@
-//! A control plane with OLM, and how to look at its objects.
+//! A control plane with OLM, and how to read its objects.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,12 +98,12 @@ impl Cluster {
         tokio::task::block_in_place(|| self.control_plane.kubectl(args)).unwrap()
     }
 
-    /// Ends OLM at once, and starts it anew.
+    /// Ends OLM at once, and starts it again.
     pub fn restart_olm(&self) {
         self.without_olm(|| {});
     }
 
-    /// Ends the API server at once, as a crash would, and starts it anew. OLM is away meanwhile: it takes an error for
+    /// Ends the API server at once, as a crash would, and starts it again. OLM is away meanwhile: it takes an error for
     /// the absence of the CSV that is to be replaced, and would then ask nobody.
     pub fn restart_api_server(&self) {
         self.without_olm(|| self.control_plane.restart_api_server().unwrap());

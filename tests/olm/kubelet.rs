@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::{CONDITION, Cluster, LINUX_NODE, PATIENCE, upgradeable};
 
-/// How often processes are looked at. A kubelet probes every 10 s unless the Pod says otherwise.
+/// How often processes are probed. A kubelet probes every 10 s unless the Pod says otherwise.
 const PROBE: Duration = Duration::from_millis(100);
 
 /// Runs the Pods of one namespace until it is dropped.
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Starts what does not run, and tells the API server who is ready.
+    /// Starts what does not run, and reports to the API server who is ready.
     async fn probe(&mut self) {
         let is_down = self.shared.borrow().is_down;
         for (name, running) in &mut self.running {

@@ -1,4 +1,4 @@
-//! docs/operatorcondition.md: what it tells people to type is typed here, and what it shows is what comes out.
+//! docs/operatorcondition.md: what it has people type is typed here, and what it shows is what comes out.
 
 use std::process::Command;
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cluster::{CONDITION, Cluster, upgradeable};
 
 /// The status of the gate in that `OperatorCondition` after each write of the operator, from the first to the last, as
-/// the API server's audit log tells.
+/// the API server's audit log has it.
 pub fn written(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
     let requests = cluster
         .control_plane

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, PATIENCE};
 
-/// What a refused client is told.
+/// The answer to a refused client.
 pub const MESSAGE: &str = "refused by the test";
 
 /// What is refused.

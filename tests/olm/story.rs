@@ -21,7 +21,7 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
     let kubelet = Kubelet::start(&cluster, NAMESPACE);
     let (v1, v2) = (csv_name("0.1.0"), csv_name("0.2.0"));
 
-    olm_installs_the_operator_and_tells_it_its_condition(&cluster, &kubelet, &v1).await;
+    olm_installs_the_operator_and_names_its_condition(&cluster, &kubelet, &v1).await;
     install(&cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
     cluster
         .wait_until_held(NAMESPACE, &v2, "missing on win-1, win-2")
@@ -58,7 +58,7 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
 const REPLICAS: usize = 2;
 
 /// Installed is what is ready, and ready is what has set its gate.
-async fn olm_installs_the_operator_and_tells_it_its_condition(
+async fn olm_installs_the_operator_and_names_its_condition(
     cluster: &Cluster,
     kubelet: &Kubelet,
     v1: &str,
@@ -154,7 +154,7 @@ fn assert_never_open(written: &[String]) {
     );
 }
 
-/// Deletes an object, and makes it anew after `meanwhile`.
+/// Deletes an object, and recreates it after `meanwhile`.
 async fn replace(
     cluster: &Cluster,
     kind: &str,

@@ -16,7 +16,7 @@ use crate::refusal::Refused;
 async fn the_gate_holds_whatever_happens_to_its_object() {
     let cluster = Cluster::start().await;
     cluster.add_windows_nodes();
-    // Together, because the operator looks at its object only now and then.
+    // Together, because the operator checks its object only now and then.
     tokio::join!(
         a_client_of_version_1_wipes_it(&cluster),
         it_is_deleted(&cluster),
@@ -75,7 +75,7 @@ async fn a_client_of_version_1_wipes_it(cluster: &Arc<Cluster>) {
     cluster.wait_until_held(namespace, &v2, message).await;
     let before = cluster.get(CONDITION, namespace, &v1).await;
 
-    // A label is all that is changed; the version that kubectl is told to use does not know the conditions.
+    // A label is all that is changed; the version that kubectl has to use does not know the conditions.
     let old_version = "operatorconditions.v1.operators.coreos.com";
     cluster.kubectl(&["label", old_version, &v1, "-n", namespace, "seen=yes"]);
     let mut was_wiped = false;

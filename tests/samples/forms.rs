@@ -78,7 +78,7 @@ fn every_daemon_set_is_for_all_windows_nodes_and_survives_pressure() {
 }
 
 #[test]
-fn the_registrar_tells_the_kubelet_the_socket_that_the_driver_listens_on() {
+fn the_registrar_gives_the_kubelet_the_socket_that_the_driver_listens_on() {
     for sample in all() {
         let at = sample.path();
         let spec = spec(sample);
@@ -87,8 +87,13 @@ fn the_registrar_tells_the_kubelet_the_socket_that_the_driver_listens_on() {
             sample.driver.name
         );
         let registrar = container(&spec, "node-driver-registrar");
-        let told = flag(registrar, "kubelet-registration-path");
-        assert_eq!(told.as_deref(), Some(on_host.as_str()), "{}", at.display());
+        let registered = flag(registrar, "kubelet-registration-path");
+        assert_eq!(
+            registered.as_deref(),
+            Some(on_host.as_str()),
+            "{}",
+            at.display()
+        );
 
         let address = flag(registrar, "csi-address").unwrap();
         let listens = driver(&spec)["env"]

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// The class of a machine: what figures depend on, and nothing that tells which one it is.
+/// The class of a machine: what figures depend on, and nothing that identifies it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {

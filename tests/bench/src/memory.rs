@@ -18,7 +18,7 @@ use crate::process::{Program, Sample, Sampler, eventually};
 use crate::report::{Row, rows};
 use crate::{Options, operator_binary, payload};
 
-/// The resources that kube-state-metrics is to look at.
+/// The resources that kube-state-metrics is to watch.
 const RESOURCES: &str =
     "--resources=nodes,pods,persistentvolumeclaims,persistentvolumes,storageclasses";
 
@@ -65,9 +65,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 impl Usage {
     /// Lets a process rest. What a program returns late counts as returned: its second half is what is steady.
-    fn at_rest(looks: Sampler, rest: Duration) -> Result<Self> {
+    fn at_rest(running: Sampler, rest: Duration) -> Result<Self> {
         sleep(rest);
-        let samples = looks.finish()?;
+        let samples = running.finish()?;
         let last = samples.len() - samples.len().min(usize::try_from(rest.as_millis() / 60)?);
         let of = |field: fn(&Sample) -> u64| -> Vec<f64> {
             samples

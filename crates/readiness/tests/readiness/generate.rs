@@ -57,7 +57,7 @@ pub fn events(count: usize, seed: u64) -> Vec<Event> {
             let gone = there.keys().nth(nth).cloned().unwrap();
             life.extend(there.remove(&gone).map(Event::Delete));
         } else if !there.is_empty() && random.chance(3) {
-            // A watch that starts again tells what is already known.
+            // A watch that starts again repeats what is already known.
             let nth = random.below(there.len());
             life.extend(there.values().nth(nth).cloned().map(Event::Upsert));
         } else {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use testbed::control_plane::ControlPlane;
 use testbed::simulated_host::SimulatedHost;
 
-/// What a watch tells of them.
+/// What a watch shows of them.
 pub struct Statuses {
     watch: Child,
     seen: Arc<Mutex<Seen>>,
@@ -55,7 +55,7 @@ impl Statuses {
         Ok(Self { watch, seen })
     }
 
-    /// When the last of them was told of.
+    /// When the last of them was seen.
     pub fn all_at(&self) -> Option<Instant> {
         self.seen
             .lock()
@@ -63,7 +63,7 @@ impl Statuses {
             .all_at
     }
 
-    /// How many have not been told of.
+    /// How many have not been seen.
     pub fn missing(&self) -> usize {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.missing.len()

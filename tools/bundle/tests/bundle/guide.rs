@@ -1,4 +1,4 @@
-//! The installation guide: what it tells people to type works on a real API server.
+//! The installation guide: what it has people type works on a real API server.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What no validator looks at: that the parts of the bundle fit each other and their sources.
+//! What no validator checks: that the parts of the bundle fit each other and their sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
