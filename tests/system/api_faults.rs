@@ -8,10 +8,7 @@ mod silent;
 mod torn;
 mod transparent;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -20,7 +17,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
 use testbed::api_proxy::{ApiProxy, End, Verb};
-use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
+use testbed::objects;
 use testbed::sandbox::Operator;
 
 use crate::harness::Harness;
@@ -28,33 +25,25 @@ use crate::harness::Harness;
 /// By how much the peak of the resident set may grow through any fault: what one page of any kind takes while it is read,
 /// in a program that is not optimized.
 const HEADROOM: u64 = 24 << 20;
-const DRIVER: &str = "disk.csi.azure.com";
 /// The namespace of pods that are there for their number. It comes before that of the workload in a list.
 const CROWD: &str = "crowd";
 /// Writes at one time.
 const WRITERS: usize = 32;
 
-/// A cluster with two Windows nodes and a pod whose volume lacks its driver on both, the operator behind a proxy, and an
-/// eye on the gate that is not.
+/// A cluster with two Windows nodes and a pod whose volume lacks its driver on both, and the operator behind a proxy.
 struct Rig {
     harness: Harness,
     proxy: ApiProxy,
-    gate: GateWatch,
 }
 
 impl Rig {
     fn new() -> Self {
         let mut harness = Harness::held();
         harness.sandbox.add_node("win-2", None).unwrap();
-        harness.sandbox.register("win-2", &[]).unwrap();
+        harness.register("win-2", false);
         let proxy = ApiProxy::start(harness.command.kubeconfig()).unwrap();
         harness.command = harness.command.with_kubeconfig(proxy.kubeconfig());
-        let gate = GateWatch::start(&harness);
-        Self {
-            harness,
-            proxy,
-            gate,
-        }
+        Self { harness, proxy }
     }
 
     /// The operator, once it holds upgrades for both nodes.
@@ -76,38 +65,15 @@ impl Rig {
     }
 
     fn register(&self, node: &str, is_registered: bool) {
-        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
-        self.harness.sandbox.register(node, drivers).unwrap();
+        self.harness.register(node, is_registered);
     }
 
-    /// The node's status says so, which it does at each change.
-    fn expect_registered(&self, node: &str, is_registered: bool) {
-        let (status, reason) = if is_registered {
-            ("True", "DriversRegistered")
-        } else {
-            ("False", "DriversMissing")
-        };
-        let object = format!("windowsnodestorage/{node}");
-        self.harness
-            .expect(&object, "DriversRegistered", status, reason);
-    }
-
-    /// The gate is closed, and names just these nodes.
     fn expect_missing(&self, nodes: &str) {
-        let missing = format!("needs {DRIVER}, missing on {nodes}");
-        let mut last = Default::default();
-        self.harness
-            .eventually(&format!("the gate says {missing}"), || {
-                last = self.harness.gate();
-                let (status, reason, message) = &last;
-                status == "False"
-                    && reason == "DriversMissing"
-                    && message.trim_end_matches('.').ends_with(&missing)
-            });
+        self.harness.expect_missing(nodes);
     }
 
     fn expect_open(&self) {
-        self.harness.expect_gate("True", "DriversRegistered", &[]);
+        self.harness.expect_open();
     }
 
     /// Ends the watch of that resource, or all, and waits until that of pods is back.
@@ -152,61 +118,6 @@ impl Running {
     fn assert_well(mut self) {
         assert_eq!(self.operator.ended().unwrap(), None);
         self.assert_memory();
-    }
-}
-
-/// Every state that the gate has had.
-struct GateWatch {
-    kubectl: Child,
-    seen: Arc<Mutex<Vec<String>>>,
-}
-
-impl GateWatch {
-    fn start(harness: &Harness) -> Self {
-        let mut kubectl = harness
-            .sandbox
-            .control_plane
-            .kubectl_command()
-            .args(["get", "operatorcondition", OPERATOR_CONDITION, "-n", NAMESPACE, "--watch", "-o"])
-            .arg(r#"jsonpath={.spec.conditions[?(@.type=="Upgradeable")].status}{" "}{.metadata.resourceVersion}{"\n"}"#)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(kubectl.stdout.take().unwrap()).lines();
-        let seen = Arc::<Mutex<Vec<String>>>::default();
-        let told = Arc::clone(&seen);
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                told.lock().unwrap().push(line);
-            }
-        });
-        Self { kubectl, seen }
-    }
-
-    /// How often it was opened so far, up to the object as it is now.
-    fn openings(&self, harness: &Harness) -> usize {
-        let object = harness.get(&format!("operatorcondition/{OPERATOR_CONDITION}"));
-        let version = object["metadata"]["resourceVersion"].as_str().unwrap();
-        let mut states = Vec::new();
-        harness.eventually(
-            "the watch of the gate has come to its present state",
-            || {
-                states.clone_from(&*self.seen.lock().unwrap());
-                states
-                    .iter()
-                    .any(|line| line.ends_with(&format!(" {version}")))
-            },
-        );
-        let open: Vec<bool> = states.iter().map(|line| line.starts_with("True")).collect();
-        let first = usize::from(open.first() == Some(&true));
-        first + open.windows(2).filter(|pair| !pair[0] && pair[1]).count()
-    }
-}
-
-impl Drop for GateWatch {
-    fn drop(&mut self) {
-        let _ = self.kubectl.kill();
-        let _ = self.kubectl.wait();
     }
 }
 

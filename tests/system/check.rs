@@ -84,7 +84,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
     let harness = Harness::new();
     let control_plane = &harness.sandbox.control_plane;
     harness.sandbox.add_node("win-1", None).unwrap();
-    harness.sandbox.register("win-1", &[]).unwrap();
+    harness.register("win-1", false);
     control_plane
         .apply(&objects::azure_disk_workload("win-1"))
         .unwrap();

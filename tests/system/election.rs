@@ -1,7 +1,6 @@
 //! Several operators on one cluster: one leads, and another takes over without ever acting beside it.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use testbed::api_proxy::{ApiProxy, Fault, On, Seen, Verb};
@@ -9,11 +8,10 @@ use testbed::objects::NAMESPACE;
 use testbed::sandbox::Operator;
 use testbed::simulated_host::File;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, get_http};
 use crate::simulated::Simulation;
 
 const LEASE: &str = "lease/windows-storage-operator";
-const DRIVER: &str = "disk.csi.azure.com";
 /// Short, so that a test need not wait for minutes; in the same proportions as the defaults.
 const TIMINGS: [&str; 3] = [
     "--leader-elect-lease-duration=5s",
@@ -74,27 +72,7 @@ impl Candidate {
     }
 
     fn ready(&self) -> String {
-        let log = self.log();
-        let marker = "health and metrics are served on http://";
-        let Some((_, rest)) = log.rsplit_once(marker) else {
-            return String::new();
-        };
-        let address = rest.split_whitespace().next().unwrap();
-        let url = format!("http://{address}/readyz?verbose");
-        let output = Command::new("curl").args(["-s", &url]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    pub fn signal(&self, signal: &str) {
-        let id = self.operator.id().to_string();
-        let script = format!("kill -s {signal} \"$0\"");
-        assert!(
-            Command::new("sh")
-                .args(["-c", &script, &id])
-                .status()
-                .unwrap()
-                .success()
-        );
+        get_http(&self.log(), "readyz?verbose")
     }
 }
 
@@ -123,26 +101,6 @@ impl Harness {
             || candidate.ready().contains(&told),
         );
     }
-
-    /// Has the leader write: a driver comes or goes, and the node's status says so.
-    pub fn toggle(&self, is_registered: bool) {
-        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
-        self.sandbox.register("win-1", drivers).unwrap();
-    }
-
-    pub fn expect_registered(&self, is_registered: bool) {
-        let (status, reason) = if is_registered {
-            ("True", "DriversRegistered")
-        } else {
-            ("False", "DriversMissing")
-        };
-        self.expect(
-            "windowsnodestorage/win-1",
-            "DriversRegistered",
-            status,
-            reason,
-        );
-    }
 }
 
 /// One that leads and has set the gate, and one that stands by.
@@ -158,8 +116,8 @@ fn two(harness: &Harness) -> (Candidate, Candidate) {
 fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() {
     let harness = Harness::held();
     let (first, second) = two(&harness);
-    harness.toggle(true);
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.register("win-1", true);
+    harness.expect_open();
     assert!(!first.changes().is_empty());
     assert_eq!(second.changes().len(), 0, "{:#?}", second.changes());
     let watches = second.proxy.seen();
@@ -176,8 +134,8 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("the lease is released"), "{log}");
     harness.eventually("the second leads", || harness.holder() == "second");
-    harness.toggle(false);
-    harness.expect_registered(false);
+    harness.register("win-1", false);
+    harness.expect_registered("win-1", false);
     harness.expect_gate("False", "DriversMissing", &["win-1"]);
     let lease = harness.get(LEASE);
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
@@ -185,8 +143,8 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
     // Who removes the lease does not end the leader.
     harness.kubectl(&["delete", LEASE, "-n", NAMESPACE]);
     harness.eventually("there is a lease again", || harness.holder() == "second");
-    harness.toggle(true);
-    harness.expect_registered(true);
+    harness.register("win-1", true);
+    harness.expect_registered("win-1", true);
     harness.assert_nothing_was_forbidden();
 }
 
@@ -198,8 +156,8 @@ fn when_the_leader_dies_another_leads_after_its_lease_and_not_before() {
         operator, proxy, ..
     } = first;
     operator.kill().unwrap();
-    harness.toggle(true);
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.register("win-1", true);
+    harness.expect_open();
     let renewals = proxy
         .seen()
         .into_iter()
@@ -222,18 +180,18 @@ fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() {
         harness.expect_standby(&successor, leader.name);
         // In the middle of something: changes come all the time, and each is to be written.
         for change in 0..10 {
-            harness.toggle(change % 2 == 0);
+            harness.register("win-1", change % 2 == 0);
         }
-        leader.signal("STOP");
+        leader.operator.pause(true).unwrap();
         let is_registered = round % 2 == 0;
-        harness.toggle(is_registered);
+        harness.register("win-1", is_registered);
         harness.expect_leader(&successor);
-        harness.expect_registered(is_registered);
+        harness.expect_registered("win-1", is_registered);
         // What it missed is there to be read, and calls for writing, when it wakes up.
-        harness.toggle(!is_registered);
-        harness.expect_registered(!is_registered);
+        harness.register("win-1", !is_registered);
+        harness.expect_registered("win-1", !is_registered);
         let resumed = Instant::now();
-        leader.signal("CONT");
+        leader.operator.pause(false).unwrap();
         let status = leader.operator.wait().unwrap();
         assert_eq!(status.code(), Some(1), "{}", leader.log());
         let log = leader.log();
@@ -352,7 +310,7 @@ fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
     });
     let successor = Candidate::start(harness, "candidate-1", &[]);
     harness.expect_standby(&successor, leader.name);
-    leader.signal("STOP");
+    leader.operator.pause(true).unwrap();
     // The answers are there when it wakes up.
     for name in &names {
         simulation.host(name).release();
@@ -377,7 +335,7 @@ fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
     let before: Vec<_> = (names.iter())
         .map(|name| (requests(name).len(), files(name)))
         .collect();
-    leader.signal("CONT");
+    leader.operator.pause(false).unwrap();
     assert_eq!(leader.operator.wait().unwrap().code(), Some(1));
     harness.eventually("its connections are over", || {
         names

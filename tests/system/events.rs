@@ -109,10 +109,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     assert_eq!(told(), before);
 
     // What was over and comes again is the same event, and counts.
-    harness
-        .sandbox
-        .register("win-1", &["disk.csi.azure.com"])
-        .unwrap();
+    harness.register("win-1", true);
     let status = "windowsnodestorage/win-1";
     harness.expect(status, "DriversRegistered", "True", "DriversRegistered");
     // Objects are looked at once a second, when there is news: what is shorter is not told.
@@ -120,7 +117,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     let another = ["disk.csi.azure.com", "another.example.com"];
     harness.sandbox.register("win-1", &another).unwrap();
     std::thread::sleep(Duration::from_secs(2));
-    harness.sandbox.register("win-1", &[]).unwrap();
+    harness.register("win-1", false);
     harness.eventually("the event counts", || {
         let claim = harness.expect_one("PersistentVolumeClaim", "orders", "DriversMissing");
         claim["series"]["count"] == 2

@@ -23,12 +23,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
         .unwrap();
     let _operator = harness.start();
 
-    harness.expect(
-        "windowsnodestorage/ours",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("ours");
     harness.expect(
         "windowsnodestorage/theirs",
         "CSIProxyReady",

@@ -11,18 +11,15 @@ mod rights;
 mod servers;
 mod values;
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
-use testbed::objects::{self, OPERATOR_CONDITION};
+use testbed::objects;
 use testbed::sandbox::Operator;
 
 use crate::harness::Harness;
 use crate::simulated::Simulation;
 
 const NODES: [&str; 2] = ["win-000", "win-001"];
-const DRIVER: &str = "disk.csi.azure.com";
 
 /// A cluster with two managed nodes, and a workload whose volume needs a driver on both.
 struct Scene {
@@ -44,7 +41,7 @@ impl Scene {
         let harness = &mut simulation.harness;
         harness.command = harness.command.with_payload(&payload);
         let workload = objects::azure_disk_workload(NODES[0]);
-        harness.sandbox.control_plane.apply(&workload).unwrap();
+        harness.apply(&workload);
         Self { simulation }
     }
 
@@ -118,24 +115,15 @@ impl Scene {
     }
 
     fn register(&self, node: &str, is_registered: bool) {
-        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
-        self.harness().sandbox.register(node, drivers).unwrap();
+        self.harness().register(node, is_registered);
     }
 
-    /// The gate is closed, and names just these nodes.
     fn expect_missing(&self, nodes: &str) {
-        let missing = format!("needs {DRIVER}, missing on {nodes}");
-        self.harness()
-            .eventually(&format!("the gate says {missing}"), || {
-                let (status, reason, message) = self.harness().gate();
-                status == "False"
-                    && reason == "DriversMissing"
-                    && message.trim_end_matches('.').ends_with(&missing)
-            });
+        self.harness().expect_missing(nodes);
     }
 
     fn expect_open(&self) {
-        self.harness().expect_gate("True", "DriversRegistered", &[]);
+        self.harness().expect_open();
     }
 
     /// Waits until statuses say what the gate says.
@@ -206,35 +194,8 @@ impl Scene {
             });
     }
 
-    /// How often the operator has opened the gate so far. By the audit log: a watch would end with the API server.
     fn openings(&self) -> usize {
-        let (mut requests, object) = (
-            Vec::new(),
-            self.harness()
-                .get(&format!("operatorcondition/{OPERATOR_CONDITION}")),
-        );
-        let now = &object["spec"]["conditions"];
-        // An answer is noted a moment after the object has changed.
-        self.harness().eventually("the log has come to now", || {
-            requests = self.harness().requests();
-            let answers = requests
-                .iter()
-                .map(|request| &request.answer["spec"]["conditions"]);
-            now.as_array().is_none_or(Vec::is_empty) || answers.rev().any(|written| written == now)
-        });
-        let written = requests.iter().filter(|request| {
-            request.resource == "operatorconditions" && request.answer["spec"].is_object()
-        });
-        let open: Vec<bool> = written
-            .map(|request| {
-                let conditions = request.answer["spec"]["conditions"].as_array();
-                conditions.into_iter().flatten().any(|condition| {
-                    condition["type"] == "Upgradeable" && condition["status"] == "True"
-                })
-            })
-            .collect();
-        let first = usize::from(open.first() == Some(&true));
-        first + open.windows(2).filter(|pair| !pair[0] && pair[1]).count()
+        self.harness().openings()
     }
 
     /// What the operator has written to its log since then, to be looked at again and again.
@@ -246,17 +207,8 @@ impl Scene {
         self.harness().log().len()
     }
 
-    /// What `/readyz?verbose` says.
     fn ready(&self) -> String {
-        let log = self.harness().log();
-        let marker = "health and metrics are served on http://";
-        let Some((_, rest)) = log.rsplit_once(marker) else {
-            return String::new();
-        };
-        let address = rest.split_whitespace().next().unwrap();
-        let url = format!("http://{address}/readyz?verbose");
-        let output = Command::new("curl").args(["-s", &url]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        self.harness().readyz()
     }
 }
 

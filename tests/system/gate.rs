@@ -1,9 +1,6 @@
 //! What may go wrong with the `OperatorCondition`: everything else goes on, it is said where people look, and the gate
 //! comes back by itself.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -26,28 +23,6 @@ impl Harness {
     /// The answer to `/readyz`, with reasons, of the operator that was started last.
     pub fn readyz(&self) -> String {
         self.get_http("readyz?verbose")
-    }
-
-    pub fn get_http(&self, path: &str) -> String {
-        let log = self.log();
-        let marker = "health and metrics are served on http://";
-        let Some((_, rest)) = log.rsplit_once(marker) else {
-            return String::new();
-        };
-        // It is followed by a quote in a line of JSON.
-        let ends = |letter: char| letter.is_whitespace() || letter == '"';
-        let address = rest.split(ends).next().unwrap();
-        let Ok(mut stream) = TcpStream::connect(address) else {
-            return String::new();
-        };
-        let request =
-            format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        if stream.write_all(request.as_bytes()).is_ok() {
-            // One that ends in the middle is asked again.
-            let _ = stream.read_to_string(&mut answer);
-        }
-        answer
     }
 
     pub fn expect_readyz(&self, code: &str, part: &str) {
@@ -129,19 +104,16 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
 
     // Deleted while the operator runs: seen at the next look, which the next verdict brings.
     harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);
-    harness
-        .sandbox
-        .register("win-1", &["disk.csi.azure.com"])
-        .unwrap();
+    harness.register("win-1", true);
     harness.expect_written("False", "NotFound");
     harness.expect_readyz("503", "operatorcondition failed");
     control_plane.apply(&objects::operator_condition()).unwrap();
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.expect_open();
 
     // The right is taken away and given back.
     let binding = format!("rolebinding/{OPERATOR_CONDITION}");
     harness.kubectl(&["delete", &binding, "--namespace", NAMESPACE]);
-    harness.sandbox.register("win-1", &[]).unwrap();
+    harness.register("win-1", false);
     let message = harness.expect_written("False", "Forbidden");
     assert!(message.contains("get, update and patch"), "{message}");
     control_plane.apply(&objects::operator_condition()).unwrap();
@@ -200,10 +172,7 @@ fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     harness.expect_gate("False", "DriversMissing", &[]);
 
     harness.kubectl(&["delete", "crd", CRD]);
-    harness
-        .sandbox
-        .register("win-1", &["disk.csi.azure.com"])
-        .unwrap();
+    harness.register("win-1", true);
     harness.expect_written("False", "NotServed");
     harness.expect(
         "windowsstorage/cluster",
@@ -250,11 +219,8 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     assert!(message.contains("spec.overrides"), "{message}");
     harness.expect_event("WindowsStorage/cluster", "Overridden");
     harness.patch_operator_condition(r#"{"spec":{"overrides":[]}}"#);
-    harness
-        .sandbox
-        .register("win-1", &["disk.csi.azure.com"])
-        .unwrap();
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.register("win-1", true);
+    harness.expect_open();
     harness.eventually("the override is no longer told", || {
         harness.condition("windowsstorage/cluster", WRITTEN).1 != "Overridden"
     });

@@ -1,5 +1,7 @@
 //! What the tests share: a cluster with hosts, a running operator, and looks at its objects.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,8 @@ use testbed::objects::{self, NAMESPACE, OPERATOR_CONDITION};
 use testbed::sandbox::{Operator, OperatorCommand, Sandbox};
 use testbed::windows_host::WindowsHost;
 
+/// The driver of the workload's volume.
+pub const DRIVER: &str = "disk.csi.azure.com";
 /// Longer than anything takes on a loaded machine; only failures wait for it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -100,6 +104,17 @@ impl Harness {
             .unwrap()
     }
 
+    /// Has the driver of the workload come to a node, or go.
+    pub fn register(&self, node: &str, is_registered: bool) {
+        let drivers: &[&str] = if is_registered { &[DRIVER] } else { &[] };
+        self.sandbox.register(node, drivers).unwrap();
+    }
+
+    /// Creates or changes objects.
+    pub fn apply(&self, objects: &str) {
+        self.sandbox.control_plane.apply(objects).unwrap();
+    }
+
     pub fn kubectl(&self, args: &[&str]) -> String {
         self.sandbox.control_plane.kubectl(args).unwrap()
     }
@@ -157,6 +172,69 @@ impl Harness {
         );
     }
 
+    /// Waits until the driver is registered wherever it is needed, and the gate says so.
+    pub fn expect_open(&self) {
+        self.expect_gate("True", "DriversRegistered", &[]);
+    }
+
+    /// Waits until the gate is closed, and names just these nodes.
+    pub fn expect_missing(&self, nodes: &str) {
+        let missing = format!("needs {DRIVER}, missing on {nodes}");
+        self.eventually(&format!("the gate says {missing}"), || {
+            let (status, reason, message) = self.gate();
+            status == "False"
+                && reason == "DriversMissing"
+                && message.trim_end_matches('.').ends_with(&missing)
+        });
+    }
+
+    /// Waits until a node's status says whether the driver is registered.
+    pub fn expect_registered(&self, node: &str, is_registered: bool) {
+        let (status, reason) = if is_registered {
+            ("True", "DriversRegistered")
+        } else {
+            ("False", "DriversMissing")
+        };
+        let object = format!("windowsnodestorage/{node}");
+        self.expect(&object, "DriversRegistered", status, reason);
+    }
+
+    /// Waits until csi-proxy works on a node.
+    pub fn expect_csi_proxy(&self, node: &str) {
+        let object = format!("windowsnodestorage/{node}");
+        self.expect(&object, "CSIProxyReady", "True", "PipesOpen");
+    }
+
+    /// How often the operator has opened the gate so far. By the audit log: a watch would end with the API server.
+    pub fn openings(&self) -> usize {
+        let mut requests = Vec::new();
+        let object = self.get(&format!("operatorcondition/{OPERATOR_CONDITION}"));
+        let now = &object["spec"]["conditions"];
+        // An answer is noted a moment after the object has changed.
+        self.eventually("the log has come to now", || {
+            requests = self.requests();
+            let mut answers = requests
+                .iter()
+                .map(|request| &request.answer["spec"]["conditions"]);
+            now.as_array().is_none_or(Vec::is_empty) || answers.any(|written| written == now)
+        });
+        let written = requests.iter().filter(|request| {
+            request.resource == "operatorconditions" && request.answer["spec"].is_object()
+        });
+        let open: Vec<bool> = written
+            .map(|request| {
+                find_condition(&request.answer["spec"]["conditions"], "Upgradeable").0 == "True"
+            })
+            .collect();
+        let first = usize::from(open.first() == Some(&true));
+        first + open.windows(2).filter(|pair| !pair[0] && pair[1]).count()
+    }
+
+    /// What the operator that was started last answers over HTTP.
+    pub fn get_http(&self, path: &str) -> String {
+        get_http(&self.log(), path)
+    }
+
     /// Waits until an event of that reason is there for an object such as `Node/win-1`.
     pub fn expect_event(&self, object: &str, reason: &str) -> String {
         let (kind, name) = object.split_once('/').unwrap();
@@ -211,6 +289,32 @@ impl Harness {
             .requests_of(NAMESPACE, "windows-storage-operator")
             .unwrap()
     }
+}
+
+/// What the operator with that log answers over HTTP; nothing where it does not serve.
+pub fn get_http(log: &str, path: &str) -> String {
+    let marker = "health and metrics are served on http://";
+    let Some((_, rest)) = log.rsplit_once(marker) else {
+        return String::new();
+    };
+    // It is followed by a quote in a line of JSON.
+    let ends = |letter: char| letter.is_whitespace() || letter == '"';
+    let address = rest.split(ends).next().unwrap();
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return String::new();
+    };
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    if stream.write_all(request.as_bytes()).is_ok() {
+        // One that ends in the middle is asked again.
+        let _ = stream.read_to_string(&mut answer);
+    }
+    answer
+}
+
+/// Whether this is the full run of `make chaos`.
+pub fn is_full() -> bool {
+    std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full")
 }
 
 /// Where the API has the objects of a kind.

@@ -35,12 +35,7 @@ fn a_kill_or_a_lost_connection_in_the_middle_of_a_copy_leaves_nothing_half_done(
     );
 
     host.limit_rate(None);
-    harness.expect(
-        "windowsnodestorage/win-1",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-1");
     let payload = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload/csi-proxy.exe");
     assert!(
         fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap() == fs::read(payload).unwrap()

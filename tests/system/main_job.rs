@@ -68,7 +68,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
         "DriversMissing",
     );
     sandbox.register("win-2", &[DRIVER]).unwrap();
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.expect_open();
     harness.expect("windowsstorage/cluster", "NodesReady", "True", "AllReady");
 
     // Nobody plays OLM here, which is told some time.
@@ -97,7 +97,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
     harness.eventually("the new process has looked at win-1", || {
         logins(&win_1) > seen
     });
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.expect_open();
     let after = versions(&harness);
     for (object, version) in &before {
         if !object.starts_with("operatorcondition") {

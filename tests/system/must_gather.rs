@@ -93,12 +93,7 @@ fn a_real_host_gives_its_state_and_its_logs() {
         .apply(&objects::azure_disk_workload("win-1"))
         .unwrap();
     let operator = harness.start();
-    harness.expect(
-        "windowsnodestorage/win-1",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-1");
     harness.expect_gate("False", "DriversMissing", &[]);
     operator.terminate().unwrap();
     let before = host.relay().bytes_to_server();

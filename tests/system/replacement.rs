@@ -18,12 +18,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
     let on_node = || fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap();
 
     let operator = harness.start_with(&payload(&harness, "old", &old, "v1.1.3"));
-    harness.expect(
-        "windowsnodestorage/win-1",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-1");
     assert_eq!(version(&harness), "v1.1.3");
     csi_proxy_answers(&host).unwrap();
     let first = csi_proxy_process(&host).unwrap();
@@ -33,12 +28,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
     harness.eventually("the new csi-proxy is reported", || {
         version(&harness) == "v1.3.0"
     });
-    harness.expect(
-        "windowsnodestorage/win-1",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-1");
     csi_proxy_answers(&host).unwrap();
     assert_ne!(csi_proxy_process(&host).unwrap(), first);
     let good = on_node();

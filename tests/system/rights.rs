@@ -9,7 +9,6 @@ use crate::metrics::scrape;
 use crate::simulated::Simulation;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
-const DRIVER: &str = "disk.csi.azure.com";
 
 /// One verb on one resource, as a rule grants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,11 +91,7 @@ fn every_right_is_needed_and_no_other_is() {
     let harness = &simulation.harness;
     // The settings are made by the operator itself.
     harness.kubectl(&["delete", "windowsstorage", "cluster"]);
-    harness
-        .sandbox
-        .control_plane
-        .apply(&objects::azure_disk_workload("win-000"))
-        .unwrap();
+    harness.apply(&objects::azure_disk_workload("win-000"));
     let payload = simulation.payload("v1.1.3");
     let _operator = harness.start_with_both(
         &payload,
@@ -125,9 +120,9 @@ fn every_right_is_needed_and_no_other_is() {
     // What comes and goes again is told by one event that counts.
     let node = "windowsnodestorage/win-000";
     for _ in 0..2 {
-        harness.sandbox.register("win-000", &[DRIVER]).unwrap();
+        harness.register("win-000", true);
         harness.expect(node, "DriversRegistered", "True", "DriversRegistered");
-        harness.sandbox.register("win-000", &[]).unwrap();
+        harness.register("win-000", false);
         harness.expect(node, "DriversRegistered", "False", "DriversMissing");
     }
     // One node is handed to nobody, the other leaves.

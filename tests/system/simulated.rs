@@ -112,11 +112,7 @@ impl Simulation {
         for (field, value) in spec.as_object().unwrap() {
             object["spec"][field] = value.clone();
         }
-        self.harness
-            .sandbox
-            .control_plane
-            .apply(&object.to_string())
-            .unwrap();
+        self.harness.apply(&object.to_string());
     }
 
     /// A payload of a few bytes: nothing of it is ever run.
@@ -183,11 +179,7 @@ impl Simulation {
             "metadata": {"name": name, "namespace": objects::NAMESPACE},
             "data": data,
         });
-        self.harness
-            .sandbox
-            .control_plane
-            .apply(&map.to_string())
-            .unwrap();
+        self.harness.apply(&map.to_string());
     }
 
     /// Waits for something that a host does.

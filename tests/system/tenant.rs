@@ -33,7 +33,7 @@ fn a_tenant_who_holds_upgrades_is_named_and_the_administrator_can_overrule_it() 
     let harness = Harness::new();
     let control_plane = &harness.sandbox.control_plane;
     harness.sandbox.add_node("win-1", None).unwrap();
-    harness.sandbox.register("win-1", &[]).unwrap();
+    harness.register("win-1", false);
     // One hides behind the others' number, as well as can be.
     let crowd = (0..MANY).map(|number| format!("crowd-{number}"));
     control_plane.apply(&pods("crowd", crowd)).unwrap();

@@ -26,10 +26,7 @@ fn what_can_no_longer_be_read_does_not_open_the_gate() {
             .log()
             .contains("watch interrupted: reading it is forbidden: pods is forbidden")
     });
-    harness
-        .sandbox
-        .register("win-1", &["disk.csi.azure.com"])
-        .unwrap();
+    harness.register("win-1", true);
     harness.expect_gate(
         "False",
         "ReadinessUnknown",
@@ -37,7 +34,7 @@ fn what_can_no_longer_be_read_does_not_open_the_gate() {
     );
 
     control_plane.apply(MANIFEST).unwrap();
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.expect_open();
     harness.expect(
         "windowsstorage/cluster",
         "Upgradeable",
@@ -50,12 +47,8 @@ fn what_can_no_longer_be_read_does_not_open_the_gate() {
 fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
     let harness = Harness::new();
     harness.sandbox.add_node("win-1", None).unwrap();
-    harness.sandbox.register("win-1", &[]).unwrap();
-    harness
-        .sandbox
-        .control_plane
-        .apply(&without_pods())
-        .unwrap();
+    harness.register("win-1", false);
+    harness.apply(&without_pods());
     let _operator = harness.start_with_arguments(&["--serve-address=127.0.0.1:0"]);
     harness.expect_gate(
         "False",
@@ -64,7 +57,7 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
     );
     harness.expect_readyz("503", "[-]cluster-read failed: missing Pod");
 
-    harness.sandbox.control_plane.apply(MANIFEST).unwrap();
+    harness.apply(MANIFEST);
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
     harness.expect_readyz("200", "[+]cluster-read ok");
 
@@ -102,9 +95,6 @@ fn without_our_definitions_the_defaults_hold_and_the_gate_works() {
     harness.eventually("the definitions are looked for again", || {
         harness.log().matches("kind=WindowsStorage ").count() >= 3
     });
-    harness
-        .sandbox
-        .register("win-1", &["disk.csi.azure.com"])
-        .unwrap();
-    harness.expect_gate("True", "DriversRegistered", &[]);
+    harness.register("win-1", true);
+    harness.expect_open();
 }

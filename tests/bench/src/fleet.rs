@@ -145,7 +145,7 @@ impl Alone {
         host: &SimulatedHost,
     ) -> Result<Self> {
         let cpu = || -> Result<f64> {
-            Ok(cpu_seconds(operator.process_id())? + cpu_seconds(std::process::id())?)
+            Ok(cpu_seconds(operator.id())? + cpu_seconds(std::process::id())?)
         };
         let before = cpu()?;
         cluster::add_nodes(control_plane, std::slice::from_ref(host))?;
@@ -211,7 +211,7 @@ impl Run {
         let mut waiting: Vec<&SimulatedHost> = live.to_vec();
         let mut ready = None;
         loop {
-            samples.push(Sample::take(operator.process_id())?);
+            samples.push(Sample::take(operator.id())?);
             waiting.retain(|host| host.command_of(CSI_PROXY).is_none());
             if waiting.is_empty() {
                 ready.get_or_insert_with(|| started.elapsed());
@@ -220,7 +220,7 @@ impl Run {
                 return Ok(Self {
                     ready,
                     written: all.duration_since(started),
-                    operator_cpu: cpu_seconds(operator.process_id())?,
+                    operator_cpu: cpu_seconds(operator.id())?,
                     hosts_cpu: cpu_seconds(std::process::id())? - own,
                     machine_cpu: machine_cpu_seconds()? - machine,
                     samples,

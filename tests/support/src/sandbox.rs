@@ -322,12 +322,6 @@ impl Operator {
         Guardian::signal(&self.child, if is_paused { "STOP" } else { "CONT" })
     }
 
-    /// The id of its process.
-    #[must_use]
-    pub fn process_id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// The most memory that it has had so far, in bytes: the resident set at its peak.
     pub fn peak_memory(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;

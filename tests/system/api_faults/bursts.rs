@@ -3,6 +3,7 @@
 use testbed::api_proxy::{End, Verb};
 
 use super::{Rig, pod_that_needs_another_driver};
+use crate::harness::is_full;
 
 const PODS: usize = 1_000;
 /// Objects in a page of the operator's lists.
@@ -10,8 +11,7 @@ const PAGE_SIZE: usize = 100;
 
 #[test]
 fn a_burst_of_thousands_of_events_and_a_relist_of_everything_lose_no_decision() {
-    let is_full = std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full");
-    let rounds = if is_full { 10 } else { 2 };
+    let rounds = if is_full() { 10 } else { 2 };
     let rig = Rig::new();
     let crowd = rig.crowd(PODS);
     let running = rig.start();

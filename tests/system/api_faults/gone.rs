@@ -41,7 +41,7 @@ fn gone_in_each_of_its_three_forms_leads_to_a_whole_list() {
         .eventually("the rest of the list is gone again and again", || {
             order.hits() >= 3
         });
-    assert_eq!(rig.gate.openings(&rig.harness), 0, "on half a list");
+    assert_eq!(rig.harness.openings(), 0, "on half a list");
     order.lift();
     rig.expect_open();
     running.assert_well();

@@ -42,7 +42,7 @@ fn retry_after_is_heeded_and_nothing_is_lost() {
             assert!(gap >= least, "{path} was asked for again after {gap:?}");
         }
     }
-    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    assert_eq!(rig.harness.openings(), 0);
     order.lift();
     rig.expect_open();
     running.assert_well();
@@ -70,7 +70,7 @@ fn refusals_are_told_and_not_hidden_by_retries() {
             "win-1, win-2"
         });
     }
-    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    assert_eq!(rig.harness.openings(), 0);
     running.assert_well();
 }
 

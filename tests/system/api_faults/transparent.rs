@@ -15,13 +15,13 @@ fn the_gate_opens_before_all_else_is_written() {
     let running = rig.start();
     rig.register("win-2", true);
     rig.expect_missing("win-1");
-    rig.expect_registered("win-2", true);
+    rig.harness.expect_registered("win-2", true);
     // The gate waits for longer in the first second in which all is known.
     std::thread::sleep(Duration::from_secs(2));
     let before = rig.proxy.seen().len();
     rig.register("win-1", true);
     rig.expect_open();
-    rig.expect_registered("win-1", true);
+    rig.harness.expect_registered("win-1", true);
     let seen = rig.proxy.seen().split_off(before);
     let first = |what: &str| {
         let is_it = |seen: &Seen| seen.call.verb == Verb::Patch && seen.path.contains(what);
@@ -35,12 +35,12 @@ fn the_gate_opens_before_all_else_is_written() {
 fn a_proxy_without_orders_changes_nothing() {
     let rig = Rig::new();
     let running = rig.start();
-    assert_eq!(rig.gate.openings(&rig.harness), 0);
+    assert_eq!(rig.harness.openings(), 0);
     for node in ["win-1", "win-2"] {
         rig.register(node, true);
     }
     rig.expect_open();
-    assert_eq!(rig.gate.openings(&rig.harness), 1);
+    assert_eq!(rig.harness.openings(), 1);
     rig.harness.assert_nothing_was_forbidden();
 
     // What the operator may not do, it may not do through the proxy, and the answers are the same to the byte.

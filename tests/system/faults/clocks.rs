@@ -126,15 +126,15 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
     harness.expect_standby(&successor, "sleeper");
     // In the middle of something.
     for change in 0..4 {
-        harness.toggle(change % 2 == 0);
+        harness.register("win-1", change % 2 == 0);
     }
-    sleeper.signal("STOP");
+    sleeper.operator.pause(true).unwrap();
     let asleep = Instant::now();
-    harness.toggle(true);
+    harness.register("win-1", true);
     harness.expect_leader(&successor);
-    harness.expect_registered(true);
-    harness.toggle(false);
-    harness.expect_registered(false);
+    harness.expect_registered("win-1", true);
+    harness.register("win-1", false);
+    harness.expect_registered("win-1", false);
     // All clocks but the one since the boot have stood still.
     clock.shift(&format!("-{}s", asleep.elapsed().as_secs()));
     // Nor does anybody tell it who leads now.
@@ -142,7 +142,7 @@ fn a_machine_that_has_slept_past_the_lease_changes_nothing_when_it_wakes_up() {
         .proxy
         .order(On::to(Verb::Update, "leases"), Fault::Hang);
     let awoken = Instant::now();
-    sleeper.signal("CONT");
+    sleeper.operator.pause(false).unwrap();
     let status = sleeper.operator.wait().unwrap();
     assert_eq!(status.code(), Some(1), "{}", sleeper.log());
     let mut late = sleeper.changes();

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Calm, NODES, Scene};
+use crate::harness::is_full;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
 
@@ -70,7 +71,7 @@ fn every_kind_that_the_verdict_rests_on_is_missed_for_itself() {
     // By the drivers of nodes it is seen that nothing but the rights holds the gate.
     let others = KINDS.iter().filter(|(resource, _)| *resource != "csinodes");
     let (resources, kinds): (Vec<&str>, Vec<&str>) = others.copied().unzip();
-    let is_long = std::env::var("CHAOS").is_ok_and(|chaos| chaos == "full");
+    let is_long = is_full();
     let last = if is_long { kinds.len() } else { 1 };
     for (resource, kind) in resources.iter().zip(&kinds).rev().take(last) {
         // A watch that stands goes on whatever the rights are: the restart ends it.

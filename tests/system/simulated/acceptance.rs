@@ -214,11 +214,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
         "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
         "metadata": {"name": "windows-storage-host-keys", "namespace": "windows-storage-operator"},
     });
-    harness
-        .sandbox
-        .control_plane
-        .apply(&immutable.to_string())
-        .unwrap();
+    harness.apply(&immutable.to_string());
     let before = pins(&simulation);
     let refusal = yes(&["win-000"]);
     assert!(refusal.contains("immutable"), "{refusal}");

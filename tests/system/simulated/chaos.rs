@@ -174,7 +174,7 @@ impl Chaos {
         let operator = self.start();
         self.arrive();
         let harness = &self.simulation.harness;
-        harness.expect_gate("True", "DriversRegistered", &[]);
+        harness.expect_open();
         let mut state = end::State::default();
         harness.eventually("nothing changes any more", || {
             let before = std::mem::replace(&mut state, self.state());
@@ -230,20 +230,12 @@ impl Chaos {
         let is_there = !self.judge.lacks_driver();
         *self.disturbances.entry("driver").or_default() += 1;
         if is_there {
-            self.simulation
-                .harness
-                .sandbox
-                .register(LACKING, &[])
-                .unwrap();
+            self.simulation.harness.register(LACKING, false);
             self.judge.driver_went();
         } else {
             // Before it is there, nothing opens.
             self.judge.driver_comes();
-            self.simulation
-                .harness
-                .sandbox
-                .register(LACKING, &[DRIVER])
-                .unwrap();
+            self.simulation.harness.register(LACKING, true);
         }
     }
 
@@ -275,9 +267,9 @@ impl Chaos {
             }
             3 => {
                 let pause = Duration::from_millis(self.dice.random_range(50..800));
-                signal(operator, "STOP");
+                operator.pause(true).unwrap();
                 std::thread::sleep(pause);
-                signal(operator, "CONT");
+                operator.pause(false).unwrap();
                 "operator paused"
             }
             _ => return,
@@ -293,7 +285,7 @@ impl Chaos {
         let operator = self.start();
         self.arrive();
         let harness = &self.simulation.harness;
-        harness.expect_gate("True", "DriversRegistered", &[]);
+        harness.expect_open();
         let mut last = self.state();
         let until = Instant::now() + SETTLING;
         while last != *reference && Instant::now() < until {
@@ -329,13 +321,4 @@ impl Chaos {
         });
         std::fs::write(path, summary.to_string()).unwrap();
     }
-}
-
-fn signal(operator: &Operator, signal: &str) {
-    let id = operator.id().to_string();
-    let script = format!("kill -s {signal} \"$0\"");
-    let status = std::process::Command::new("sh")
-        .args(["-c", &script, &id])
-        .status();
-    assert!(status.unwrap().success());
 }

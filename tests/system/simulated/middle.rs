@@ -24,12 +24,7 @@ fn what_is_wanted_may_change_in_the_middle() {
             .is_some_and(|services| services.contains("-v=9"))
     });
     host.release();
-    harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-000");
     harness.eventually("the node is kept to what is wanted now", || {
         host.command_of("csi-proxy")
             .is_some_and(|command| command.ends_with("-v=9"))

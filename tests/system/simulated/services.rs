@@ -36,12 +36,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
     };
     write(&json!([service]).to_string());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
-    harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-000");
     let told = harness.expect(
         "windowsnodestorage/win-001",
         "CSIProxyReady",
@@ -58,12 +53,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
         "win-001",
         "example.org/subnet=10.1.1.0/24",
     ]);
-    harness.expect(
-        "windowsnodestorage/win-001",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-001");
 
     // Edited to nonsense and back, with what works left alone all the time.
     let uploads = simulation.host("win-000").counters().uploads;

@@ -41,12 +41,7 @@ fn a_strict_operator_logs_in_to_known_hosts_only() {
         first.host_keys().unwrap()[0]
     );
     list(&format!("{known}nonsense\n"));
-    harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-000");
     let message = harness.expect(
         "windowsstorage/cluster",
         "HostKeysValid",
@@ -99,12 +94,7 @@ fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown(
     annotate("win-000", &keys[0]);
     annotate("win-001", &keys[0]);
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
-    harness.expect(
-        "windowsnodestorage/win-000",
-        "CSIProxyReady",
-        "True",
-        "PipesOpen",
-    );
+    harness.expect_csi_proxy("win-000");
     harness.expect(
         "windowsnodestorage/win-001",
         "CSIProxyReady",
