@@ -207,8 +207,11 @@ impl Scene {
         self.harness().log().len()
     }
 
+    /// What `/readyz?verbose` says.
     fn ready(&self) -> String {
-        self.harness().readyz()
+        let answer = self.harness().readyz();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        body.to_owned()
     }
 }
 
