@@ -86,7 +86,7 @@ pub struct ServiceChange {
     pub before: Option<ServiceSettings>,
     /// Whether it was running.
     pub was_running: bool,
-    /// What Windows did when it crashed, for a service of somebody else's; absent for ours, and where Windows did not say.
+    /// What Windows did when it crashed, for a service of another owner; absent for ours, and where Windows did not say.
     #[serde(default)]
     pub failure_actions: Option<FailureActions>,
 }

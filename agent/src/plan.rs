@@ -26,7 +26,7 @@ pub struct Observed {
     pub kept: bool,
     /// The pipes that are open.
     pub open_pipes: BTreeSet<String>,
-    /// Who serves the open ones, as far as Windows tells.
+    /// Who serves the open ones, as far as Windows says.
     pub pipe_servers: BTreeMap<String, SeenProcess>,
     /// All services of the machine.
     pub machine: Vec<SeenService>,
@@ -41,7 +41,7 @@ pub struct ObservedService {
     pub state: ServiceState,
     /// Its process, while it has one.
     pub process_id: Option<u32>,
-    /// What Windows does when it crashes, where Windows tells.
+    /// What Windows does when it crashes, where Windows says.
     pub failure_actions: Option<FailureActions>,
 }
 

@@ -42,7 +42,7 @@ impl Rotating {
         if fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.limit) {
             let mut aside = self.path.clone().into_os_string();
             aside.push(".1");
-            // Where somebody holds the old file open, the current one is emptied: the bound matters more than its content.
+            // Where another process holds the old file open, the current one is emptied: the bound matters more than its content.
             if fs::rename(&self.path, aside).is_err() {
                 File::create(&self.path).ok()?;
             }

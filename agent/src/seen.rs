@@ -34,7 +34,7 @@ pub struct SeenProcess {
     pub id: u32,
     /// The number of the process that started it, which may be gone.
     pub parent: u32,
-    /// The path of its program; only the file's name where Windows does not tell more.
+    /// The path of its program; only the file's name where Windows does not say more.
     pub program: String,
 }
 

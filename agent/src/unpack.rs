@@ -16,7 +16,7 @@ use crate::errors::may_pass;
 /// Source: `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
 const WINDOW_LOG: u32 = 23;
 const BUFFER: usize = 512 << 10;
-/// How soon it is looked again for what arrives, and how late while nothing does.
+/// How soon it is checked again for what arrives, and how late while nothing does.
 const POLL: Duration = Duration::from_millis(2);
 const SLOWEST_POLL: Duration = Duration::from_millis(100);
 /// How long it is left to arrive before more of it is read, where all that was there is read: each look opens the file,
@@ -127,7 +127,7 @@ impl Announced<'_> {
     }
 }
 
-/// The pause before it is looked again for something that has been awaited since then. Windows tells nobody of a file's
+/// The pause before the next check for something that has been awaited since then. Windows reports no file's
 /// growth before it is closed, so this can only be a poll: it makes the wait an eighth longer at most, or some
 /// milliseconds.
 #[must_use]
@@ -135,7 +135,7 @@ pub fn pause(since: Instant) -> Duration {
     (since.elapsed() / 8).clamp(POLL, SLOWEST_POLL)
 }
 
-/// A file that somebody else still writes, from its start to its announced size.
+/// A file that another process still writes, from its start to its announced size.
 #[derive(Debug)]
 pub struct Arriving {
     path: PathBuf,
@@ -168,7 +168,7 @@ impl Arriving {
     }
 
     /// Reads what is there after the position. The file is not held open in between, so that whoever brings it can take
-    /// it back and bring it anew.
+    /// it back and bring it again.
     fn look(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,

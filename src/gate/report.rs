@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_writes_it_too_is_named_and_not_fought_in_a_hot_loop() {
+    fn another_writer_is_named_and_not_fought_in_a_hot_loop() {
         let mut rig = Rig::new();
         assert!(!rig.saw("m", WRITTEN, true));
         assert!(!rig.saw("n", WRITTEN, true), "our own news");

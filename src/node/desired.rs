@@ -16,7 +16,7 @@ use crate::node::{
     parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
-use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, Step};
+use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, ServicesPlan};
 
 /// Seconds that a service's process may take to end.
 const STOP_TIMEOUT_SECONDS: u32 = 30;
@@ -81,13 +81,13 @@ impl<'a> Planner<'a> {
         cluster: &'a Cluster,
         spec: &'a WindowsStorageSpec,
         payload: &Payload,
-        services: &Result<Step, ServicesError>,
+        services: &Result<ServicesPlan, ServicesError>,
     ) -> Self {
         let desired = match services {
-            Ok(Step::Keep(document)) => {
+            Ok(ServicesPlan::Keep(document)) => {
                 Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
             }
-            Ok(Step::Create(_) | Step::Update { .. }) => None,
+            Ok(ServicesPlan::Create(_) | ServicesPlan::Update { .. }) => None,
             Err(error) => Some(Err(NodeError::new(
                 Reason::InvalidServices,
                 error.to_string(),

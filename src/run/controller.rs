@@ -129,7 +129,7 @@ impl Controller {
             if once {
                 // What came in after the pass has not been judged yet.
                 if !observed.has_changed().unwrap_or(false) && self.is_done() {
-                    self.status.flush_events().await;
+                    self.status.events.flush().await;
                     let verdict = self.decisions.verdict();
                     return Ok(verdict.map(|verdict| verdict.upgradeable));
                 }

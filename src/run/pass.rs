@@ -25,7 +25,10 @@ impl Controller {
         let mut todo = self.judge();
         self.show(&todo);
         if let Some(blocked) = todo.blocked.take() {
-            self.status.blocked.publish(blocked, Instant::now());
+            let status = &mut self.status;
+            status
+                .blocked
+                .publish(&status.events, blocked, Instant::now());
         }
         if self.gate_comes_first(&todo).await {
             return;

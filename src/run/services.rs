@@ -5,18 +5,18 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
-use crate::services::{CONFIG_MAP, Step};
+use crate::services::{CONFIG_MAP, ServicesPlan};
 use crate::watch::SharedCluster;
 
 /// Carries out the plan. A change that another client made meanwhile is a conflict: the next pass plans again from it.
 pub async fn write(
     api: &Api<ConfigMap>,
     shared: &SharedCluster,
-    step: &Step,
+    step: &ServicesPlan,
 ) -> Result<(), CallError> {
     let written = match step {
-        Step::Keep(_) => return Ok(()),
-        Step::Create(data) => {
+        ServicesPlan::Keep(_) => return Ok(()),
+        ServicesPlan::Create(data) => {
             let mut object = ConfigMap {
                 data: Some(data.clone()),
                 ..ConfigMap::default()
@@ -26,7 +26,7 @@ pub async fn write(
             let creating = api.create(&parameters, &object);
             deadline::call("create ConfigMap windows-services", creating).await?
         }
-        Step::Update {
+        ServicesPlan::Update {
             data,
             resource_version,
         } => {

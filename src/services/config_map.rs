@@ -1,6 +1,6 @@
 //! Reading the ConfigMap, and changing our entry without touching a byte of any other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use protocol::Request;
 use protocol::document::Service;
@@ -29,11 +29,6 @@ pub enum ServicesError {
         "ConfigMap windows-services lists the service {0} twice; remove one of the two entries"
     )]
     Duplicate(String),
-    /// A dependency is not listed.
-    #[error(
-        "service {0} in ConfigMap windows-services depends on {1}, which is not listed; add it or remove the dependency"
-    )]
-    UnknownDependency(String, String),
     /// A path into the Node object makes no sense.
     #[error(
         "service {service} in ConfigMap windows-services takes the variable {variable} from {path}, which is not usable: {problem}; write a path such as \
@@ -78,7 +73,7 @@ pub struct Document {
 
 /// What to do with the ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ServicesPlan {
     /// It says what it should.
     Keep(Document),
     /// It is not there.
@@ -93,11 +88,11 @@ pub enum Step {
 }
 
 /// Decides what to do so that the ConfigMap holds `entry`.
-pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, ServicesError> {
+pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<ServicesPlan, ServicesError> {
     let Some(existing) = existing else {
         let services = with_entry("[]", entry)?.unwrap_or_default();
         let data = [(SERVICES, services), (FILES, "[]".to_owned())];
-        return Ok(Step::Create(
+        return Ok(ServicesPlan::Create(
             data.map(|(key, text)| (key.to_owned(), text)).into(),
         ));
     };
@@ -111,12 +106,12 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, Servi
         data.insert(FILES.to_owned(), "[]".to_owned());
     }
     if data.is_empty() {
-        return parse(&existing.data).map(Step::Keep);
+        return parse(&existing.data).map(ServicesPlan::Keep);
     }
     if existing.immutable {
         return Err(ServicesError::Immutable);
     }
-    Ok(Step::Update {
+    Ok(ServicesPlan::Update {
         data,
         resource_version: existing.resource_version.clone(),
     })
@@ -125,24 +120,13 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<Step, Servi
 /// Reads and checks the document.
 pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError> {
     let services: Vec<Service> = read(SERVICES, services(data))?;
-    let mut names = BTreeSet::new();
     for service in &services {
-        if !names.insert(service.name.as_str()) {
-            return Err(ServicesError::Duplicate(service.name.clone()));
-        }
-    }
-    for service in &services {
-        let name = || service.name.clone();
-        let mut dependencies = service.dependencies.iter();
-        if let Some(unknown) = dependencies.find(|name| !names.contains(name.as_str())) {
-            return Err(ServicesError::UnknownDependency(name(), unknown.clone()));
-        }
         let scripts = service.powershell_pre_scripts.iter();
         let arguments = scripts.flat_map(|script| &script.node_args);
         for variable in service.node_variables_in_command.iter().chain(arguments) {
             let path = &variable.node_object_json_path;
             NodePath::parse(path).map_err(|problem| ServicesError::Path {
-                service: name(),
+                service: service.name.clone(),
                 variable: variable.name.clone(),
                 path: path.clone(),
                 problem,

@@ -11,26 +11,26 @@ pub const MOST_BLOCKED: usize = 200;
 /// What ends sooner gets none: the drivers of a node that joins take a while to register.
 const SETTLED: Duration = Duration::from_secs(20);
 
-/// Publishes an event for each object whose volume holds upgrades.
-pub struct BlockedEvents {
-    events: EventSink,
-    schedule: Schedule,
+/// Since when objects have held upgrades, and which of them have got their event.
+#[derive(Debug, Default)]
+pub struct BlockedEvents(BTreeMap<BlockedKey, Lasts>);
+
+#[derive(Debug)]
+struct Lasts {
+    since: Instant,
+    published: bool,
 }
 
 impl BlockedEvents {
-    /// Nothing published yet.
-    #[must_use]
-    pub fn new(events: EventSink) -> Self {
-        Self {
-            events,
-            schedule: Schedule::default(),
-        }
-    }
-
     /// Takes in what holds upgrades now, and publishes what has lasted.
-    pub fn publish(&mut self, blocked: BTreeMap<BlockedKey, Blocked>, now: Instant) {
-        for (key, blocked) in self.schedule.update(blocked, now) {
-            self.events.publish(Draft {
+    pub fn publish(
+        &mut self,
+        events: &EventSink,
+        blocked: BTreeMap<BlockedKey, Blocked>,
+        now: Instant,
+    ) {
+        for (key, blocked) in self.update(blocked, now) {
+            events.publish(Draft {
                 subject: Subject::Named(key.kind, key.object),
                 warning: true,
                 action: "Upgradeable".to_owned(),
@@ -45,23 +45,11 @@ impl BlockedEvents {
     /// When something is to be published, though nothing is new.
     #[must_use]
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
-        let waiting = self.schedule.0.values().filter(|lasts| !lasts.published);
+        let waiting = self.0.values().filter(|lasts| !lasts.published);
         let due = waiting.map(|lasts| (lasts.since + SETTLED).saturating_duration_since(now));
         due.min()
     }
-}
 
-/// What holds upgrades.
-#[derive(Debug, Default)]
-struct Schedule(BTreeMap<BlockedKey, Lasts>);
-
-#[derive(Debug)]
-struct Lasts {
-    since: Instant,
-    published: bool,
-}
-
-impl Schedule {
     fn update(
         &mut self,
         blocked: BTreeMap<BlockedKey, Blocked>,
@@ -92,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_lasts_is_published_once_and_again_after_it_was_over() {
-        let mut schedule = Schedule::default();
+        let mut events = BlockedEvents::default();
         let start = Instant::now();
         let mut due = |names: &[&str], seconds| {
             let entry = |name: &&str| {
@@ -108,7 +96,7 @@ mod tests {
                 (key, blocked)
             };
             let blocked = names.iter().map(entry).collect();
-            let due = schedule.update(blocked, start + Duration::from_secs(seconds));
+            let due = events.update(blocked, start + Duration::from_secs(seconds));
             let names = due.iter().map(|(key, _)| key.object.name.to_string());
             names.collect::<Vec<_>>()
         };
@@ -119,6 +107,6 @@ mod tests {
         assert!(due(&["b"], 50).is_empty());
         assert_eq!(due(&["a", "b"], 65), ["b"]);
         assert_eq!(due(&["a", "b"], 85), ["a"]);
-        assert_eq!(schedule.0.len(), 2);
+        assert_eq!(events.0.len(), 2);
     }
 }

@@ -9,7 +9,7 @@ use crate::index::Cluster;
 use crate::node::{
     self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, SSH_SECRET, check_private_key, printable,
 };
-use crate::services::{ServicesError, Step};
+use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
     NewCondition, condition, find, no, settle, unchanged, unknown, yes,
 };
@@ -36,7 +36,7 @@ pub struct ClusterInputs {
     /// The version of csi-proxy that they shall have.
     pub version: String,
     /// What is to be done with the services entry.
-    pub services: Result<Step, ServicesError>,
+    pub services: Result<ServicesPlan, ServicesError>,
     /// Why that could not be done the last time.
     pub services_problem: Option<String>,
     /// How the gate stands, where there is one.
@@ -158,10 +158,10 @@ fn host_keys(cluster: &Cluster) -> NewCondition {
     no("InvalidKnownHosts", printable(&message))
 }
 
-fn services(services: &Result<Step, ServicesError>, problem: Option<&str>) -> NewCondition {
+fn services(services: &Result<ServicesPlan, ServicesError>, problem: Option<&str>) -> NewCondition {
     match (services, problem) {
         (Err(error), _) => no("InvalidServices", printable(&error.to_string())),
-        (Ok(Step::Keep(document)), _) => {
+        (Ok(ServicesPlan::Keep(document)), _) => {
             let count = document.services.len();
             let message = format!("ConfigMap windows-services lists {count} service(s)");
             yes("Valid", message)

@@ -28,7 +28,8 @@ pub struct StatusWriter {
     /// Events about volumes that hold upgrades.
     pub blocked: BlockedEvents,
     settings: Api<WindowsStorage>,
-    events: EventSink,
+    /// Where events are published.
+    pub events: EventSink,
     shared: SharedCluster,
 }
 
@@ -39,7 +40,7 @@ impl StatusWriter {
     pub fn new(client: &Client, instance: Option<String>, shared: SharedCluster) -> Self {
         let events = EventSink::new(client, instance);
         Self {
-            blocked: BlockedEvents::new(events.clone()),
+            blocked: BlockedEvents::default(),
             nodes: NodeWriter::new(client, events.clone(), shared.clone()),
             settings: Api::all(client.clone()),
             events,
@@ -69,11 +70,6 @@ impl StatusWriter {
         let before = before.map_or(&[][..], |status| &status.conditions);
         report_changes(&self.events, &[&reference], before, &status.conditions);
         Ok(())
-    }
-
-    /// Waits for the events to be published, for a process that is about to end.
-    pub async fn flush_events(&self) {
-        self.events.flush().await;
     }
 }
 

@@ -123,7 +123,7 @@ fn a_frame_that_wants_much_memory_is_refused_before_it_gets_any() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told_from_a_bad_file() {
+fn a_full_disk_is_another_error_than_a_bad_file() {
     let content = content();
     let mut room = [0_u8; 1000];
     let sha256 = sha256(&content);

@@ -1,4 +1,4 @@
-//! Access lists: what is below `C:\` is writable for every account unless told otherwise.
+//! Access lists: what is below `C:\` is writable for every account unless said otherwise.
 
 use std::ffi::c_void;
 use std::io;
@@ -111,7 +111,7 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
         return Err(error);
     };
     if !there.is_dir() || is_link(path) {
-        // Somebody without rights may have laid a link here, to lead SYSTEM elsewhere.
+        // An account without rights may have laid a link here, to lead SYSTEM elsewhere.
         return Err(io::Error::new(
             io::ErrorKind::NotADirectory,
             "there is a link or a file in the folder's place",

@@ -20,9 +20,9 @@ use super::services::Services;
 use super::watch::Watched;
 use super::{files, log, store};
 
-/// How often services are looked at while all is well. The end of a process and a request are events, and noticed at
-/// once. That a pipe closes while its process lives on, or that somebody changes a configuration, is none that
-/// Windows would tell of.
+/// How often services are checked while all is well. The end of a process and a request are events, and noticed at
+/// once. That a pipe closes while its process lives on, or that a configuration is changed, is none that
+/// Windows would report.
 const CALM: Duration = Duration::from_secs(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// What was left where files are brought to is removed after this.

@@ -14,7 +14,7 @@ use super::scm::{OpenService, plain};
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl OpenService {
-    /// What Windows does when it crashes; an error in Wine, which does not tell.
+    /// What Windows does when it crashes; an error in Wine, which does not say.
     pub fn failure_actions(&self) -> io::Result<FailureActions> {
         let read = self.service.get_failure_actions().map_err(plain)?;
         let actions = read.actions.unwrap_or_default();

@@ -49,7 +49,7 @@ fn digest(mut file: File) -> io::Result<String> {
     }
 }
 
-/// Renames over whatever is there, also where somebody has made that read-only; the change is on disk when this returns.
+/// Renames over whatever is there, also where that is read-only; the change is on disk when this returns.
 pub fn rename(from: &str, to: &str) -> io::Result<()> {
     make_writable(to)?;
     let (from, to) = (wide(from), wide(to));
@@ -71,7 +71,7 @@ pub fn write_whole(path: &str, content: &[u8]) -> io::Result<()> {
 /// Copies a program beside its place, whole and protected from the start; the result is where it is until it is renamed.
 pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     let beside = format!("{to}.new");
-    // One that is there may be somebody's who has it open, or a second name of another file.
+    // One that is there may be open elsewhere, or a second name of another file.
     remove(&beside)?;
     retry(|| fs::copy(from, &beside))?;
     flush(&beside)?;

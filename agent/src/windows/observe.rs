@@ -190,7 +190,7 @@ fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Fai
     observed.context(format_args!("reading the state of service {name}"))
 }
 
-/// Who serves each of the pipes, as far as Windows tells.
+/// Who serves each of the pipes, as far as Windows says.
 fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>> {
     let ids = open
         .iter()

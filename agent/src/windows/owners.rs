@@ -23,7 +23,7 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken}
 
 use super::win32::{check, check_error, owned, size, text_at};
 
-/// Refuses a way on which a folder or a link belongs to somebody who is no administrator. What is not there yet is fine:
+/// Refuses a way on which a folder or a link belongs to an account that is no administrator's. What is not there yet is fine:
 /// whoever makes it has it.
 pub fn check_way(path: &str) -> Result<(), Failure> {
     let own = own_account().context("asking for the account of this program")?;
@@ -32,7 +32,7 @@ pub fn check_way(path: &str) -> Result<(), Failure> {
         .try_for_each(|part| check_owner(part, &own))
 }
 
-/// Refuses programs and libraries in a folder that belong to somebody who is no administrator: what is run from there
+/// Refuses programs and libraries in a folder that belong to an account that is no administrator's: what is run from there
 /// would load them.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
     let doing = format!("looking into {folder}");

@@ -1,7 +1,7 @@
 //! Named pipes: looking for them, serving the agent's own, and calling it.
 //!
-//! A pipe is looked for with `WaitNamedPipeW`, which opens no connection: it says "file not found" where nobody serves
-//! the name, and anything else, free or busy, where somebody does. It does so on Windows and in Wine alike.
+//! A pipe is looked for with `WaitNamedPipeW`, which opens no connection: it says "file not found" where no process serves
+//! the name, and anything else, free or busy, where a process does. It does so on Windows and in Wine alike.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -32,7 +32,7 @@ const BUFFER: u32 = 64 << 10;
 const LONGEST_LINE: usize = 8 << 20;
 const POLL: Duration = Duration::from_millis(10);
 
-/// Whether somebody serves a pipe; the name is without `\\.\pipe\`.
+/// Whether a pipe is served; the name is without `\\.\pipe\`.
 pub fn is_open(name: &str) -> bool {
     let path = wide(&format!(r"\\.\pipe\{name}"));
     // SAFETY: the name is terminated by nul.
@@ -50,7 +50,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens a pipe that only SYSTEM and Administrators of this machine can use; refused where somebody else serves it.
+    /// Opens a pipe that only SYSTEM and Administrators of this machine can use; refused where another process serves it.
     pub fn open(path: &str) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),

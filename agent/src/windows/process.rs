@@ -34,7 +34,7 @@ impl Process {
         }
     }
 
-    /// Whether a process is gone, as far as that can be known. One that has ended can be opened for as long as somebody,
+    /// Whether a process is gone, as far as that can be known. One that has ended can be opened for as long as another process,
     /// such as the Service Control Manager, holds it.
     pub fn is_gone(id: u32) -> bool {
         Self::open(id).is_ok_and(|process| process.is_none_or(|process| process.has_ended()))
@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// The path of a process's program, if Windows tells.
+/// The path of a process's program, if Windows says.
 pub fn program_of(id: u32) -> Option<String> {
     program(&open(id, PROCESS_QUERY_LIMITED_INFORMATION).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! What only the registry tells of a service. Above all its environment variables: the value `Environment` of its key,
+//! What only the registry has of a service. Above all its environment variables: the value `Environment` of its key,
 //! which Windows adds to the system's when it starts the service's process.
 
 use std::ffi::c_void;

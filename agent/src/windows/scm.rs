@@ -25,8 +25,8 @@ use windows_sys::Win32::System::Services::{
 use super::registry;
 use super::win32::{check, is, size, wide, wide_list};
 
-const LOOK: ServiceAccess = ServiceAccess::QUERY_CONFIG.union(ServiceAccess::QUERY_STATUS);
-const CHANGE: ServiceAccess = LOOK
+const READ: ServiceAccess = ServiceAccess::QUERY_CONFIG.union(ServiceAccess::QUERY_STATUS);
+const CHANGE: ServiceAccess = READ
     .union(ServiceAccess::CHANGE_CONFIG)
     .union(ServiceAccess::START)
     .union(ServiceAccess::STOP)
@@ -54,9 +54,9 @@ impl Scm {
         manager.map(Self).map_err(plain)
     }
 
-    /// Opens a service to look at it.
+    /// Opens a service to read it.
     pub fn open(&self, name: &str) -> io::Result<Option<OpenService>> {
-        self.open_with(name, LOOK)
+        self.open_with(name, READ)
     }
 
     /// Opens a service to do anything with it.
@@ -95,7 +95,7 @@ impl Scm {
         }
     }
 
-    /// Whether a service was deleted but is still there, because it runs or somebody has it open.
+    /// Whether a service was deleted but is still there, because it runs or another process has it open.
     pub fn is_marked_for_deletion(&self, name: &str) -> io::Result<bool> {
         let opened = self.0.open_service(name, CHANGE).map_err(plain);
         match opened.and_then(|service| change(&service, SERVICE_NO_CHANGE, null(), null())) {
@@ -194,7 +194,7 @@ impl OpenService {
             .map(|needed| needed.to_system_identifier().to_string_lossy().into())
             .collect();
         if dependencies.is_empty() {
-            // Wine keeps them, but does not tell them.
+            // Wine keeps them, but does not return them.
             dependencies = registry::dependencies(&self.name)?;
         }
         Ok(ServiceSettings {

@@ -121,7 +121,7 @@ impl Services {
         };
         let mut deadline = Instant::now() + timeout;
         let first = service.status().context_or(category, &doing)?;
-        // Before it is asked to stop: afterwards Windows no longer tells.
+        // Before it is asked to stop: afterwards Windows no longer says.
         self.hold(name, first.process_id);
         if first.state == ServiceState::Stopped && !self.check_alive(name) {
             let command = service.settings().context_or(category, &doing)?.command;

@@ -80,7 +80,7 @@ fn unpack_to(
 fn refusal(path: &str, error: &UnpackError) -> Failure {
     let category = match error {
         UnpackError::Read(cause) | UnpackError::Write(cause) => match cause.kind() {
-            // Nobody brings it any more, or somebody has taken it away.
+            // Nobody brings it any more, or it was taken away.
             ErrorKind::NotFound | ErrorKind::TimedOut => FailureCategory::UploadMissing,
             _ => category(cause),
         },

@@ -124,7 +124,7 @@ pub struct NodeState {
     /// How the last request ended, also where nobody waited for its result any more.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_result: Option<LastResult>,
-    /// csi-proxy instances that somebody else made. They are named and let alone.
+    /// csi-proxy instances of other owners. They are named and let alone.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub foreign: Vec<ForeignInstance>,
 }
@@ -210,7 +210,7 @@ pub struct ServiceStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failing {
-    /// Starts in vain since the service was last well.
+    /// Starts without success since the service was last well.
     pub attempts: u32,
     /// The pause before the next one, in seconds.
     pub retry_seconds: u32,
@@ -254,7 +254,7 @@ pub struct FileStatus {
 pub struct PipeStatus {
     /// Its name without `\\.\pipe\`.
     pub name: String,
-    /// Whether somebody serves it.
+    /// Whether it is served.
     pub open: bool,
 }
 

@@ -44,7 +44,7 @@ pub enum FailureCategory {
     ServiceStart,
     /// A service's process does not end.
     ServiceStop,
-    /// A service or a process that somebody else made is in the way.
+    /// A service or a process of another owner is in the way.
     Foreign,
     /// A script that a service's command needs did not work.
     PreScript,

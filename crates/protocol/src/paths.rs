@@ -12,7 +12,7 @@ pub const AGENT_RETIRED: &str = r"C:\k\windows-storage-agent.retired.exe";
 pub const STATE_DIR: &str = r"C:\k\windows-storage";
 /// Where SFTP puts what a request refers to.
 pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
-/// What the names of requests' files begin with in [`INCOMING_DIR`]; the rest is another one for each visit, so that a
+/// What the names of requests' files begin with in [`INCOMING_DIR`]; the rest is another one for each connection, so that a
 /// command which outlives its connection finds nothing of the next.
 pub const REQUEST_PREFIX: &str = "request-";
 /// The same for uploads of csi-proxy.
@@ -41,7 +41,7 @@ pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
 /// The pipe over which the agent's command reaches the agent's service.
 pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
 
-/// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] is what a visit has brought for a request.
+/// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was brought for a request.
 #[must_use]
 pub fn is_brought(name: &str) -> bool {
     name.starts_with(REQUEST_PREFIX) || name.starts_with(CSI_PROXY_PREFIX)

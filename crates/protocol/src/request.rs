@@ -20,7 +20,7 @@ pub struct Request {
     /// Environment variables of every service of the request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub environment: BTreeMap<String, String>,
-    /// Whether services of these names that somebody else made may be replaced.
+    /// Whether services of these names of other owners may be replaced.
     #[serde(default)]
     pub replace_foreign: bool,
     /// Pipes that prove that a service works.

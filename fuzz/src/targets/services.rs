@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use windows_storage_operator::index::ConfigMap;
-use windows_storage_operator::services::{NodePath, Step, csi_proxy_service, parse, plan};
+use windows_storage_operator::services::{NodePath, ServicesPlan, csi_proxy_service, parse, plan};
 
 use super::parts;
 
@@ -32,11 +32,11 @@ pub fn services(bytes: &[u8]) {
     let entry = csi_proxy_service(&["-v=3".to_owned()]);
     let parsed = parse(&before.data);
     match plan(Some(&before), &entry) {
-        Ok(Step::Keep(document)) => {
+        Ok(ServicesPlan::Keep(document)) => {
             assert_eq!(Ok(&document), parsed.as_ref());
             assert!(document.services.contains(&entry));
         }
-        Ok(Step::Update {
+        Ok(ServicesPlan::Update {
             data,
             resource_version,
         }) => {
@@ -45,7 +45,7 @@ pub fn services(bytes: &[u8]) {
             after.data.extend(data);
             same_but_ours(&before, &after, &entry.name);
             match plan(Some(&after), &entry) {
-                Ok(Step::Keep(_)) => {}
+                Ok(ServicesPlan::Keep(_)) => {}
                 // The rest of the document was wrong before, and still is.
                 Err(_) => assert!(parse(&after.data).is_err()),
                 Ok(step) => panic!("once more: {step:?} of {after:?}"),
@@ -56,7 +56,7 @@ pub fn services(bytes: &[u8]) {
             };
             assert!(plan(Some(&immutable), &entry).is_err());
         }
-        Ok(Step::Create(_)) => panic!("it is there"),
+        Ok(ServicesPlan::Create(_)) => panic!("it is there"),
         Err(_) => {}
     }
 }

@@ -16,7 +16,7 @@ use crate::assess::{Assessment, Blocked, BlockedKey, only_fresh_data_opens};
 use crate::index::{Cluster, Node};
 use crate::node::{NodePlan, Planner, Rollout};
 use crate::payload::Payload;
-use crate::services::{self, ServicesError, Step, csi_proxy_service, wmco_entry};
+use crate::services::{self, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, node_status};
 use throttle::MessageThrottle;
 pub use todo::{Left, News, Todo};
@@ -38,7 +38,7 @@ pub struct Decisions {
     /// Since when something that the verdict rests on cannot be read.
     stale_since: Option<Instant>,
     /// The step for the services entry.
-    pub services: Result<Step, ServicesError>,
+    pub services: Result<ServicesPlan, ServicesError>,
     /// What is done on each Windows node.
     pub plans: BTreeMap<String, NodePlan>,
     /// The Windows nodes that are ready.
@@ -139,7 +139,7 @@ impl Decisions {
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
         if replan || self.is_unassigned || !news.observed.is_empty() || has_settled {
-            self.give_turns(cluster, news);
+            self.decide_slots(cluster, news);
         }
         let (nodes, left) = if complete {
             (self.node_statuses(cluster, news), self.left_behind(cluster))

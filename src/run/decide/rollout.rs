@@ -6,7 +6,7 @@ use crate::run::decide::{Decisions, News};
 
 impl Decisions {
     /// Grants slots again. Before the configuration is known, and what nodes have been through, nobody gets one.
-    pub(super) fn give_turns(&mut self, cluster: &Cluster, news: &News<'_>) {
+    pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>) {
         if !cluster.knows_configuration() {
             return;
         }

@@ -94,7 +94,7 @@ impl Rig {
             .secrets
             .apply(SSH_SECRET.to_owned(), Secret { data });
         let entry = csi_proxy_service(&[]);
-        let Ok(Step::Create(data)) = services::plan(None, &entry) else {
+        let Ok(ServicesPlan::Create(data)) = services::plan(None, &entry) else {
             unreachable!("without a ConfigMap one is made");
         };
         self.put_config_map(services::CONFIG_MAP, data);
@@ -238,7 +238,7 @@ fn plans_made_before_the_configuration_is_read_are_handed_over_once_it_is() {
 }
 
 #[test]
-fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
+fn a_node_is_decided_again_when_something_is_new_there_and_not_before() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);
@@ -263,7 +263,7 @@ fn a_node_is_looked_at_again_when_something_is_new_there_and_not_before() {
 }
 
 #[test]
-fn what_somebody_else_has_written_need_not_be_written_any_more() {
+fn what_another_client_has_written_need_not_be_written_any_more() {
     let mut rig = Rig::settled();
     rig.add_node("win-2", "windows");
     let todo = rig.pass(&[]);

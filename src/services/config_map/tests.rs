@@ -16,7 +16,7 @@ fn config_map(services: &str) -> ConfigMap {
 }
 
 fn updated(existing: &ConfigMap, entry: &Service) -> String {
-    let Step::Update {
+    let ServicesPlan::Update {
         data,
         resource_version,
     } = plan(Some(existing), entry).unwrap()
@@ -34,7 +34,7 @@ const OTHERS: &str = "[\n  {\"name\" : \"kubelet\", \"path\":\"C:\\\\k\\\\kubele
 #[test]
 fn a_missing_config_map_is_made_with_our_entry_alone() {
     let entry = csi_proxy_service(&[]);
-    let Step::Create(data) = plan(None, &entry).unwrap() else {
+    let ServicesPlan::Create(data) = plan(None, &entry).unwrap() else {
         panic!("expected a creation")
     };
     assert_eq!(parse(&data).unwrap().services, [entry]);
@@ -56,7 +56,7 @@ fn writing_our_entry_leaves_every_other_byte() {
     let wanted = serde_json::to_string(&entry).unwrap();
     assert_eq!(changed, format!("{OTHERS} , {wanted}{tail}"));
     let kept = plan(Some(&config_map(&changed)), &entry);
-    assert!(matches!(kept, Ok(Step::Keep(_))), "{kept:?}");
+    assert!(matches!(kept, Ok(ServicesPlan::Keep(_))), "{kept:?}");
 }
 
 #[test]
@@ -108,7 +108,10 @@ fn an_immutable_config_map_is_compared_and_never_written() {
         "services".to_owned(),
         format!("[{}]", serde_json::to_string(&entry).unwrap()),
     );
-    assert!(matches!(plan(Some(&existing), &entry), Ok(Step::Keep(_))));
+    assert!(matches!(
+        plan(Some(&existing), &entry),
+        Ok(ServicesPlan::Keep(_))
+    ));
 }
 
 #[test]

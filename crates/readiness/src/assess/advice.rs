@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_v_center_are_told_of_its_volumes_one_version_before_and_from_then_on() {
+    fn versions_of_v_center_are_advised_on_one_version_before_and_from_then_on() {
         let advises = |plugin: &str, minor: u64| {
             let plugin = plugins::by_name(plugin).unwrap();
             let finding = recommend(plugin, &format!("v1.{minor}.0")).unwrap();

@@ -23,7 +23,14 @@ fn configured(left_out: &str) -> Cluster {
 
 #[test]
 fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
-    assert!(configured("").knows_configuration());
+    let mut unreadable = configured("");
+    assert!(unreadable.knows_configuration());
+    // What the administrator wants is not guessed where it cannot be read.
+    let settings = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+    unreadable
+        .settings
+        .reject(&settings.metadata, "no number".to_owned());
+    assert!(!unreadable.knows_configuration());
     for kind in [
         "ConfigMap",
         "Secret",
@@ -33,16 +40,6 @@ fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
     ] {
         assert!(!configured(kind).knows_configuration(), "{kind}");
     }
-}
-
-#[test]
-fn what_the_administrator_wants_is_not_guessed_where_it_cannot_be_read() {
-    let mut cluster = configured("");
-    cluster.settings.reject(
-        &WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default()).metadata,
-        "no number".to_owned(),
-    );
-    assert!(!cluster.knows_configuration());
 }
 
 #[test]

@@ -32,14 +32,6 @@ fn pod(spec: &Value) -> Value {
     object("v1", "Pod", json!({"spec": spec}))
 }
 
-fn daemon_set(spec: &Value) -> Value {
-    object(
-        "apps/v1",
-        "DaemonSet",
-        json!({"spec": {"template": {"spec": spec}}}),
-    )
-}
-
 fn pod_row(spec: &Value) -> Option<Pod> {
     let cluster = load(&[pod(spec)]).unwrap();
     cluster.pods.get(&ObjectKey::new("shop", "x")).cloned()
@@ -54,18 +46,9 @@ fn volume_row(spec: &Value) -> Option<VolumeType> {
 fn an_in_tree_field_that_is_null_is_not_set() {
     for plugin in &crate::assess::plugins::PLUGINS {
         let volume = json!({"name": "data", plugin.field: null});
-        assert_eq!(
-            pod_row(&json!({"volumes": [volume]})),
-            None,
-            "{}",
-            plugin.name
-        );
-        assert_eq!(
-            volume_row(&json!({plugin.field: null})),
-            None,
-            "{}",
-            plugin.name
-        );
+        let name = plugin.name;
+        assert_eq!(pod_row(&json!({"volumes": [volume]})), None, "{name}");
+        assert_eq!(volume_row(&json!({plugin.field: null})), None, "{name}");
     }
 }
 
@@ -75,49 +58,47 @@ fn a_volume_with_a_drivers_name_is_not_in_tree_whatever_stands_beside_it() {
     let both =
         json!({"azureDisk": {"diskName": "d"}, "csi": {"driver": "a.b", "volumeHandle": "h"}});
     assert_eq!(volume_row(&both), Some(csi.clone()));
-    let volume = json!({"name": "data", "csi": {"driver": "a.b"}, "azureDisk": {}});
-    assert_eq!(
-        pod_row(&json!({"volumes": [volume]})).unwrap().volumes[0].source,
-        PodVolumeSource::Inline(csi)
-    );
-    let claimed =
-        json!({"name": "data", "persistentVolumeClaim": {"claimName": "c"}, "azureDisk": {}});
-    assert_eq!(
-        pod_row(&json!({"volumes": [claimed]})).unwrap().volumes[0].source,
-        PodVolumeSource::Claim("c".into())
-    );
+    let claim = json!({"claimName": "c"});
+    for (field, value, source) in [
+        (
+            "csi",
+            json!({"driver": "a.b"}),
+            PodVolumeSource::Inline(csi),
+        ),
+        (
+            "persistentVolumeClaim",
+            claim,
+            PodVolumeSource::Claim("c".into()),
+        ),
+    ] {
+        let volume = json!({"name": "data", field: value, "azureDisk": {}});
+        let pod = pod_row(&json!({"volumes": [volume]})).unwrap();
+        assert_eq!(pod.volumes[0].source, source);
+    }
 }
 
 #[test]
 fn init_containers_show_a_driver_too() {
     let init = json!({"initContainers": [{"args": ["--kubelet-registration-path=/var/lib/kubelet/plugins/a.b/csi.sock"]}]});
-    assert!(
-        pod_row(&init)
-            .unwrap()
-            .driver
-            .unwrap()
-            .names
-            .contains("a.b")
-    );
-    let cluster = load(&[daemon_set(&init)]).unwrap();
-    let owner = cluster.owners[WorkloadKind::DaemonSet]
-        .get(&ObjectKey::new("shop", "x"))
-        .unwrap();
-    assert!(owner.node_side.as_ref().unwrap().names_driver("a.b"));
+    let driver = pod_row(&init).unwrap().driver.unwrap();
+    assert!(driver.names.contains("a.b"));
     // A Deployment is no node side, whatever it runs.
-    let deployment = object(
-        "apps/v1",
-        "Deployment",
-        json!({"spec": {"template": {"spec": init}}}),
-    );
-    let cluster = load(&[deployment]).unwrap();
-    assert_eq!(
-        cluster.owners[WorkloadKind::Deployment]
+    for (kind, is_node_side) in [
+        (WorkloadKind::DaemonSet, true),
+        (WorkloadKind::Deployment, false),
+    ] {
+        let template = json!({"spec": {"template": {"spec": init}}});
+        let cluster = load(&[object("apps/v1", kind.as_str(), template)]).unwrap();
+        let owner = cluster.owners[kind]
             .get(&ObjectKey::new("shop", "x"))
-            .unwrap()
-            .node_side,
-        None
-    );
+            .unwrap();
+        let node_side = owner.node_side.as_ref();
+        assert_eq!(
+            node_side.is_some_and(|it| it.names_driver("a.b")),
+            is_node_side
+        );
+        assert_eq!(node_side.is_some(), is_node_side);
+    }
 }
 
 #[test]

@@ -32,50 +32,7 @@ fn nodes_on_which_csi_proxy_works_are_updated_one_after_the_other() {
 }
 
 #[test]
-fn a_failure_stops_the_rollout_until_the_administrator_resumes_it() {
-    let mut rig = three_that_wait();
-    rig.see("win-1", Standing::Failed);
-    assert!(rig.slots(&["win-1", "win-2", "win-3"]).is_empty());
-    let (_, status) = rig.pass(&["win-1"]).settings.unwrap_or_else(|| {
-        rig.want(&json!({"probeIntervalSeconds": 60}));
-        rig.pass(&[]).settings.unwrap()
-    });
-    let mut conditions = status.conditions.iter();
-    let progress = conditions.find(|condition| condition.type_ == "RolloutProgressing");
-    let stopped = progress.unwrap();
-    assert_eq!((&*stopped.status, &*stopped.reason), ("False", "Stopped"));
-    for word in ["win-1", "resume"] {
-        assert!(stopped.message.contains(word), "{}", stopped.message);
-    }
-    assert_eq!(status.rollout.unwrap().failed_nodes, 1);
-
-    // A new process knows it from the node's status.
-    let failed = rig.pass(&["win-1"]);
-    let decision = failed.nodes.iter().find(|node| node.name == "win-1");
-    let status = decision.unwrap().status.clone();
-    assert!(status.failed_update.is_some());
-    rig.write("win-1", status);
-    rig.observations.remove("win-1");
-    assert!(rig.slots(&["win-1"]).is_empty());
-
-    rig.want(&json!({"rollout": {"resume": "again"}}));
-    assert!(
-        rig.slots(&[]).is_empty(),
-        "no node has been seen for the new attempt"
-    );
-    for name in ["win-1", "win-2", "win-3"] {
-        rig.see(name, Standing::Waiting);
-    }
-    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
-    let NodePlan::Reconcile(target) = &rig.decisions.plans["win-1"] else {
-        panic!("win-1 is to be reconciled")
-    };
-    let desired = target.desired.as_ref().unwrap();
-    assert!(desired.retry && desired.refused.is_none());
-}
-
-#[test]
-fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
+fn after_a_start_no_node_gets_a_slot_before_all_were_reconciled() {
     let mut rig = three_that_wait();
     rig.observations.remove("win-3");
     let pass = |rig: &mut Rig, settling| {
@@ -88,7 +45,7 @@ fn after_a_start_nobody_gets_a_turn_before_all_were_looked_at() {
 }
 
 #[test]
-fn a_turn_that_was_cut_short_keeps_its_place_until_the_node_was_looked_at() {
+fn a_slot_that_was_cut_short_keeps_its_place_until_the_node_was_reconciled() {
     let mut rig = three_that_wait();
     assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
     // Something else is wanted, so that the reconcile is cut; nobody knows what the agent is at.
@@ -120,7 +77,7 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
 }
 
 #[test]
-fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_was_looked_at() {
+fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_was_reconciled() {
     let mut rig = Rig::settled();
     rig.settling = true;
     let reported = |version: &str| WindowsNodeStorageStatus {

@@ -41,7 +41,7 @@ fn several() -> Builder {
 }
 
 #[test]
-fn a_claim_is_told_where_there_is_one_and_a_pod_otherwise() {
+fn a_claim_gets_the_event_where_there_is_one_and_a_pod_otherwise() {
     let found = blocked(several().read(), 100);
     let keys: Vec<&BlockedKey> = found.iter().map(|(key, _)| key).collect();
     assert_eq!(
@@ -68,7 +68,7 @@ fn a_claim_is_told_where_there_is_one_and_a_pod_otherwise() {
 }
 
 #[test]
-fn no_more_are_told_than_are_asked_for() {
+fn no_more_are_named_than_are_asked_for() {
     for most in 1..4 {
         assert_eq!(blocked(several().read(), most).len(), most);
     }
@@ -89,7 +89,7 @@ fn no_more_are_told_than_are_asked_for() {
 }
 
 #[test]
-fn a_template_without_a_pod_is_no_object_that_is_told() {
+fn a_template_without_a_pod_gets_no_event() {
     let with_template = |source| {
         let mut cluster = Builder::default()
             .node("win-1", Some(&[]))

@@ -124,7 +124,7 @@ fn a_node_without_a_csi_node_goes_from_sight_when_it_is_deleted_and_not_when_it_
 }
 
 #[test]
-fn a_pod_that_is_judged_anew_and_stays_does_not_go_from_sight() {
+fn a_pod_that_is_judged_again_and_stays_does_not_go_from_sight() {
     let mut held = Held::new();
     let same = held.departs(|cluster| {
         let known = cluster.pods.get(&key("web-0")).unwrap();

@@ -82,7 +82,7 @@ fn a_node_is_ready_that_has_its_csi_node_its_drivers_and_csi_proxy() {
 }
 
 #[test]
-fn findings_are_in_their_order_whatever_is_looked_at_first() {
+fn findings_are_in_their_order_whatever_is_judged_first() {
     let mut cluster = cluster(None);
     let pod = Pod {
         node_name: Some("win-3".into()),

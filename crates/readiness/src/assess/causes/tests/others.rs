@@ -125,7 +125,7 @@ fn an_owner_that_is_its_own_controller_is_named() {
 }
 
 #[test]
-fn a_csi_proxy_that_somebody_runs_as_a_daemon_set_is_named_and_an_old_one_warned_of() {
+fn a_csi_proxy_of_another_owner_as_a_daemon_set_is_named_and_an_old_one_warned_of() {
     let set = |image: &str| daemon_set("kube-system", "csi-proxy", image);
     let object = "DaemonSet/kube-system/csi-proxy";
     let found =
