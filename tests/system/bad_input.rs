@@ -195,7 +195,7 @@ fn a_broken_document_stops_nothing_that_runs(harness: &Harness, good: &WindowsHo
     csi_proxy_answers(good).unwrap();
     let kept = &harness.get("configmap/windows-services")["data"]["services"];
     assert_eq!(kept, "{not json", "what cannot be read is not overwritten");
-    harness.kubectl(&["delete", "configmap", "windows-services", "-n", NAMESPACE]);
+    harness.kubectl(&format!("delete configmap windows-services -n {NAMESPACE}"));
     harness.expect("windowsstorage/cluster", "ServicesValid", "True", "Valid");
 }
 

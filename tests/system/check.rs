@@ -127,7 +127,7 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
     );
 
     let file = control_plane.dir().join("cluster.yaml");
-    let dump = harness.kubectl(&["get", KINDS, "--all-namespaces", "-o", "yaml"]);
+    let dump = harness.kubectl(&format!("get {KINDS} --all-namespaces -o yaml"));
     std::fs::write(&file, dump).unwrap();
     let output = check(&["-f", file.to_str().unwrap(), "-o", "json"]);
     assert_eq!(output.status.code(), Some(3));
@@ -145,20 +145,8 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
 fn a_kind_that_may_not_be_read_is_named_and_a_cluster_that_is_away_is_an_error() {
     let harness = Harness::new();
     let control_plane = &harness.sandbox.control_plane;
-    harness.kubectl(&[
-        "create",
-        "clusterrole",
-        "nodes-only",
-        "--verb=list",
-        "--resource=nodes",
-    ]);
-    harness.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "nodes-only",
-        "--clusterrole=nodes-only",
-        "--user=eve",
-    ]);
+    harness.kubectl("create clusterrole nodes-only --verb=list --resource=nodes");
+    harness.kubectl("create clusterrolebinding nodes-only --clusterrole=nodes-only --user=eve");
     let kubeconfig = control_plane.kubeconfig_for("eve", &[]).unwrap();
     let kubeconfig = kubeconfig.to_str().unwrap();
     let output = check(&["--kubeconfig", kubeconfig, "-o", "json"]);

@@ -141,7 +141,7 @@ fn one_leads_the_other_writes_nothing_and_takes_over_when_it_is_asked_to_stop() 
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
 
     // Who removes the lease does not end the leader.
-    harness.kubectl(&["delete", LEASE, "-n", NAMESPACE]);
+    harness.kubectl(&format!("delete {LEASE} -n {NAMESPACE}"));
     harness.eventually("there is a lease again", || harness.holder() == "second");
     harness.register("win-1", true);
     harness.expect_registered("win-1", true);
@@ -248,7 +248,7 @@ fn a_standby_without_the_right_to_the_lease_says_so_and_leads_once_it_has_it() {
     assert_eq!(without.len() + 2, rules.as_array().unwrap().len());
     let give = |rules: &serde_json::Value| {
         let patch = serde_json::json!({"rules": rules}).to_string();
-        harness.kubectl(&["patch", role, "-n", NAMESPACE, "--type=merge", "-p", &patch]);
+        harness.kubectl_with(&["patch", role, "-n", NAMESPACE, "--type=merge", "-p", &patch]);
     };
     give(&without.into());
     let candidate = Candidate::start(&harness, "first", &[]);

@@ -57,7 +57,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
         note.contains("disk.csi.azure.com") && note.contains("win-1") && note.contains("web-0"),
         "{note}"
     );
-    let uid = harness.kubectl(&[
+    let uid = harness.kubectl_with(&[
         "get",
         "pvc",
         "orders",
@@ -74,7 +74,7 @@ fn every_object_that_people_look_at_tells_once_what_is_wrong() {
     harness.expect_one("WindowsStorage", "cluster", "NoCSIMigration");
     harness.expect_one("Node", "win-1", "DriversMissing");
     harness.expect_one("WindowsNodeStorage", "win-1", "DriversMissing");
-    let described = harness.kubectl(&["describe", "pvc", "orders", "-n", "shop"]);
+    let described = harness.kubectl("describe pvc orders -n shop");
     assert!(described.contains("DriversMissing"), "{described}");
 
     // Nobody tells again what was told: neither this process at its next looks, nor one after it.
@@ -226,7 +226,7 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
     harness.expect(node, "CSIProxyReady", "Unknown", "External");
     check("external");
     simulation.want(&json!({}));
-    harness.kubectl(&[
+    harness.kubectl_with(&[
         "delete",
         "secret",
         "cloud-private-key",
@@ -239,10 +239,10 @@ fn what_goes_wrong_with_nodes_and_inputs_is_told_in_sentences() {
     simulation.write_config_map("windows-services", &json!({"services": "nonsense"}));
     harness.expect(cluster, "ServicesValid", "False", "InvalidServices");
     check("services");
-    harness.kubectl(&["delete", "csinode", "win-000"]);
+    harness.kubectl("delete csinode win-000");
     harness.expect(node, "CSINodePresent", "False", "CSINodeMissing");
     check("no CSINode");
-    let explained = harness.kubectl(&["explain", "windowsstorage.status.conditions"]);
+    let explained = harness.kubectl("explain windowsstorage.status.conditions");
     let status = harness.get(cluster)["status"]["conditions"].clone();
     for condition in status.as_array().unwrap() {
         let type_ = condition["type"].as_str().unwrap();

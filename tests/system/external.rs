@@ -10,12 +10,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     let sandbox = &harness.sandbox;
     let ours = sandbox.add_windows_node("ours").unwrap();
     let theirs = sandbox.add_windows_node("theirs").unwrap();
-    harness.kubectl(&[
-        "annotate",
-        "node",
-        "theirs",
-        "windowsmachineconfig.openshift.io/version=11.0.0",
-    ]);
+    harness.kubectl("annotate node theirs windowsmachineconfig.openshift.io/version=11.0.0");
     sandbox.give_access().unwrap();
     sandbox
         .control_plane
@@ -44,7 +39,7 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     assert!(!theirs.drive_c().join("k/windows-storage").exists());
 
     // An ignored node is no Windows node any more: its status goes, and it no longer holds the gate.
-    harness.kubectl(&["label", "node", "theirs", "windowsstorage.dev/ignore=true"]);
+    harness.kubectl("label node theirs windowsstorage.dev/ignore=true");
     harness.eventually("the status of the ignored node is gone", || {
         harness.get("windowsnodestorage/theirs").is_null()
     });

@@ -39,7 +39,7 @@ impl Harness {
     }
 
     fn patch_operator_condition(&self, patch: &str) {
-        self.kubectl(&[
+        self.kubectl_with(&[
             "patch",
             "operatorcondition",
             OPERATOR_CONDITION,
@@ -59,7 +59,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     let harness = Harness::held();
     let control_plane = &harness.sandbox.control_plane;
     let object = format!("operatorcondition/{OPERATOR_CONDITION}");
-    harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);
+    harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
     let _operator = harness.start_with_arguments(SERVED);
     let message = harness.expect_written("False", "NotFound");
     assert!(message.contains(OPERATOR_CONDITION) && message.contains("--operator-condition"));
@@ -103,7 +103,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     );
 
     // Deleted while the operator runs: seen at the next look, which the next verdict brings.
-    harness.kubectl(&["delete", &object, "--namespace", NAMESPACE]);
+    harness.kubectl(&format!("delete {object} --namespace {NAMESPACE}"));
     harness.register("win-1", true);
     harness.expect_written("False", "NotFound");
     harness.expect_readyz("503", "operatorcondition failed");
@@ -112,7 +112,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
 
     // The right is taken away and given back.
     let binding = format!("rolebinding/{OPERATOR_CONDITION}");
-    harness.kubectl(&["delete", &binding, "--namespace", NAMESPACE]);
+    harness.kubectl(&format!("delete {binding} --namespace {NAMESPACE}"));
     harness.register("win-1", false);
     let message = harness.expect_written("False", "Forbidden");
     assert!(message.contains("get, update and patch"), "{message}");
@@ -120,7 +120,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
 
     // What another manager has put beside the conditions: an apply alone would leave it.
-    harness.kubectl(&[
+    harness.kubectl_with(&[
         "patch",
         "windowsstorage",
         "cluster",
@@ -146,7 +146,7 @@ fn an_object_that_is_not_there_or_may_not_be_written_is_told_and_all_else_goes_o
 fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     let harness = Harness::held();
     let served = |served: &str| {
-        harness.kubectl(&[
+        harness.kubectl_with(&[
             "patch",
             "crd",
             CRD,
@@ -155,7 +155,8 @@ fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
             &format!(r#"[{{"op":"replace","path":"/spec/versions/1/served","value":{served}}}]"#),
         ]);
     };
-    let versions = harness.kubectl(&["get", "crd", CRD, "-o", "jsonpath={.spec.versions[1].name}"]);
+    let versions =
+        harness.kubectl_with(&["get", "crd", CRD, "-o", "jsonpath={.spec.versions[1].name}"]);
     assert_eq!(versions, "v2");
     served("false");
     let _operator = harness.start_with_arguments(SERVED);
@@ -171,7 +172,7 @@ fn without_olm_or_with_one_that_is_too_old_that_is_said_until_it_is_there() {
     served("true");
     harness.expect_gate("False", "DriversMissing", &[]);
 
-    harness.kubectl(&["delete", "crd", CRD]);
+    harness.kubectl(&format!("delete crd {CRD}"));
     harness.register("win-1", true);
     harness.expect_written("False", "NotServed");
     harness.expect(

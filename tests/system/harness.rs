@@ -115,7 +115,12 @@ impl Harness {
         self.sandbox.control_plane.apply(objects).unwrap();
     }
 
-    pub fn kubectl(&self, args: &[&str]) -> String {
+    /// kubectl with arguments that have no spaces.
+    pub fn kubectl(&self, line: &str) -> String {
+        self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    pub fn kubectl_with(&self, args: &[&str]) -> String {
         self.sandbox.control_plane.kubectl(args).unwrap()
     }
 

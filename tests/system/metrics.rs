@@ -6,13 +6,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use openssl::asn1::Asn1Time;
-use openssl::ec::{EcGroup, EcKey};
-use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
-use openssl::pkey::PKey;
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
-use openssl::x509::{X509, X509NameBuilder, X509Ref};
+use openssl::x509::X509Ref;
 use testbed::objects::NAMESPACE;
 use testbed::promtool::promtool;
 
@@ -38,15 +34,17 @@ impl Harness {
 
     /// A token of a new ServiceAccount, which may read metrics or not.
     pub fn token(&self, account: &str, may_read: bool) -> String {
-        self.kubectl(&["create", "serviceaccount", account, "-n", NAMESPACE]);
+        self.kubectl(&format!("create serviceaccount {account} -n {NAMESPACE}"));
         if may_read {
-            self.sandbox.control_plane.apply(READER).unwrap();
+            self.apply(READER);
             let user = format!("--serviceaccount={NAMESPACE}:{account}");
             let role = "--clusterrole=windows-storage-operator-metrics-reader";
-            self.kubectl(&["create", "clusterrolebinding", account, role, &user]);
+            self.kubectl(&format!(
+                "create clusterrolebinding {account} {role} {user}"
+            ));
         }
-        let token = self.kubectl(&["create", "token", account, "-n", NAMESPACE]);
-        token.trim().to_owned()
+        let control_plane = &self.sandbox.control_plane;
+        control_plane.token_of(NAMESPACE, account).unwrap()
     }
 }
 
@@ -92,29 +90,6 @@ pub fn scrape(address: &str, path: &str, token: Option<&str>) -> Scraped {
 fn common_name(certificate: &X509Ref) -> String {
     let mut entries = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
     entries.next().unwrap().data().to_string().unwrap()
-}
-
-fn write_certificate(folder: &Path, name: &str) {
-    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
-    let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
-    let mut subject = X509NameBuilder::new().unwrap();
-    subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
-    let mut builder = X509::builder().unwrap();
-    builder.set_subject_name(&subject.build()).unwrap();
-    builder.set_pubkey(&key).unwrap();
-    builder
-        .set_not_before(&Asn1Time::days_from_now(0).unwrap())
-        .unwrap();
-    builder
-        .set_not_after(&Asn1Time::days_from_now(1).unwrap())
-        .unwrap();
-    builder.sign(&key, MessageDigest::sha256()).unwrap();
-    fs::write(
-        folder.join("tls.key"),
-        key.private_key_to_pem_pkcs8().unwrap(),
-    )
-    .unwrap();
-    fs::write(folder.join("tls.crt"), builder.build().to_pem().unwrap()).unwrap();
 }
 
 #[test]
@@ -186,7 +161,8 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     let _silent = TcpStream::connect(&address).unwrap();
     assert_eq!(get(Some(&reader)).certificate, "windows-storage-operator");
     for name in ["first", "second"] {
-        write_certificate(&folder, name);
+        let control_plane = &harness.sandbox.control_plane;
+        control_plane.write_certificate(&folder, name).unwrap();
         harness.eventually("the certificate is the one in the folder", || {
             get(Some(&reader)).certificate == name
         });

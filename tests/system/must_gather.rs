@@ -160,16 +160,13 @@ fn what_may_not_be_read_is_named_live_and_from_the_files() {
     let harness = Harness::held();
     let control_plane = &harness.sandbox.control_plane;
     for (name, resource) in [("nodes-only", "nodes"), ("pods-too", "pods")] {
-        harness.kubectl(&[
-            "create",
-            "clusterrole",
-            name,
-            "--verb=list",
-            "--resource",
-            resource,
-        ]);
+        harness.kubectl(&format!(
+            "create clusterrole {name} --verb=list --resource {resource}"
+        ));
         let role = format!("--clusterrole={name}");
-        harness.kubectl(&["create", "clusterrolebinding", name, &role, "--user=eve"]);
+        harness.kubectl(&format!(
+            "create clusterrolebinding {name} {role} --user=eve"
+        ));
     }
     let kubeconfig = control_plane.kubeconfig_for("eve", &[]).unwrap();
     let dest = control_plane.dir().join("gathered");
@@ -311,7 +308,7 @@ fn an_interruption_leaves_nothing_behind() {
         "--type=merge",
         "-p",
     ];
-    harness.kubectl(&[&arguments[..], &[&status]].concat());
+    harness.kubectl_with(&[&arguments[..], &[&status]].concat());
     let port = silent.local_addr().unwrap().port();
     control_plane
         .apply(&objects::settings(port, "nobody"))

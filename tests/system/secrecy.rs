@@ -225,7 +225,7 @@ fn look_at(
     println!("looking while {what}");
     let kinds =
         "windowsstorages,windowsnodestorages,events,events.events.k8s.io,leases,operatorconditions";
-    let objects = harness.kubectl(&["get", kinds, "-A", "-o", "json", "--show-managed-fields"]);
+    let objects = harness.kubectl(&format!("get {kinds} -A -o json --show-managed-fields"));
     outputs.put("objects", objects.as_bytes());
     for name in ["windows-services", "windows-storage-host-keys"] {
         let map = harness.get(&format!("configmap/{name}"));

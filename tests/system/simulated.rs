@@ -141,13 +141,8 @@ impl Simulation {
 
     /// The nodes whose condition `CSIProxyReady` is True.
     pub fn ready(&self) -> Vec<String> {
-        let list: serde_json::Value = serde_json::from_str(&self.harness.kubectl(&[
-            "get",
-            "windowsnodestorages",
-            "-o",
-            "json",
-        ]))
-        .unwrap();
+        let list: serde_json::Value =
+            serde_json::from_str(&self.harness.kubectl("get windowsnodestorages -o json")).unwrap();
         list["items"]
             .as_array()
             .unwrap()

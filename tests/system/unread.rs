@@ -83,12 +83,9 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
 #[test]
 fn without_our_definitions_the_defaults_hold_and_the_gate_works() {
     let harness = Harness::held();
-    harness.kubectl(&[
-        "delete",
-        "crd",
-        "windowsstorages.windowsstorage.dev",
-        "windowsnodestorages.windowsstorage.dev",
-    ]);
+    harness.kubectl(
+        "delete crd windowsstorages.windowsstorage.dev windowsnodestorages.windowsstorage.dev",
+    );
     let _operator = harness.start();
     harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     // The kinds are looked for again and again, and their being away is no fault.

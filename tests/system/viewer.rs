@@ -43,10 +43,12 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     let kubelet = Kubelet::start();
     kubelet.run_operator(control_plane);
     let account = format!("{NAMESPACE}:{VIEWER}");
-    harness.kubectl(&["create", "serviceaccount", VIEWER, "-n", NAMESPACE]);
+    harness.kubectl(&format!("create serviceaccount {VIEWER} -n {NAMESPACE}"));
     let bind = |kind: &str, name: &str, role: &str| {
         let account = format!("--serviceaccount={account}");
-        harness.kubectl(&["create", kind, name, role, &account, "-n", NAMESPACE]);
+        harness.kubectl(&format!(
+            "create {kind} {name} {role} {account} -n {NAMESPACE}"
+        ));
     };
     bind(
         "clusterrolebinding",
@@ -93,16 +95,10 @@ fn those_who_only_look_need_the_viewers_rights_and_no_others() {
     assert!(others.is_empty(), "used beside the manifest: {others:#?}");
 
     // The two that are given apart, as the page has it.
-    harness.kubectl(&[
-        "create",
-        "role",
-        "windows-storage-operator-logs",
-        "-n",
-        NAMESPACE,
-        "--verb=get",
-        "--resource=pods/log",
-    ]);
-    harness.kubectl(&[
+    harness.kubectl(&format!(
+        "create role windows-storage-operator-logs -n {NAMESPACE} --verb=get --resource=pods/log"
+    ));
+    harness.kubectl_with(&[
         "create",
         "role",
         "windows-storage-operator-nodes",

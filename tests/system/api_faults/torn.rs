@@ -103,7 +103,7 @@ fn a_list_that_is_cut_is_not_taken_for_a_whole_one() {
             "--force",
             "--grace-period=0",
         ];
-        rig.harness.kubectl(&delete);
+        rig.harness.kubectl_with(&delete);
         rig.expect_missing("win-1, win-2");
     }
     rig.register("win-2", true);

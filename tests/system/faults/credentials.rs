@@ -40,16 +40,18 @@ impl Scene {
     /// A token of the operator's that holds for as long as that Secret is there.
     pub fn token_bound_to(&self, secret: &str) -> String {
         let harness = self.harness();
-        harness.kubectl(&["create", "secret", "generic", secret, "-n", NAMESPACE]);
+        harness.kubectl(&format!("create secret generic {secret} -n {NAMESPACE}"));
         let bound = format!("--bound-object-name={secret}");
         let kind = "--bound-object-kind=Secret";
-        harness.kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE, kind, &bound])
+        harness.kubectl(&format!(
+            "create token {ACCOUNT} -n {NAMESPACE} {kind} {bound}"
+        ))
     }
 
     /// A token of the operator's that holds for as long as the account is there.
     pub fn token(&self) -> String {
         self.harness()
-            .kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE])
+            .kubectl(&format!("create token {ACCOUNT} -n {NAMESPACE}"))
     }
 
     /// Ends the API server and starts it with a certificate of that authority.
@@ -104,7 +106,7 @@ fn a_token_is_replaced_and_the_one_before_revoked() {
     let mark = scene.mark();
     scene
         .harness()
-        .kubectl(&["delete", "secret", "first", "-n", NAMESPACE]);
+        .kubectl(&format!("delete secret first -n {NAMESPACE}"));
     // What stands may go on for a while.
     scene.control_plane().restart_api_server().unwrap();
     scene.expect_told(mark, "Unauthorized");

@@ -17,7 +17,7 @@ impl Scene {
 
     fn undefine(&self, plural: &str) {
         let name = format!("{plural}.windowsstorage.dev");
-        self.harness().kubectl(&["delete", "crd", &name]);
+        self.harness().kubectl(&format!("delete crd {name}"));
     }
 }
 

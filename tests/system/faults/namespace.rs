@@ -31,9 +31,9 @@ fn a_namespace_that_is_deleted_and_made_anew_takes_nothing_from_a_node() {
 
     // It is going: its objects vanish one after the other, and none can be made.
     let harness = scene.harness();
-    harness.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]);
+    harness.kubectl(&format!("delete namespace {NAMESPACE} --wait=false"));
     for kind in ["configmaps", "leases", "operatorconditions", "secrets"] {
-        harness.kubectl(&["delete", kind, "--all", "-n", NAMESPACE]);
+        harness.kubectl(&format!("delete {kind} --all -n {NAMESPACE}"));
     }
     for refused in ["leases", "configmaps"] {
         harness.eventually(&format!("it is told that {refused} cannot be made"), || {
@@ -60,7 +60,7 @@ fn a_namespace_that_is_deleted_and_made_anew_takes_nothing_from_a_node() {
         .unwrap();
     harness.eventually("the namespace is gone", || {
         let found = ["get", "namespace", NAMESPACE, "--ignore-not-found"];
-        harness.kubectl(&found).is_empty()
+        harness.kubectl_with(&found).is_empty()
     });
     assert_eq!(NODES.map(|node| scene.node(node)), nodes);
     install(control_plane).unwrap();

@@ -20,14 +20,14 @@ impl Scene {
         let patch = json!([{"op": "replace", "path": schema, "value": loose}]).to_string();
         let name = "windowsstorages.windowsstorage.dev";
         self.harness()
-            .kubectl(&["patch", "crd", name, "--type=json", "-p", &patch]);
+            .kubectl_with(&["patch", "crd", name, "--type=json", "-p", &patch]);
     }
 
     fn patch_settings(&self, patch: &Value) {
         let patch = patch.to_string();
         let object = "windowsstorage/cluster";
         self.harness()
-            .kubectl(&["patch", object, "--type=merge", "-p", &patch]);
+            .kubectl_with(&["patch", object, "--type=merge", "-p", &patch]);
     }
 }
 
@@ -153,8 +153,8 @@ fn hostile_values_reach_neither_the_gate_nor_a_log_as_they_are() {
     );
     let harness = scene.harness();
     let shown = [
-        harness.kubectl(&["get", "windowsstorages,windowsnodestorages", "-o", "json"]),
-        harness.kubectl(&["get", "events", "-A", "-o", "json"]),
+        harness.kubectl("get windowsstorages,windowsnodestorages -o json"),
+        harness.kubectl("get events -A -o json"),
         json!(harness.gate()).to_string(),
     ];
     for text in shown {

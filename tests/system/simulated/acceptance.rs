@@ -155,7 +155,7 @@ fn the_operator_goes_on_with_a_node_whose_new_key_is_accepted() {
     assert!(stderr.contains("trusted already"), "{stderr}");
 
     // What the operator does with a pin of a node that leaves, it does with an accepted one.
-    harness.kubectl(&["delete", "node", "win-000"]);
+    harness.kubectl("delete node win-000");
     harness.eventually("the pin has gone with its node", || {
         pins(&simulation).1.is_null()
     });
@@ -200,12 +200,7 @@ fn a_key_that_cannot_be_accepted_is_refused_with_the_reason() {
     );
     simulation.wait(host.boot()).unwrap();
 
-    harness.kubectl(&[
-        "annotate",
-        "node",
-        "win-001",
-        "windowsmachineconfig.openshift.io/version=10.0.0",
-    ]);
+    harness.kubectl("annotate node win-001 windowsmachineconfig.openshift.io/version=10.0.0");
     let refusal = yes(&["win-001"]);
     assert!(refusal.contains("another owner manages"), "{refusal}");
 
@@ -270,14 +265,14 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
         "-n",
         "default",
     ];
-    harness.kubectl(&create);
+    harness.kubectl_with(&create);
     let label = "app.kubernetes.io/name=windows-storage-operator";
-    harness.kubectl(&["label", deployment, label, "-n", "default"]);
+    harness.kubectl(&format!("label {deployment} {label} -n default"));
     let found = refusal(&[]);
     assert!(found.contains(&told("default")), "{found}");
-    harness.kubectl(&["create", "namespace", "second"]);
-    harness.kubectl(&[&create[..5], &["second"]].concat());
-    harness.kubectl(&["label", deployment, label, "-n", "second"]);
+    harness.kubectl("create namespace second");
+    harness.kubectl_with(&[&create[..5], &["second"]].concat());
+    harness.kubectl(&format!("label {deployment} {label} -n second"));
     let refusal = refusal(&[]);
     assert!(refusal.contains("more than one namespace"), "{refusal}");
     assert!(harness.get(MAP).is_null(), "nothing was pinned");

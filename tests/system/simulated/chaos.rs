@@ -202,7 +202,7 @@ impl Chaos {
         harness.eventually("all hosts have the new csi-proxy", || self.has_arrived());
         let version = Payloads::version(self.version);
         harness.eventually("all statuses say so", || {
-            let list = harness.kubectl(&["get", "windowsnodestorages", "-o", "json"]);
+            let list = harness.kubectl("get windowsnodestorages -o json");
             let list: serde_json::Value = serde_json::from_str(&list).unwrap();
             let nodes = list["items"].as_array().unwrap();
             let is_there = |node: &&serde_json::Value| {

@@ -21,7 +21,7 @@ fn a_node_is_looked_at_after_a_boot_and_let_alone_when_it_is_no_longer_ours() {
         logins("win-000") > before
     });
 
-    harness.kubectl(&["label", "node", "win-001", "windowsstorage.dev/ignore=true"]);
+    harness.kubectl("label node win-001 windowsstorage.dev/ignore=true");
     harness.eventually("the status of the ignored node is gone", || {
         harness.get("windowsnodestorage/win-001").is_null()
     });
@@ -40,7 +40,7 @@ fn a_node_is_looked_at_after_a_boot_and_let_alone_when_it_is_no_longer_ours() {
         })
     };
     let left = disk("win-002");
-    harness.kubectl(&["delete", "node", "win-002"]);
+    harness.kubectl("delete node win-002");
     harness.eventually("the pin of the node that left is gone", || {
         pins()["win-002"].is_null()
     });
@@ -65,7 +65,7 @@ fn a_node_is_looked_at_after_a_boot_and_let_alone_when_it_is_no_longer_ours() {
     simulation.want(
         &json!({"probeIntervalSeconds": 86400, "csiProxy": {"management": "External"}, "upgradeGate": "Ignore"}),
     );
-    harness.kubectl(&["label", "node", "win-001", "windowsstorage.dev/ignore-"]);
+    harness.kubectl("label node win-001 windowsstorage.dev/ignore-");
     harness.expect(
         "windowsnodestorage/win-001",
         "CSIProxyReady",

@@ -8,12 +8,7 @@ use super::Simulation;
 fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
     let simulation = Simulation::new(2);
     let harness = &simulation.harness;
-    harness.kubectl(&[
-        "annotate",
-        "node",
-        "win-000",
-        "example.org/subnet=10.1.0.0/24",
-    ]);
+    harness.kubectl("annotate node win-000 example.org/subnet=10.1.0.0/24");
     let service = json!({
         "name": "overlay",
         "path": r"C:\k\overlay.exe --subnet=SUBNET",
@@ -47,12 +42,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
         told.contains("overlay") && told.contains("SUBNET"),
         "{told}"
     );
-    harness.kubectl(&[
-        "annotate",
-        "node",
-        "win-001",
-        "example.org/subnet=10.1.1.0/24",
-    ]);
+    harness.kubectl("annotate node win-001 example.org/subnet=10.1.1.0/24");
     harness.expect_csi_proxy("win-001");
 
     // Edited to nonsense and back, with what works left alone all the time.

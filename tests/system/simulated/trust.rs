@@ -78,13 +78,9 @@ fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown(
     let annotate = |node: &str, key: &str| {
         let (kind, key) = key.split_once(' ').unwrap();
         let prefix = "windowsmachineconfig.openshift.io/ssh-host-key";
-        harness.kubectl(&[
-            "annotate",
-            "node",
-            node,
-            &format!("{prefix}={key}"),
-            &format!("{prefix}-type={kind}"),
-        ]);
+        harness.kubectl(&format!(
+            "annotate node {node} {prefix}={key} {prefix}-type={kind}"
+        ));
     };
     let keys: Vec<String> = simulation
         .hosts
@@ -118,7 +114,7 @@ impl Simulation {
         ];
         let status = status.to_string();
         let arguments: Vec<&str> = arguments.into_iter().chain([&*status]).collect();
-        self.harness.kubectl(&arguments);
+        self.harness.kubectl_with(&arguments);
     }
 
     /// A new Node that tells that address from the beginning.

@@ -1,7 +1,8 @@
 //! Clients of the control plane: kubeconfigs and kubectl.
 
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -24,6 +25,14 @@ impl ControlPlane {
     pub fn kubeconfig_for_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let token = format!(r#""token": "{}""#, self.token_of(namespace, name)?);
         self.write_kubeconfig(name, &self.authority.certificate_pem()?, &token)
+    }
+
+    /// Writes a new certificate with that name, and its key, as a Secret of that type is mounted.
+    pub fn write_certificate(&self, folder: &Path, name: &str) -> Result<()> {
+        let identity = self.authority.client(name, &[])?;
+        fs::write(folder.join("tls.key"), identity.key_pem()?)?;
+        fs::write(folder.join("tls.crt"), identity.certificate_pem()?)?;
+        Ok(())
     }
 
     /// `kubectl` with the admin's kubeconfig, to be spawned with other streams or more environment.
@@ -74,8 +83,7 @@ impl ControlPlane {
     /// Makes the type `OperatorCondition` known, as OLM does.
     pub fn install_operator_condition_crd(&self) -> Result<()> {
         let crd = part("operatorcondition-crd")?;
-        let crd =
-            std::fs::read_to_string(&crd).with_context(|| format!("reading {}", crd.display()))?;
+        let crd = fs::read_to_string(&crd).with_context(|| format!("reading {}", crd.display()))?;
         self.apply(&crd)?;
         self.await_definitions()
     }

@@ -174,7 +174,7 @@ impl ControlPlane {
     }
 
     /// A token of a ServiceAccount that holds for a day.
-    pub(super) fn token_of(&self, namespace: &str, name: &str) -> Result<String> {
+    pub fn token_of(&self, namespace: &str, name: &str) -> Result<String> {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",

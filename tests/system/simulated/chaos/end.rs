@@ -17,7 +17,8 @@ impl State {
     pub fn of(simulation: &Simulation, version: u32) -> Self {
         let kinds = "windowsnodestorages,windowsstorages,configmaps,operatorconditions";
         let arguments = ["get", kinds, "-n", NAMESPACE, "-o", "json"];
-        let list: Value = serde_json::from_str(&simulation.harness.kubectl(&arguments)).unwrap();
+        let list: Value =
+            serde_json::from_str(&simulation.harness.kubectl_with(&arguments)).unwrap();
         let (sha256, version) = (Payloads::sha256(version), Payloads::version(version));
         let plain = |text: &str| text.replace(&sha256, "SHA256").replace(&version, "VERSION");
         let mut state = BTreeMap::new();
