@@ -23,16 +23,41 @@ pub struct Case {
     pub name: String,
     pub objects: Vec<Value>,
     /// Parts of what the oracle says. Of objects some keys may be left out, of lists no item.
+    #[serde(default)]
     pub expected: Value,
+    /// The objects come from an API server, which has all that there is.
+    #[serde(default)]
+    pub live: bool,
+    /// Findings: place, code, object and words of the message.
+    #[serde(default)]
+    pub says: Vec<Vec<String>>,
+    /// A place, and codes that are not found there.
+    #[serde(default)]
+    pub silent: Vec<Vec<String>>,
     /// Tables of which every combination of rows is a case: `$1`, `$2`, … stand for what is in the row.
     #[serde(default)]
     each: Vec<Vec<Vec<Value>>>,
 }
 
+/// The cases for which the oracle says what is expected.
 pub fn all() -> Vec<Case> {
+    read(&CASES)
+}
+
+/// The cases of findings, of which the oracle knows nothing.
+pub fn findings() -> Vec<Case> {
+    read(&[include_str!("cases/findings.yaml")])
+}
+
+/// Objects as cases write them.
+pub fn objects_of(written: &Value) -> Vec<Value> {
+    objects(written.clone(), &serde_yaml::from_str(OBJECTS).unwrap())
+}
+
+fn read(texts: &[&str]) -> Vec<Case> {
     let known: BTreeMap<String, Value> = serde_yaml::from_str(OBJECTS).unwrap();
     let mut cases = Vec::new();
-    for text in CASES {
+    for text in texts {
         for case in serde_yaml::from_str::<Vec<Case>>(text).unwrap() {
             let mut rows = vec![Vec::new()];
             for table in &case.each {
@@ -49,6 +74,9 @@ pub fn all() -> Vec<Case> {
                         .flat_map(|object| objects(in_row(object, row), &known))
                         .collect(),
                     expected: in_row(&case.expected, row),
+                    live: case.live,
+                    says: texts_in_row(&case.says, row),
+                    silent: case.silent.clone(),
                     each: Vec::new(),
                 }
             }));
@@ -78,6 +106,11 @@ fn in_row(value: &Value, row: &[Value]) -> Value {
         }
         other => other.clone(),
     }
+}
+
+fn texts_in_row(table: &[Vec<String>], row: &[Value]) -> Vec<Vec<String>> {
+    let texts = |texts: &Vec<String>| texts.iter().map(|text| text_in_row(text, row)).collect();
+    table.iter().map(texts).collect()
 }
 
 fn text_in_row(text: &str, row: &[Value]) -> String {

@@ -3,6 +3,7 @@
 
 mod cases;
 mod engine;
+mod findings;
 mod generate;
 mod oracle;
 mod run;

@@ -133,6 +133,3 @@ fn lacks_pods_of(cluster: &Cluster, namespace: &Name) -> bool {
             .next()
             .is_none_or(|(key, _)| key.namespace != *namespace)
 }
-
-#[cfg(test)]
-mod tests;

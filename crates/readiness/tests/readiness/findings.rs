@@ -1,0 +1,102 @@
+//! Findings and what they advise, out of objects as Kubernetes writes them: `cases/findings.yaml`.
+
+use readiness::assess::{assess, codes};
+use readiness::index::ReadFrom;
+use readiness::objects::Loader;
+use serde_json::{Value, json};
+
+use crate::cases;
+
+fn report(objects: &[Value], live: bool) -> Value {
+    let mut loader = Loader::default();
+    for object in objects {
+        let text = |field: &str| object[field].as_str().unwrap();
+        let put = loader.put(text("apiVersion"), text("kind"), object);
+        put.unwrap();
+    }
+    let mut cluster = loader.finish();
+    if live {
+        cluster.read_from = ReadFrom::Api;
+    }
+    serde_json::to_value(assess(&mut cluster)).unwrap()
+}
+
+/// The findings of the node, of a driver or of the report itself.
+fn at<'a>(report: &'a Value, place: &str) -> &'a [Value] {
+    let mut drivers = report["drivers"].as_array().unwrap().iter();
+    let row = match place {
+        "report" => report,
+        "node" => &report["nodes"][0],
+        driver => drivers.find(|row| row["name"] == driver).unwrap(),
+    };
+    row["findings"].as_array().unwrap()
+}
+
+#[test]
+fn each_case_has_the_findings_that_it_says_and_none_of_which_it_is_silent() {
+    for case in cases::findings() {
+        let (name, report) = (&case.name, report(&case.objects, case.live));
+        assert!(case.says.len() + case.silent.len() > 0, "{name}");
+        for said in &case.says {
+            let [place, code, object, words @ ..] = &said[..] else {
+                unreachable!("{name}: {said:?}");
+            };
+            let findings = at(&report, place).iter();
+            let findings: Vec<_> = findings.filter(|it| it["code"] == **code).collect();
+            let all_said = case.says.iter().filter(|it| it[..2] == said[..2]);
+            assert_eq!(
+                findings.len(),
+                all_said.count(),
+                "{name}: {code} in {report}"
+            );
+            let found = findings.iter().find(|it| it["object"] == **object);
+            let found = found.unwrap_or_else(|| unreachable!("{name}: {object} in {report}"));
+            let message = found["message"].as_str().unwrap();
+            for word in words {
+                let absent = word.strip_prefix("NOT ");
+                let is_there = message.contains(absent.unwrap_or(word));
+                assert_eq!(
+                    is_there,
+                    absent.is_none(),
+                    "{name}: {word:?} in {message:?}"
+                );
+            }
+        }
+        for silent in &case.silent {
+            for code in &silent[1..] {
+                let is_known = codes::CODES.iter().any(|(known, _)| known == code);
+                assert!(is_known || code == "any", "{code}");
+                let findings = at(&report, &silent[0]);
+                let found = findings
+                    .iter()
+                    .find(|it| it["code"] == **code || code == "any");
+                assert_eq!(found, None, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_pod_of_another_driver_changes_nothing_about_this_one() {
+    let object = |written: Value| {
+        cases::objects_of(&json!([
+            "win-1.30",
+            "csi-node",
+            "pod-disk",
+            "azuredisk-win",
+            written
+        ]))
+    };
+    let smb = json!({"like": "azuredisk-win", "metadata": {"name": "csi-smb-node-win", "uid": "uid-smb"},
+        "spec": {"template": {"spec": {"containers": [{"name": "driver", "image": "registry.k8s.io/sig-storage/smbplugin:v1.17.0"}]}}}});
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "csi-smb-node-win", "uid": "uid-smb", "controller": true}]);
+    let pod = json!({"like": "azuredisk-pod-waits", "metadata": {"name": "csi-smb-node-win-x7k2p", "ownerReferences": owner},
+        "spec": smb["spec"]["template"]["spec"]});
+    let pod = json!({"like": pod, "spec": {"nodeName": "win-1"}});
+    let (without, along) = (object(smb.clone()), object(json!([smb, pod])));
+    assert_eq!(along.len(), without.len() + 1);
+    assert_eq!(
+        at(&report(&along, true), "node"),
+        at(&report(&without, true), "node")
+    );
+}
