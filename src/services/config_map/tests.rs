@@ -76,7 +76,8 @@ fn text_that_is_not_a_list_of_services_is_refused_with_its_key() {
 fn what_makes_no_sense_or_every_agent_would_refuse_is_refused_here() {
     let entry = csi_proxy_service(&[]);
     let ours = serde_json::to_string(&entry).unwrap();
-    let dangling = r#"{"name":"a","path":"C:\\k\\a.exe","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
+    let dangling =
+        r#"{"name":"a","path":"C:\\k\\a.exe","bootstrap":false,"priority":1,"dependencies":["b"]}"#;
     for (other, words) in [
         (ours.as_str(), "lists the service csi-proxy twice"),
         (dangling, "depends on b, which is not listed"),

@@ -155,7 +155,7 @@ fn whole(written: Value, known: &BTreeMap<String, Value>) -> Value {
 }
 
 /// The first value, but for what the second one says.
-fn over(first: Value, second: Value) -> Value {
+pub fn over(first: Value, second: Value) -> Value {
     match (first, second) {
         (Value::Object(mut first), Value::Object(second)) => {
             for (key, value) in second {

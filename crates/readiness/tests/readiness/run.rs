@@ -75,15 +75,6 @@ fn describe(life: &[Event], difference: &Difference, seed: u64, cluster: u32) ->
     text
 }
 
-fn is_same(one: &Value, other: &Value) -> bool {
-    ["apiVersion", "kind"]
-        .iter()
-        .all(|key| one[key] == other[key])
-        && ["namespace", "name"]
-            .iter()
-            .all(|key| one["metadata"][key] == other["metadata"][key])
-}
-
 /// What tells objects apart.
 pub fn key(object: &Value) -> String {
     let metadata = &object["metadata"];
@@ -116,7 +107,7 @@ fn play(
     for event in life {
         *after += 1;
         let (Event::Upsert(object) | Event::Delete(object)) = event;
-        let there = objects.iter().position(|there| is_same(there, object));
+        let there = objects.iter().position(|there| key(there) == key(object));
         match (event, there) {
             (Event::Upsert(object), Some(there)) => objects[there] = object.clone(),
             (Event::Upsert(object), None) => objects.push(object.clone()),

@@ -5,7 +5,7 @@ use super::workloads::{asks_for_windows, template_spec};
 use serde_json::Value;
 
 /// The end of an image's repository, and the driver in it.
-pub const IMAGES: [(&str, &str); 7] = [
+const IMAGES: [(&str, &str); 7] = [
     ("csi-vsphere/driver", "csi.vsphere.vmware.com"),
     (
         "cloud-provider-vsphere/csi/release/driver",

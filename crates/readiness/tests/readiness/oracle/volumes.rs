@@ -8,7 +8,7 @@ use super::workloads::{self, Workload};
 use serde_json::Value;
 
 /// Plugin, field in a PersistentVolume or a pod, CSI driver.
-pub const PLUGINS: [(&str, &str, &str); 7] = [
+const PLUGINS: [(&str, &str, &str); 7] = [
     (
         "kubernetes.io/aws-ebs",
         "awsElasticBlockStore",
@@ -43,7 +43,7 @@ pub const PLUGINS: [(&str, &str, &str); 7] = [
 ];
 
 /// Fields of the types that no driver takes over.
-pub const DEAD: [&str; 7] = [
+const DEAD: [&str; 7] = [
     "rbd",
     "cephfs",
     "glusterfs",
@@ -54,7 +54,7 @@ pub const DEAD: [&str; 7] = [
 ];
 
 /// The only driver of the tables that no plugin is redirected to.
-pub const SMB: &str = "smb.csi.k8s.io";
+const SMB: &str = "smb.csi.k8s.io";
 
 /// One row of `volumes`, without what follows from the nodes.
 pub struct Row<'a> {
