@@ -11,13 +11,11 @@ use protocol::{Durations, milliseconds};
 #[derive(Clone, Debug)]
 pub struct Clock {
     last: Instant,
-    durations: Durations,
+    /// The sums.
+    pub durations: Durations,
     closed: Option<Instant>,
     opened: Option<Instant>,
 }
-
-/// A part of a request.
-pub type Part = fn(&mut Durations) -> &mut Option<u64>;
 
 impl Clock {
     /// The first part begins now.
@@ -31,17 +29,11 @@ impl Clock {
         }
     }
 
-    /// What was done since the last call, or the start, belongs to this part.
-    pub fn ended(&mut self, part: Part, now: Instant) {
+    /// What was done since the last call, or the start, belongs to this of the [`parts`](protocol::parts).
+    pub fn ended(&mut self, part: &str, now: Instant) {
         let took = milliseconds(now.saturating_duration_since(self.last));
-        *part(&mut self.durations).get_or_insert_default() += took;
+        *self.durations.entry(part.to_owned()).or_default() += took;
         self.last = now;
-    }
-
-    /// The sums.
-    #[must_use]
-    pub fn durations(&self) -> Durations {
-        self.durations.clone()
     }
 
     /// A service's process has ended; its pipes closed with it.
@@ -76,22 +68,12 @@ mod tests {
     fn parts_that_come_again_are_added_up() {
         let begin = Instant::now();
         let mut clock = Clock::start(begin);
-        let parts: [(Part, u64); 4] = [
-            (|of| &mut of.prepare, 5),
-            (|of| &mut of.start, 7),
-            (|of| &mut of.pipes, 17),
-            (|of| &mut of.start, 20),
-        ];
-        for (part, milliseconds) in parts {
+        for (part, milliseconds) in [("prepare", 5), ("start", 7), ("pipes", 17), ("start", 20)] {
             clock.ended(part, begin + Duration::from_millis(milliseconds));
         }
-        let expected = Durations {
-            prepare: Some(5),
-            start: Some(5),
-            pipes: Some(10),
-            ..Durations::default()
-        };
-        assert_eq!(clock.durations(), expected);
+        let expected = [("pipes", 10), ("prepare", 5), ("start", 5)];
+        let expected = expected.map(|(part, took)| (part.to_owned(), took));
+        assert_eq!(clock.durations, expected.into());
     }
 
     #[test]

@@ -76,12 +76,8 @@ impl fmt::Display for Step {
                 write!(to, "replace {}, now {now}, by {}", file.path, file.sha256)
             }
             Self::Delete(name) => write!(to, "delete service {name}"),
-            Self::Configure(service) => {
-                write!(
-                    to,
-                    "configure service {} as: {}",
-                    service.name, service.path
-                )
+            Self::Configure(Service { name, path, .. }) => {
+                write!(to, "configure service {name} as: {path}")
             }
             Self::Start(name) => write!(to, "start service {name}"),
             Self::AwaitPipes(of) => write!(to, "await {} pipes of {}", of.pipes.len(), of.service),
@@ -109,8 +105,7 @@ impl Plan {
 
 /// Plans the way from what is observed to what a valid request says.
 pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
-    let order = start_order(&request.services)
-        .map_err(|error| Failure::new(FailureCategory::InvalidRequest, error.to_string()))?;
+    let order = start_order(&request.services)?;
     for service in &order {
         refuse_foreign(request, service, observed)?;
     }
@@ -122,10 +117,8 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     let all: BTreeSet<_> = stopping.iter().cloned().chain(names).collect();
     // Services that nothing of the request makes stop, but that Windows has depend on one that stops.
     let dependents = dependents(&all, &observed.machine);
-    let is_listed = |dependent: &&SeenService| {
-        let mut listed = order.iter().map(|service| key(&service.name));
-        listed.any(|name| name == key(&dependent.name))
-    };
+    let listed: BTreeSet<_> = order.iter().map(|service| key(&service.name)).collect();
+    let is_listed = |dependent: &&SeenService| listed.contains(&key(&dependent.name));
     let (inside, outside): (Vec<&SeenService>, Vec<_>) =
         dependents.iter().partition(|it| is_listed(it));
     let outside: Vec<String> = outside.iter().map(|it| it.name.clone()).collect();
@@ -142,12 +135,8 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
     let names = leaving.iter().map(|service| &service.name);
     steps.extend(names.clone().cloned().map(Step::Stop));
     let stopped = order.iter().rev().map(|service| &service.name);
-    steps.extend(
-        stopped
-            .filter(|name| stopping.contains(&key(name)))
-            .cloned()
-            .map(Step::Stop),
-    );
+    let stopped = stopped.filter(|name| stopping.contains(&key(name)));
+    steps.extend(stopped.cloned().map(Step::Stop));
     steps.extend(names.cloned().map(Step::Delete));
     steps.extend(files.iter().cloned().map(Step::Replace));
 
@@ -168,20 +157,12 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
         if configure || start {
             services.push(service_change(name, before, observed));
         }
-        for of in request
-            .pipes
-            .iter()
-            .filter(|of| key(&of.service) == key(name))
-        {
-            if start
-                || of
-                    .pipes
-                    .iter()
-                    .any(|pipe| !observed.open_pipes.contains(pipe))
-            {
-                steps.push(Step::AwaitPipes(of.clone()));
-            }
-        }
+        let is_closed = |pipe: &String| !observed.open_pipes.contains(pipe);
+        let is_awaited = |of: &&ServicePipes| {
+            key(&of.service) == key(name) && (start || of.pipes.iter().any(is_closed))
+        };
+        let awaited = request.pipes.iter().filter(is_awaited);
+        steps.extend(awaited.cloned().map(Step::AwaitPipes));
     }
     steps.extend(outside.iter().cloned().map(Step::Resume));
     services.extend(leaving);
@@ -323,16 +304,13 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
 /// Services of ours that the request no longer has, those that start last first.
 fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>, Failure> {
     let mut known: BTreeSet<_> = request.services.iter().map(|it| key(&it.name)).collect();
-    let leaving: Vec<_> = observed
-        .ours
-        .iter()
-        .rev()
-        .filter(|name| known.insert(key(name)))
-        .filter_map(|name| {
-            let there = observed.services.get(&key(name))?;
-            Some(service_change(name, Some(there), observed))
-        })
-        .collect();
+    let ours = observed.ours.iter().rev();
+    let gone = ours.filter(|name| known.insert(key(name)));
+    let change = |name: &String| {
+        let there = observed.services.get(&key(name))?;
+        Some(service_change(name, Some(there), observed))
+    };
+    let leaving: Vec<_> = gone.filter_map(change).collect();
     if request.services.is_empty() && !leaving.is_empty() {
         // An empty list is more likely a mistake on its way here than a wish.
         let message = "the request has no services, but the agent keeps some; they are not removed on an empty list";

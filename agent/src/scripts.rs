@@ -12,21 +12,14 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// No part of a command is longer, in bytes.
 pub const LONGEST_VALUE: usize = 1024;
 
+const OPTIONS: &str = "-NoProfile -NonInteractive -ExecutionPolicy Bypass -File";
+
 /// What PowerShell is started with.
 #[must_use]
 pub fn arguments(script: &PreScript) -> Vec<&str> {
-    let fixed = [
-        "-NoProfile",
-        "-NonInteractive",
-        "-ExecutionPolicy",
-        "Bypass",
-        "-File",
-        &script.path,
-    ];
-    fixed
-        .into_iter()
-        .chain(script.arguments.iter().map(String::as_str))
-        .collect()
+    let fixed = OPTIONS.split(' ').chain([script.path.as_str()]);
+    let own = script.arguments.iter().map(String::as_str);
+    fixed.chain(own).collect()
 }
 
 /// The value that a script gives by what it printed, the beginning of it at least; nothing where it is run for its effect

@@ -81,7 +81,8 @@ pub fn unpack(
         }
         // A full buffer may not have been large enough for what is there already.
         if begin == end && length < BUFFER {
-            (begin, end) = (0, take(&mut packed, &mut arrived)?);
+            begin = 0;
+            end = packed.read(&mut arrived).map_err(UnpackError::Read)?;
             if end == 0 {
                 return Err(wrong("it ends before its content does"));
             }
@@ -90,7 +91,7 @@ pub fn unpack(
     if size != announced.size {
         return Err(announced.refuse_size(size));
     }
-    if begin != end || take(&mut packed, &mut [0])? != 0 {
+    if begin != end || packed.read(&mut [0]).map_err(UnpackError::Read)? != 0 {
         return Err(wrong("it goes on after its end"));
     }
     let (found, announced) = (hexadecimal(&hasher.finalize()), announced.sha256);
@@ -107,15 +108,6 @@ fn damaged(code: zstd_safe::ErrorCode) -> UnpackError {
 
 fn wrong(why: impl Into<String>) -> UnpackError {
     UnpackError::Content(why.into())
-}
-
-fn take(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, UnpackError> {
-    loop {
-        match from.read(buffer) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            result => return result.map_err(UnpackError::Read),
-        }
-    }
 }
 
 impl Announced<'_> {

@@ -7,7 +7,7 @@ use protocol::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
     to_sftp,
 };
-use protocol::{Answer, ApplyResult, NodeState, Packed, Request};
+use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
 
 use crate::node::answer::{answer, brief, parse};
 use crate::node::session::{Running, Session};
@@ -143,14 +143,14 @@ impl Host {
         )?;
         // What is left of the wait: unpacking what had arrived last, and the way there and back.
         let mut rest = begin.elapsed();
-        for (name, took) in result.durations.named() {
-            if let Some(took) = took.filter(|_| name != "unpack") {
+        for part in parts::OF_SERVICE {
+            if let Some(&took) = result.durations.get(part) {
                 let took = Duration::from_millis(took);
                 rest = rest.saturating_sub(took);
-                self.phases.add(name, took);
+                self.phases.add(part, took);
             }
         }
-        self.phases.add("unpack", rest);
+        self.phases.add(parts::UNPACK, rest);
         Ok(result)
     }
 

@@ -18,49 +18,8 @@ const ENVIRONMENT: &str = "environmentVars";
 
 /// What is wrong with the ConfigMap. Nodes stay as they are until it is mended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServicesError {
-    /// A key does not hold the JSON that it must.
-    #[error(
-        "key {0} of ConfigMap windows-services is not as expected: {1}; correct it, or delete the ConfigMap to have it recreated"
-    )]
-    NotJson(&'static str, String),
-    /// Two services share a name.
-    #[error(
-        "ConfigMap windows-services lists the service {0} twice; remove one of the two entries"
-    )]
-    Duplicate(String),
-    /// A path into the Node object makes no sense.
-    #[error(
-        "service {service} in ConfigMap windows-services takes the variable {variable} from {path}, which is not usable: {problem}; write a path such as \
-         {{.status.addresses[?(@.type==\"InternalIP\")].address}}"
-    )]
-    Path {
-        /// The service.
-        service: String,
-        /// The variable.
-        variable: String,
-        /// The path.
-        path: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A variable of the environment cannot be one.
-    #[error(
-        "key environmentVars of ConfigMap windows-services holds {0:?}, which cannot be an environment variable; names are letters, digits and \
-         underscores, values have no control characters"
-    )]
-    Environment(String),
-    /// The agents would refuse it.
-    #[error(
-        "ConfigMap windows-services cannot be carried out: {0}; correct the entry or remove it"
-    )]
-    Refused(String),
-    /// The ConfigMap cannot be written and does not say what it should.
-    #[error(
-        "ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have it recreated, or set spec.csiProxy of WindowsStorage to fit"
-    )]
-    Immutable,
-}
+#[error("{0}")]
+pub struct ServicesError(String);
 
 /// The parsed document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,7 +68,9 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<ServicesPla
         return parse(&existing.data).map(ServicesPlan::Keep);
     }
     if existing.immutable {
-        return Err(ServicesError::Immutable);
+        let problem = "ConfigMap windows-services is immutable and its csi-proxy entry is not the one that is wanted; delete it to have \
+            it recreated, or set spec.csiProxy of WindowsStorage to fit";
+        return Err(ServicesError(problem.to_owned()));
     }
     Ok(ServicesPlan::Update {
         data,
@@ -125,15 +86,19 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         let arguments = scripts.flat_map(|script| &script.node_args);
         for variable in service.node_variables_in_command.iter().chain(arguments) {
             let path = &variable.node_object_json_path;
-            NodePath::parse(path).map_err(|problem| ServicesError::Path {
-                service: service.name.clone(),
-                variable: variable.name.clone(),
-                path: path.clone(),
-                problem,
+            NodePath::parse(path).map_err(|problem| {
+                ServicesError(format!(
+                    "service {} in ConfigMap windows-services takes the variable {} from {path}, which is not usable: {problem}; write a path \
+                     such as {{.status.addresses[?(@.type==\"InternalIP\")].address}}",
+                    service.name, variable.name
+                ))
             })?;
         }
     }
-    let environment = environment(data)?;
+    let text = data.get(ENVIRONMENT).map_or("null", String::as_str);
+    // `watchedEnvironmentVars` is WMCO's own bookkeeping and not used.
+    let environment: Option<BTreeMap<String, String>> = read(ENVIRONMENT, text)?;
+    let environment = environment.unwrap_or_default();
     let request = Request {
         id: "check".to_owned(),
         files: Vec::new(),
@@ -144,7 +109,11 @@ pub fn parse(data: &BTreeMap<String, String>) -> Result<Document, ServicesError>
         stop_timeout_seconds: 1,
         start_timeout_seconds: 1,
     };
-    validate(&request).map_err(|failure| ServicesError::Refused(failure.message))?;
+    validate(&request).map_err(|why| {
+        ServicesError(format!(
+            "ConfigMap windows-services cannot be carried out: {why}; correct the entry or remove it"
+        ))
+    })?;
     Ok(Document {
         services,
         environment,
@@ -161,26 +130,6 @@ fn resolved_for_check(service: &Service) -> Service {
     service
 }
 
-/// The variables that every service gets. `watchedEnvironmentVars` is WMCO's own bookkeeping and not used.
-fn environment(data: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ServicesError> {
-    let Some(text) = data.get(ENVIRONMENT) else {
-        return Ok(BTreeMap::new());
-    };
-    let variables: Option<BTreeMap<String, String>> = read(ENVIRONMENT, text)?;
-    let variables = variables.unwrap_or_default();
-    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    for (name, value) in &variables {
-        let usable = (1..=256).contains(&name.len())
-            && name.bytes().all(is_of_name)
-            && value.len() <= 8192
-            && !value.contains(char::is_control);
-        if !usable {
-            return Err(ServicesError::Environment(name.clone()));
-        }
-    }
-    Ok(variables)
-}
-
 fn services(data: &BTreeMap<String, String>) -> &str {
     data.get(SERVICES).map_or("[]", String::as_str)
 }
@@ -190,7 +139,9 @@ fn read<'a, T: Deserialize<'a>>(key: &'static str, text: &'a str) -> Result<T, S
 }
 
 fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
-    ServicesError::NotJson(key, error.to_string())
+    ServicesError(format!(
+        "key {key} of ConfigMap windows-services is not as expected: {error}; correct it, or delete the ConfigMap to have it recreated"
+    ))
 }
 
 /// The text with our entry in it; `None` where it says so already.
@@ -204,7 +155,10 @@ fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesErr
     for element in &elements {
         let named: Named = read(SERVICES, element.get())?;
         if named.name == entry.name && ours.replace(*element).is_some() {
-            return Err(ServicesError::Duplicate(entry.name.clone()));
+            return Err(ServicesError(format!(
+                "ConfigMap windows-services lists the service {} twice; remove one of the two entries",
+                entry.name
+            )));
         }
     }
     let wanted = serde_json::to_string(entry).map_err(|error| not_json(SERVICES, &error))?;

@@ -67,20 +67,17 @@ impl Drop for Descriptor {
 pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     let descriptor = Descriptor::parse(sddl)?;
     let raw = descriptor.0;
-    let (mut present, mut defaulted, mut list, mut owner) = (0, 0, null_mut(), null_mut());
+    let (mut flag, mut list, mut owner) = (0, null_mut(), null_mut());
+    let ignored = &raw mut flag;
     // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the descriptor.
     unsafe {
         check(GetSecurityDescriptorDacl(
             raw,
-            &raw mut present,
+            ignored,
             &raw mut list,
-            &raw mut defaulted,
+            ignored,
         ))?;
-        check(GetSecurityDescriptorOwner(
-            raw,
-            &raw mut owner,
-            &raw mut defaulted,
-        ))?;
+        check(GetSecurityDescriptorOwner(raw, &raw mut owner, ignored))?;
     }
     let which = OWNER_SECURITY_INFORMATION
         | DACL_SECURITY_INFORMATION

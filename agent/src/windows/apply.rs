@@ -10,7 +10,7 @@ use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
 use protocol::validate::validate_request_path;
 use protocol::{
     Answer, ApplyResult, Durations, End, Failure, FailureCategory, Outcome, Request, ServiceState,
-    milliseconds,
+    milliseconds, parts,
 };
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::state::{Call, Reply};
@@ -152,7 +152,8 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
 fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure> {
     match serde_json::from_str(line) {
         Ok(Reply::Result { mut result }) => {
-            result.durations.unpack = unpacked.map(milliseconds);
+            let unpack = unpacked.map(|took| (parts::UNPACK.to_owned(), milliseconds(took)));
+            result.durations.extend(unpack);
             Ok(Answer::ApplyResult(*result))
         }
         Ok(Reply::Refused { failure }) => Err(failure),

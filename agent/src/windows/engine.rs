@@ -9,7 +9,7 @@ use protocol::paths::{
     BOOTSTRAP_DIR, DESIRED_FILE, INCOMING_DIR, JOURNAL_FILE, STATE_FILE, is_brought,
 };
 use protocol::validate::validate_request_path;
-use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request};
+use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request, parts};
 use windows_storage_agent::clock::Clock;
 use windows_storage_agent::keep::Backoff;
 use windows_storage_agent::state::Memory;
@@ -135,11 +135,11 @@ impl Engine {
                 ..NodeState::default()
             }
         });
-        self.ended(|of| &mut of.finish);
+        self.ended(parts::FINISH);
         Ok(ApplyResult {
             id: request.id,
             end,
-            durations: self.clock.durations(),
+            durations: self.clock.durations.clone(),
             state,
         })
     }

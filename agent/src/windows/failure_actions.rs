@@ -16,11 +16,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 impl OpenService {
     /// What Windows does when it crashes; an error in Wine, which does not say.
     pub fn failure_actions(&self) -> io::Result<FailureActions> {
-        let read = self.service.get_failure_actions().map_err(plain)?;
+        let read = self.0.get_failure_actions().map_err(plain)?;
         let actions = read.actions.unwrap_or_default();
         let actions = actions.iter().map(ServiceAction::to_raw);
         let reset = read.reset_period.to_raw();
-        let on_errors = self.service.get_failure_actions_on_non_crash_failures();
+        let on_errors = self.0.get_failure_actions_on_non_crash_failures();
         Ok(FailureActions {
             reset_seconds: (reset != INFINITE).then_some(reset.into()),
             actions: actions
@@ -48,7 +48,7 @@ impl OpenService {
             .reset_seconds
             .map_or(ServiceFailureResetPeriod::Never, after);
         self.set_failure_actions(reset, actions)?;
-        let service = &self.service;
+        let service = &self.0;
         let set = |on| {
             service
                 .set_failure_actions_on_non_crash_failures(on)
@@ -72,7 +72,7 @@ impl OpenService {
         };
         self.set_failure_actions(ServiceFailureResetPeriod::After(DAY), actions)?;
         // A service that ends itself with an error counts as crashed too; Wine does not know this setting.
-        let _ = self.service.set_failure_actions_on_non_crash_failures(on);
+        let _ = self.0.set_failure_actions_on_non_crash_failures(on);
         Ok(())
     }
 
@@ -87,6 +87,6 @@ impl OpenService {
             command: None,
             actions: Some(actions),
         };
-        self.service.update_failure_actions(update).map_err(plain)
+        self.0.update_failure_actions(update).map_err(plain)
     }
 }

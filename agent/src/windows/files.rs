@@ -2,18 +2,18 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use protocol::Failure;
 use sha2::{Digest, Sha256};
 use windows_storage_agent::digest::hexadecimal;
-use windows_storage_agent::errors::may_pass;
+use windows_storage_agent::errors::Context;
 use windows_sys::Win32::Storage::FileSystem::{
     MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW,
 };
 
 use super::acl;
-use super::win32::{check, wide};
+use super::win32::{check, retry_for, wide};
 
 /// How long a file may be held by another process, such as a virus scanner.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,21 +21,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BRIEF: Duration = Duration::from_secs(1);
 
 /// A file's SHA-256; `None` where there is no such file.
-pub fn sha256(path: &str) -> io::Result<Option<String>> {
+pub fn sha256(path: &str) -> Result<Option<String>, Failure> {
     sha256_within(path, PATIENCE)
 }
 
 /// Like [`sha256`], for a report: it does not wait long for a file that another process holds.
-pub fn sha256_now(path: &str) -> io::Result<Option<String>> {
+pub fn sha256_now(path: &str) -> Result<Option<String>, Failure> {
     sha256_within(path, BRIEF)
 }
 
-fn sha256_within(path: &str, patience: Duration) -> io::Result<Option<String>> {
-    retry_for(patience, || match File::open(path) {
+fn sha256_within(path: &str, patience: Duration) -> Result<Option<String>, Failure> {
+    let read = retry_for(patience, || match File::open(path) {
         Ok(file) => digest(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-    })
+    });
+    read.context(format_args!("reading {path}"))
 }
 
 fn digest(mut file: File) -> io::Result<String> {
@@ -111,16 +112,4 @@ pub fn remove(path: &str) -> io::Result<()> {
 
 fn retry<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     retry_for(PATIENCE, attempt)
-}
-
-fn retry_for<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let begin = Instant::now();
-    let mut pause = Duration::from_millis(20);
-    loop {
-        match attempt() {
-            Err(error) if may_pass(&error) && begin.elapsed() < patience => sleep(pause),
-            result => return result,
-        }
-        pause = (pause * 2).min(Duration::from_millis(100));
-    }
 }

@@ -6,7 +6,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use protocol::command::{program, same_path};
@@ -14,11 +13,12 @@ use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
     INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
-use protocol::{Answer, Failure, FailureCategory};
+use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 
 use super::services::{Held, Services};
+use super::win32::retry_for;
 use super::{acl, apply, files, observe, owners, point};
 
 /// How long the service may take to finish the request in hand. With the limits below, all of it stays under the minute
@@ -39,7 +39,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     let this = std::env::current_exe().context("finding this program's file")?;
     let this = this.to_str().map(plain_path);
     let this = this.ok_or_else(|| internal("this program's path is not text"))?;
-    let sha256 = hash(this)?.ok_or_else(|| internal("this program's file is gone"))?;
+    let sha256 = files::sha256(this)?.ok_or_else(|| internal("this program's file is gone"))?;
     if let Some(expected) = expected.filter(|expected| *expected != sha256) {
         let message = format!("{this} has sha256 {sha256}, not {expected} as announced");
         return Err(Failure::new(FailureCategory::HashMismatch, message));
@@ -47,7 +47,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     make_folders()?;
     let _lock = lock()?;
     let mut services = Services::connect()?;
-    if !same_path(this, AGENT_EXE) && hash(AGENT_EXE)?.as_ref() != Some(&sha256) {
+    if !same_path(this, AGENT_EXE) && files::sha256(AGENT_EXE)?.as_ref() != Some(&sha256) {
         put_in_place(&services, this)?;
     }
     point_service_at(&services, AGENT_EXE)?;
@@ -65,10 +65,11 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     // The old program may not have gone quite yet; the next install removes it then.
     let _ = std::fs::remove_file(AGENT_RETIRED);
     let mut state = observe::status(&[CSI_PROXY_EXE.to_owned()], &[]).ok();
-    let running = state
-        .as_mut()
-        .and_then(|state| state.running_agent_sha256.as_mut());
-    if let Some(running) = running {
+    if let Some(NodeState {
+        running_agent_sha256: Some(running),
+        ..
+    }) = &mut state
+    {
         // It has said so itself just now; that may not be on disk yet.
         running.clone_from(&sha256);
     }
@@ -83,9 +84,9 @@ fn put_in_place(services: &Services, this: &str) -> Result<(), Failure> {
     let doing = format!("putting {AGENT_EXE} in place");
     let staged = files::stage_program(this, AGENT_EXE).context(&doing)?;
     point("install: new program beside the old one");
-    let old = hash(AGENT_EXE)?;
+    let old = files::sha256(AGENT_EXE)?;
     if old.is_some() && points_at_program(services)? {
-        if hash(AGENT_PREVIOUS)? != old {
+        if files::sha256(AGENT_PREVIOUS)? != old {
             files::stage_program(AGENT_EXE, AGENT_PREVIOUS)
                 .and_then(|copy| files::rename(&copy, AGENT_PREVIOUS))
                 .context(&doing)?;
@@ -160,7 +161,7 @@ fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
 
 /// Has the program before this one run again; says so.
 fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
-    let outcome = match hash(AGENT_PREVIOUS) {
+    let outcome = match files::sha256(AGENT_PREVIOUS) {
         Ok(Some(previous)) if previous != sha256 => put_back(services, &previous).map_or_else(
             |failure| format!("going back failed too: {failure}"),
             |()| format!("the one before it, {previous}, is back and runs"),
@@ -187,10 +188,6 @@ fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {
     point_service_at(services, AGENT_EXE)
 }
 
-fn hash(path: &str) -> Result<Option<String>, Failure> {
-    files::sha256(path).context(format_args!("reading {path}"))
-}
-
 fn make_folders() -> Result<(), Failure> {
     for (folder, list) in [
         // Also where it was there before: who may write in it may lay libraries beside programs.
@@ -211,19 +208,14 @@ fn make_folders() -> Result<(), Failure> {
 
 /// One install at a time: the file cannot be opened twice.
 fn lock() -> Result<File, Failure> {
-    let deadline = Instant::now() + LOCK;
-    loop {
-        let mut options = OpenOptions::new();
-        let options = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .share_mode(0);
-        match options.open(format!(r"{STATE_DIR}\install.lock")) {
-            Err(_) if Instant::now() < deadline => sleep(Duration::from_millis(100)),
-            result => return result.context("waiting for another install to end"),
-        }
-    }
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .share_mode(0);
+    let path = format!(r"{STATE_DIR}\install.lock");
+    retry_for(LOCK, || options.open(&path)).context("waiting for another install to end")
 }
 
 /// Windows may put `\\?\` before a path.

@@ -15,8 +15,9 @@ use windows_sys::Win32::System::Services::{
     SERVICE_STATE_ALL, SERVICE_STOPPED, SERVICE_WIN32,
 };
 
+use super::process;
+use super::registry::{self, COMMAND, DEPENDENCIES, DESCRIPTION};
 use super::win32::{check, is, owned, size, text, text_at};
-use super::{process, registry};
 
 /// What Windows returns at once at most, in bytes.
 const LARGEST_ANSWER: usize = 256 << 10;
@@ -29,9 +30,10 @@ const CSI_PROXY: &str = "csi-proxy.exe";
 pub fn services() -> io::Result<Vec<SeenService>> {
     let mut services = names_and_states()?;
     for service in &mut services {
-        service.command = registry::command(&service.name).unwrap_or_default();
-        service.description = registry::description(&service.name).unwrap_or_default();
-        service.dependencies = registry::dependencies(&service.name).unwrap_or_default();
+        let name = &service.name;
+        service.command = registry::text(name, COMMAND).unwrap_or_default();
+        service.description = registry::text(name, DESCRIPTION).unwrap_or_default();
+        service.dependencies = registry::texts(name, DEPENDENCIES).unwrap_or_default();
     }
     Ok(services)
 }

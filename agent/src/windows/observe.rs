@@ -17,7 +17,7 @@ use windows_storage_agent::scripts::resolved;
 use windows_storage_agent::seen::{SeenProcess, contains, foreign};
 use windows_storage_agent::state::Memory;
 
-use super::scm::{OpenService, Scm};
+use super::scm::{OpenService, READ, Scm};
 use super::{files, machine, pipes, store};
 
 /// What the agent has on disk.
@@ -113,14 +113,13 @@ pub fn node_state(
 }
 
 fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
-    let read = |path: &str| files::sha256_now(path).context(format_args!("reading {path}"));
     let status = |path: &String| {
-        let sha256 = read(path)?;
+        let sha256 = files::sha256_now(path)?;
         let path = path.clone();
         Ok(FileStatus { path, sha256 })
     };
     let files = paths.iter().map(status).collect::<Result<_, _>>()?;
-    Ok((files, read(AGENT_EXE)?))
+    Ok((files, files::sha256_now(AGENT_EXE)?))
 }
 
 fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
@@ -138,12 +137,12 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
 /// What the planner needs to know.
 pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Failure> {
     let ours = kept.ours();
-    let (mut files, mut uploads) = (BTreeMap::new(), BTreeMap::new());
+    let (mut current_files, mut uploads) = (BTreeMap::new(), BTreeMap::new());
     for file in &request.files {
         let (current, upload) = thread::scope(|scope| {
             let upload = file.upload.as_ref();
-            let upload = upload.map(|upload| scope.spawn(|| sha256(upload)));
-            (sha256(&file.path), upload.map(joined))
+            let upload = upload.map(|upload| scope.spawn(|| files::sha256(upload)));
+            (files::sha256(&file.path), upload.map(joined))
         });
         let current = current?;
         if current.as_ref() != Some(&file.sha256)
@@ -152,7 +151,7 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
             uploads.insert(path.clone(), sha256);
         }
         if let Some(current) = current {
-            files.insert(file.path.clone(), current);
+            current_files.insert(file.path.clone(), current);
         }
     }
     let mut services = BTreeMap::new();
@@ -165,7 +164,7 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
     let pipes = request.pipes.iter().flat_map(|of| &of.pipes);
     let open_pipes = pipes.filter(|pipe| pipes::is_open(pipe)).cloned().collect();
     Ok(Observed {
-        files,
+        files: current_files,
         uploads,
         services,
         ours,
@@ -180,13 +179,14 @@ fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Fai
     let observe = |service: OpenService| {
         let status = service.status()?;
         Ok(ObservedService {
-            settings: service.settings()?,
+            settings: service.settings(name)?,
             state: status.state,
             process_id: status.process_id,
             failure_actions: service.failure_actions().ok(),
         })
     };
-    let observed = scm.open(name).and_then(|it| it.map(observe).transpose());
+    let opened = scm.open(name, READ);
+    let observed = opened.and_then(|it| it.map(observe).transpose());
     observed.context(format_args!("reading the state of service {name}"))
 }
 
@@ -218,10 +218,6 @@ fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatu
         restarts: memory.restarts.get(name).copied().unwrap_or(0),
         failing: memory.failing.get(&key(name)).cloned(),
     })
-}
-
-fn sha256(path: &str) -> Result<Option<String>, Failure> {
-    files::sha256(path).context(format_args!("reading {path}"))
 }
 
 fn without_doubles<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {

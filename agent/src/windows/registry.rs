@@ -11,31 +11,23 @@ use windows_sys::Win32::System::Registry::{
     RegGetValueW, RegSetKeyValueW,
 };
 
-use super::win32::{check_error, size, text, wide, wide_list};
+use super::win32::{self, check_error, size, wide, wide_list};
 
-const ENVIRONMENT: &str = "Environment";
+/// The command line, with the variables in it replaced.
+pub const COMMAND: &str = "ImagePath";
+pub const DESCRIPTION: &str = "Description";
+/// The services that it needs, where Windows keeps them.
+pub const DEPENDENCIES: &str = "DependOnService";
+/// The variables, each `NAME=value`.
+pub const ENVIRONMENT: &str = "Environment";
 
-/// The variables of a service, each `NAME=value`.
-pub fn environment(service: &str) -> io::Result<Vec<String>> {
-    texts(service, ENVIRONMENT)
+/// A value of a service that is a text; empty where there is none.
+pub fn text(service: &str, name: &str) -> io::Result<String> {
+    value(service, name, RRF_RT_REG_SZ).map(|units| win32::text(&units))
 }
 
-/// The services that a service needs, where Windows keeps them.
-pub fn dependencies(service: &str) -> io::Result<Vec<String>> {
-    texts(service, "DependOnService")
-}
-
-/// A service's command line, with the variables in it replaced.
-pub fn command(service: &str) -> io::Result<String> {
-    value(service, "ImagePath", RRF_RT_REG_SZ).map(|units| text(&units))
-}
-
-/// A service's description.
-pub fn description(service: &str) -> io::Result<String> {
-    value(service, "Description", RRF_RT_REG_SZ).map(|units| text(&units))
-}
-
-fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
+/// A value of a service that is a list of texts; empty where there is none.
+pub fn texts(service: &str, name: &str) -> io::Result<Vec<String>> {
     let units = value(service, name, RRF_RT_REG_MULTI_SZ)?;
     let texts = units.split(|unit| *unit == 0);
     Ok(texts
@@ -76,7 +68,7 @@ fn value(service: &str, name: &str, kind: u32) -> io::Result<Vec<u16>> {
 
 /// Gives a service these variables and no others.
 pub fn set_environment(service: &str, variables: &[String]) -> io::Result<()> {
-    if environment(service)? == variables {
+    if texts(service, ENVIRONMENT)? == variables {
         return Ok(());
     }
     let (key, name) = (key(service), wide(ENVIRONMENT));

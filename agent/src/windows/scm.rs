@@ -22,11 +22,13 @@ use windows_sys::Win32::System::Services::{
     SERVICE_START_PENDING, SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED,
 };
 
-use super::registry;
+use super::registry::{self, DEPENDENCIES, DESCRIPTION, ENVIRONMENT};
 use super::win32::{check, is, size, wide, wide_list};
 
-const READ: ServiceAccess = ServiceAccess::QUERY_CONFIG.union(ServiceAccess::QUERY_STATUS);
-const CHANGE: ServiceAccess = READ
+/// The right to read a service.
+pub const READ: ServiceAccess = ServiceAccess::QUERY_CONFIG.union(ServiceAccess::QUERY_STATUS);
+/// The right to do anything with it.
+pub const CHANGE: ServiceAccess = READ
     .union(ServiceAccess::CHANGE_CONFIG)
     .union(ServiceAccess::START)
     .union(ServiceAccess::STOP)
@@ -54,26 +56,24 @@ impl Scm {
         manager.map(Self).map_err(plain)
     }
 
-    /// Opens a service to read it.
-    pub fn open(&self, name: &str) -> io::Result<Option<OpenService>> {
-        self.open_with(name, READ)
-    }
-
-    /// Opens a service to do anything with it.
-    pub fn open_to_change(&self, name: &str) -> io::Result<Option<OpenService>> {
-        self.open_with(name, CHANGE)
+    /// Opens a service, if it is there.
+    pub fn open(&self, name: &str, access: ServiceAccess) -> io::Result<Option<OpenService>> {
+        match self.0.open_service(name, access).map_err(plain) {
+            Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) || is_marked(&error) => Ok(None),
+            result => result.map(|service| Some(OpenService(service))),
+        }
     }
 
     /// A service's state, if it is there.
     pub fn status(&self, name: &str) -> io::Result<Option<Status>> {
-        let service = self.open(name)?;
+        let service = self.open(name, READ)?;
         service.map(|service| service.status()).transpose()
     }
 
     /// A service's configuration, if it is there.
     pub fn settings(&self, name: &str) -> io::Result<Option<ServiceSettings>> {
-        let service = self.open(name)?;
-        service.map(|service| service.settings()).transpose()
+        let service = self.open(name, READ)?;
+        service.map(|service| service.settings(name)).transpose()
     }
 
     /// Changes a service, if it is there.
@@ -82,17 +82,7 @@ impl Scm {
         name: &str,
         change: impl FnOnce(OpenService) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.open_to_change(name)?.map_or(Ok(()), change)
-    }
-
-    fn open_with(&self, name: &str, access: ServiceAccess) -> io::Result<Option<OpenService>> {
-        match self.0.open_service(name, access).map_err(plain) {
-            Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) || is_marked(&error) => Ok(None),
-            result => result.map(|service| {
-                let name = name.to_owned();
-                Some(OpenService { service, name })
-            }),
-        }
+        self.open(name, CHANGE)?.map_or(Ok(()), change)
     }
 
     /// Whether a service was deleted but is still there, because it runs or another process has it open.
@@ -107,7 +97,7 @@ impl Scm {
 
     /// Makes a service or changes it.
     pub fn configure(&self, name: &str, settings: &ServiceSettings) -> io::Result<OpenService> {
-        let service = match self.open_to_change(name)? {
+        let service = match self.open(name, CHANGE)? {
             Some(service) => service,
             None => self.create(name, settings)?,
         };
@@ -116,12 +106,12 @@ impl Scm {
         let mut dependencies = wide_list(&settings.dependencies);
         dependencies.push(0);
         change(
-            &service.service,
+            &service.0,
             settings.start_type,
             command.as_ptr(),
             dependencies.as_ptr(),
         )?;
-        let described = service.service.set_description(&settings.description);
+        let described = service.0.set_description(&settings.description);
         described.map_err(plain)?;
         registry::set_environment(name, &settings.environment)?;
         Ok(service)
@@ -143,16 +133,12 @@ impl Scm {
             account_password: None,
         };
         let service = self.0.create_service(&info, CHANGE).map_err(plain)?;
-        let name = name.to_owned();
-        Ok(OpenService { service, name })
+        Ok(OpenService(service))
     }
 }
 
 /// A service.
-pub struct OpenService {
-    pub(super) service: Service,
-    name: String,
-}
+pub struct OpenService(pub(super) Service);
 
 impl OpenService {
     /// Its state and process.
@@ -161,7 +147,7 @@ impl OpenService {
         // SAFETY: the handle lives as long as `self`; the buffer has the size that is given.
         check(unsafe {
             QueryServiceStatusEx(
-                self.service.raw_handle(),
+                self.0.raw_handle(),
                 SC_STATUS_PROCESS_INFO,
                 (&raw mut raw).cast::<u8>(),
                 size(size_of_val(&raw)),
@@ -186,29 +172,29 @@ impl OpenService {
         })
     }
 
-    /// Its configuration.
-    pub fn settings(&self) -> io::Result<ServiceSettings> {
-        let config = self.service.query_config().map_err(plain)?;
+    /// Its configuration; `name` is the service's.
+    pub fn settings(&self, name: &str) -> io::Result<ServiceSettings> {
+        let config = self.0.query_config().map_err(plain)?;
         let needed = config.dependencies.iter();
         let mut dependencies: Vec<String> = needed
             .map(|needed| needed.to_system_identifier().to_string_lossy().into())
             .collect();
         if dependencies.is_empty() {
             // Wine keeps them, but does not return them.
-            dependencies = registry::dependencies(&self.name)?;
+            dependencies = registry::texts(name, DEPENDENCIES)?;
         }
         Ok(ServiceSettings {
             command: config.executable_path.to_string_lossy().into_owned(),
-            description: registry::description(&self.name)?,
+            description: registry::text(name, DESCRIPTION)?,
             dependencies,
             start_type: config.start_type.to_raw(),
-            environment: registry::environment(&self.name)?,
+            environment: registry::texts(name, ENVIRONMENT)?,
         })
     }
 
     /// Starts it; one that runs already is fine.
     pub fn start(&self) -> io::Result<()> {
-        match self.service.start::<&str>(&[]).map_err(plain) {
+        match self.0.start::<&str>(&[]).map_err(plain) {
             Err(error) if is(&error, ERROR_SERVICE_ALREADY_RUNNING) => Ok(()),
             result => result,
         }
@@ -216,7 +202,7 @@ impl OpenService {
 
     /// Asks it to stop; false where it cannot be asked now and one should try again.
     pub fn ask_to_stop(&self) -> io::Result<bool> {
-        match self.service.stop().map_err(plain) {
+        match self.0.stop().map_err(plain) {
             Ok(_) => Ok(true),
             Err(error) => is_stopping(&error).ok_or(error),
         }
@@ -224,7 +210,7 @@ impl OpenService {
 
     /// Deletes it.
     pub fn delete(&self) -> io::Result<()> {
-        match self.service.delete().map_err(plain) {
+        match self.0.delete().map_err(plain) {
             Err(error) if is_marked(&error) => Ok(()),
             result => result,
         }

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol::paths::AGENT_PIPE;
 use protocol::{Failure, FailureCategory};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::state::{Call, Reply};
@@ -15,8 +14,7 @@ use windows_storage_agent::state::{Call, Reply};
 use super::engine::Job;
 use super::log;
 use super::pipes::{self, Listener};
-use super::process::Event;
-use super::service::News;
+use super::service::{Jobs, News};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -25,22 +23,9 @@ pub struct Service {
     /// SHA-256 of the running program.
     pub sha256: Option<String>,
     /// Where work is handed in.
-    pub jobs: Sender<Job>,
-    /// Wakes the thread that does it.
-    pub wake: Arc<Event>,
+    pub jobs: Jobs,
     /// What ends the service.
     pub news: Sender<News>,
-}
-
-/// Opens the agent's pipe; its predecessor may need a moment to go.
-pub fn open() -> io::Result<Listener> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match Listener::open(AGENT_PIPE) {
-            Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
-            result => return result,
-        }
-    }
 }
 
 /// Takes callers for ever, each in a thread of its own.
@@ -94,8 +79,7 @@ fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
         }
         Call::Apply { request } => {
             let (sender, result) = channel();
-            let handed = service.jobs.send(Job::Apply(request, sender));
-            service.wake.set();
+            let handed = service.jobs.add(Job::Apply(request, sender));
             let result = handed.ok().and_then(|()| result.recv().ok());
             let result = result.ok_or_else(|| {
                 let message = "the agent's service is about to stop";

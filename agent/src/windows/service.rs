@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use protocol::paths::AGENT_SERVICE;
+use protocol::paths::{AGENT_PIPE, AGENT_SERVICE};
 use windows_service::service::{
     ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
 };
@@ -17,11 +17,15 @@ use windows_service::service_control_handler::{
 use windows_service::{define_windows_service, service_dispatcher};
 
 use super::engine::{self, Job};
+use super::pipes::Listener;
 use super::process::Event;
+use super::win32::retry_for;
 use super::{files, log, point, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
 const FINISH: Duration = Duration::from_secs(20);
+/// How long the service before this one may keep its pipe.
+const PREDECESSOR: Duration = Duration::from_secs(10);
 
 define_windows_service!(service_entry, service_main);
 
@@ -92,7 +96,7 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
         match heard.recv() {
             Ok(News::Retire) => {
                 log::line("agent ends after the request in hand: another program is in its place");
-                jobs.stop();
+                let _ = jobs.add(Job::Stop);
                 retires = true;
             }
             Ok(News::Stop | News::Shutdown) if retires => {
@@ -101,7 +105,7 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
                 return 0;
             }
             Ok(News::Stop) => {
-                jobs.stop();
+                let _ = jobs.add(Job::Stop);
                 let finished = matches!(heard.recv_timeout(FINISH), Ok(News::EngineEnded));
                 log::line(if finished {
                     "agent stops"
@@ -121,15 +125,19 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
 
 static HANDLE: OnceLock<ServiceStatusHandle> = OnceLock::new();
 
-struct Jobs {
+/// Hands jobs to the thread that does them.
+#[derive(Clone)]
+pub struct Jobs {
     sender: Sender<Job>,
     wake: Arc<Event>,
 }
 
 impl Jobs {
-    fn stop(&self) {
-        let _ = self.sender.send(Job::Stop);
+    /// Hands over a job; an error where the thread has ended.
+    pub fn add(&self, job: Job) -> Result<(), SendError<Job>> {
+        let sent = self.sender.send(job);
         self.wake.set();
+        sent
     }
 }
 
@@ -140,32 +148,36 @@ fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let this = std::env::current_exe().ok();
     let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");
-    let listener = serve::open()?;
-    let (sender, jobs) = channel();
+    // Its predecessor may need a moment to go.
+    let listener = retry_for(PREDECESSOR, || Listener::open(AGENT_PIPE))?;
+    let (sender, received) = channel();
+    let jobs = Jobs {
+        sender,
+        wake: Arc::clone(&wake),
+    };
     let service = Arc::new(serve::Service {
         sha256: this.clone(),
-        jobs: sender.clone(),
-        wake: Arc::clone(&wake),
+        jobs: jobs.clone(),
         news: news.clone(),
     });
-    let (ended, engine_wake) = (news.clone(), Arc::clone(&wake));
+    let ended = news.clone();
     thread::Builder::new().spawn(move || {
-        log::unless_ok("the agent ends", engine::run(&jobs, &engine_wake, this));
+        log::unless_ok("the agent ends", engine::run(&received, &wake, this));
         let _ = ended.send(News::EngineEnded);
     })?;
     thread::Builder::new().spawn(move || serve::run(listener, &service))?;
-    Ok(Jobs { sender, wake })
+    Ok(jobs)
 }
 
 fn report(state: ServiceState, exit: u32) {
     let Some(handle) = HANDLE.get() else { return };
-    let none = (ServiceControlAccept::empty(), 0, Duration::ZERO);
-    let pending = (none.0, 1, FINISH + Duration::from_secs(5));
+    let none = ServiceControlAccept::empty();
     let all = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN;
+    let pending = FINISH + Duration::from_secs(5);
     let (controls_accepted, checkpoint, wait_hint) = match state {
         ServiceState::Running => (all, 0, Duration::ZERO),
-        ServiceState::StartPending | ServiceState::StopPending => pending,
-        _ => none,
+        ServiceState::StartPending | ServiceState::StopPending => (none, 1, pending),
+        _ => (none, 0, Duration::ZERO),
     };
     let status = ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,

@@ -12,7 +12,7 @@ use windows_storage_agent::journal::ServiceSettings;
 use windows_storage_agent::keep::LINGER;
 
 use super::process::Process;
-use super::scm::{OpenService, Scm, is_marked};
+use super::scm::{CHANGE, OpenService, Scm, is_marked};
 use super::{log, pipes};
 
 const POLL: Duration = Duration::from_millis(20);
@@ -115,7 +115,7 @@ impl Services {
     ) -> Result<Option<Instant>, Failure> {
         let category = FailureCategory::ServiceStop;
         let doing = format!("stopping service {name}");
-        let opened = self.scm.open_to_change(name);
+        let opened = self.scm.open(name, CHANGE);
         let Some(service) = opened.context_or(category, &doing)? else {
             return Ok(None);
         };
@@ -124,8 +124,9 @@ impl Services {
         // Before it is asked to stop: afterwards Windows no longer says.
         self.hold(name, first.process_id);
         if first.state == ServiceState::Stopped && !self.check_alive(name) {
-            let command = service.settings().context_or(category, &doing)?.command;
-            self.hold_server(name, program(&command).unwrap_or_default(), wanted);
+            let settings = service.settings(name).context_or(category, &doing)?;
+            let program = program(&settings.command).unwrap_or_default();
+            self.hold_server(name, program, wanted);
             if !self.check_alive(name) {
                 return Ok(None);
             }
@@ -235,7 +236,7 @@ impl Services {
         const CATEGORY: FailureCategory = FailureCategory::ServiceStart;
         let doing = format!("starting service {name}");
         let failed = |why: &str| Failure::new(CATEGORY, format!("service {name} {why}"));
-        let service = self.scm.open_to_change(name).context_or(CATEGORY, &doing)?;
+        let service = self.scm.open(name, CHANGE).context_or(CATEGORY, &doing)?;
         let service = service.ok_or_else(|| failed("is not there"))?;
         service.start().context_or(CATEGORY, &doing)?;
         loop {

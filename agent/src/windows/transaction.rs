@@ -7,8 +7,7 @@ use protocol::command::log_folders;
 use protocol::order::key;
 use protocol::paths::JOURNAL_FILE;
 use protocol::validate::validate;
-use protocol::{End, Failure, Outcome, Request};
-use windows_storage_agent::clock::Part;
+use protocol::{End, Failure, Outcome, Request, parts};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{FileChange, Journal, Phase};
 use windows_storage_agent::owners::is_log_folder;
@@ -40,7 +39,7 @@ impl Engine {
         if plan.changes_anything() {
             return self.change(request, commands, &wanted, plan);
         }
-        self.ended(|of| &mut of.prepare);
+        self.ended(parts::PREPARE);
         // There may still be pipes to wait for.
         self.carry_out_steps(&wanted, &plan.steps)?;
         self.keep(request, &commands)?;
@@ -98,7 +97,7 @@ impl Engine {
         point("journal");
         store::save(JOURNAL_FILE, &journal)?;
         point("journal saved");
-        self.ended(|of| &mut of.prepare);
+        self.ended(parts::PREPARE);
         let confirmed = self.carry_out_steps(wanted, &plan.steps).and_then(|()| {
             journal.phase = Phase::Confirmed;
             journal.end = Some(End::good(Outcome::Applied, self.clock.interruption()));
@@ -115,8 +114,8 @@ impl Engine {
     }
 
     fn carry_out_steps(&mut self, request: &Request, steps: &[Step]) -> Result<(), Failure> {
-        let stop_timeout = seconds(request.stop_timeout_seconds);
-        let start_timeout = seconds(request.start_timeout_seconds);
+        let stop_timeout = Duration::from_secs(request.stop_timeout_seconds.into());
+        let start_timeout = Duration::from_secs(request.start_timeout_seconds.into());
         let mut deadline = Instant::now() + start_timeout;
         for step in steps {
             log::line(format!("{}: {step}", request.id));
@@ -147,14 +146,14 @@ impl Engine {
                 }
                 Step::Resume(name) => self.resume(name, start_timeout),
             }
-            self.ended(part(step));
+            self.ended(part_of(step));
             point(&step.to_string());
         }
         Ok(())
     }
 
     /// What was done since the last call belongs to this part of the request.
-    pub(super) fn ended(&mut self, part: Part) {
+    pub(super) fn ended(&mut self, part: &str) {
         self.clock.ended(part, Instant::now());
     }
 
@@ -183,11 +182,6 @@ pub fn pipes_of(request: &Request, service: &str) -> Vec<String> {
     of.filter(|pipes| key(&pipes.service) == key(service))
         .flat_map(|pipes| pipes.pipes.clone())
         .collect()
-}
-
-/// A number of seconds as a duration.
-pub fn seconds(number: u32) -> Duration {
-    Duration::from_secs(u64::from(number))
 }
 
 fn replace(file: &FileChange) -> Result<(), Failure> {
@@ -221,11 +215,11 @@ pub fn remove_uploads(request: &Request) {
     }
 }
 
-fn part(step: &Step) -> Part {
+fn part_of(step: &Step) -> &'static str {
     match step {
-        Step::Pause(_) | Step::Stop(_) => |of| &mut of.stop,
-        Step::Delete(_) | Step::Replace(_) | Step::Configure(_) => |of| &mut of.install,
-        Step::Start(_) | Step::Resume(_) => |of| &mut of.start,
-        Step::AwaitPipes(_) => |of| &mut of.pipes,
+        Step::Pause(_) | Step::Stop(_) => parts::STOP,
+        Step::Delete(_) | Step::Replace(_) | Step::Configure(_) => parts::INSTALL,
+        Step::Start(_) | Step::Resume(_) => parts::START,
+        Step::AwaitPipes(_) => parts::PIPES,
     }
 }

@@ -9,7 +9,7 @@ use windows_storage_agent::journal::{
 };
 
 use super::engine::Engine;
-use super::transaction::{pipes_of, seconds};
+use super::transaction::pipes_of;
 use super::{files, log, point};
 
 impl Engine {
@@ -20,8 +20,8 @@ impl Engine {
     pub(super) fn undo(&mut self, journal: &Journal) -> Result<Vec<String>, Failure> {
         let id = &journal.request.id;
         log::line(format!("{id}: going back"));
-        let stop_timeout = seconds(journal.request.stop_timeout_seconds);
-        let start_timeout = seconds(journal.request.start_timeout_seconds);
+        let stop_timeout = Duration::from_secs(journal.request.stop_timeout_seconds.into());
+        let start_timeout = Duration::from_secs(journal.request.start_timeout_seconds.into());
         let (mut problems, mut unfinished) = (Vec::new(), None);
         if self.differs(journal) {
             problems = self.stop_all(journal, stop_timeout);
@@ -118,9 +118,9 @@ impl Engine {
 fn put_back(change: &FileChange) -> Result<Option<String>, Failure> {
     let (path, previous) = (&change.path, change.previous_path());
     let doing = format!("putting back {path}");
-    let current = files::sha256(path).context(&doing)?;
-    let set_aside = files::sha256(&previous).context(&doing)?;
-    let upload = files::sha256(&change.upload).context(&doing)?;
+    let current = files::sha256(path)?;
+    let set_aside = files::sha256(&previous)?;
+    let upload = files::sha256(&change.upload)?;
     let there = Contents {
         current: current.as_deref(),
         set_aside: set_aside.as_deref(),

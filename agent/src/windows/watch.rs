@@ -12,7 +12,7 @@ use windows_storage_agent::plan::settings;
 use super::engine::Engine;
 use super::scm::Status;
 use super::services::Held;
-use super::transaction::{pipes_of, seconds};
+use super::transaction::pipes_of;
 use super::{log, pipes};
 
 /// How often the configuration of a service that runs is compared.
@@ -34,6 +34,10 @@ pub struct Watched {
 /// The state of a service, and what is wrong with it.
 type Checked = (Health, Option<String>);
 
+fn wrong(health: Health, why: impl Into<String>) -> Checked {
+    (health, Some(why.into()))
+}
+
 impl Engine {
     /// Brings back the kept services that do not run as they should; whether all do.
     pub(super) fn keep_services(&mut self) -> bool {
@@ -42,8 +46,8 @@ impl Engine {
         };
         let order = start_order(&request.services).unwrap_or_default();
         let limits = Limits {
-            stop: seconds(request.stop_timeout_seconds),
-            start: seconds(request.start_timeout_seconds),
+            stop: Duration::from_secs(request.stop_timeout_seconds.into()),
+            start: Duration::from_secs(request.start_timeout_seconds.into()),
         };
         let before = self.kept.memory.clone();
         let mut well = true;
@@ -72,16 +76,13 @@ impl Engine {
 
     fn check(&mut self, request: &Request, service: &Service) -> Checked {
         let name = &service.name;
-        let wrong = |health, why: &str| (health, Some(why.to_owned()));
         let status = match self.services.scm.status(name) {
             Ok(Some(status)) => status,
             Ok(None) if self.is_marked(name) => return wrong(Health::Marked, MARKED),
             Ok(None) => return wrong(Health::Missing, "it was deleted"),
             Err(error) => {
-                return (
-                    Health::Starting,
-                    Some(format!("it cannot be checked: {error}")),
-                );
+                let why = format!("it cannot be checked: {error}");
+                return wrong(Health::Starting, why);
             }
         };
         let gone = self.services.hold(name, status.process_id) == Held::Gone;
@@ -100,11 +101,10 @@ impl Engine {
         let compared = self.watched(service).compared;
         if compared.is_none_or(|compared| compared.elapsed() >= COMPARE) {
             if self.is_marked(&service.name) {
-                return (Health::Marked, Some(MARKED.to_owned()));
+                return wrong(Health::Marked, MARKED);
             }
             if !self.is_configured(request, service) {
-                let why = "its configuration was changed";
-                return (Health::Changed, Some(why.to_owned()));
+                return wrong(Health::Changed, "its configuration was changed");
             }
             let watched = self.watched(service);
             watched.compared = Some(Instant::now());
@@ -116,7 +116,7 @@ impl Engine {
             return (Health::Up, None);
         }
         let why = format!("it runs, but pipes are closed: {}", closed.join(", "));
-        (Health::Mute, Some(why))
+        wrong(Health::Mute, why)
     }
 
     fn check_stopped(&mut self, request: &Request, service: &Service, status: &Status) -> Checked {
@@ -128,16 +128,16 @@ impl Engine {
             if !self.services.check_alive(name) {
                 let who = other.as_deref().unwrap_or("an unknown process");
                 let why = format!("its pipes are served by {who}, so it cannot start");
-                return (Health::Held, Some(why));
+                return wrong(Health::Held, why);
             }
         }
         if self.services.check_alive(name) {
             (Health::Lingering, None)
         } else if self.is_marked(name) {
-            (Health::Marked, Some(MARKED.to_owned()))
+            wrong(Health::Marked, MARKED)
         } else {
-            let why = format!("it ended with exit code {}", status.exit_code);
-            (Health::Down, Some(why))
+            let code = status.exit_code;
+            wrong(Health::Down, format!("it ended with exit code {code}"))
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use windows_storage_agent::errors::may_pass;
 use windows_sys::Win32::Foundation::{
     ERROR_SUCCESS, HANDLE, INVALID_HANDLE_VALUE, SYSTEMTIME, WIN32_ERROR,
 };
@@ -24,6 +26,22 @@ pub fn check_error(error: WIN32_ERROR) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::from_raw_os_error(error.cast_signed()))
+}
+
+/// Tries again for so long what fails because another process holds a file or a pipe.
+pub fn retry_for<T>(
+    patience: Duration,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let begin = Instant::now();
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match attempt() {
+            Err(error) if may_pass(&error) && begin.elapsed() < patience => sleep(pause),
+            result => return result,
+        }
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
 }
 
 /// Whether an error is this one of Windows.

@@ -141,9 +141,8 @@ fn a_full_disk() {
     // More than the agent can write, whose results still find room.
     let mut large = request("better");
     large.files[0].sha256 = sha256(&better);
-    large
-        .environment
-        .insert("PADDING".into(), "x".repeat(3 * ROOM));
+    let padding = |number| (format!("PADDING_{number}"), "x".repeat(8_000));
+    large.environment.extend((0..3 * ROOM / 8_000).map(padding));
     fs::write(node.local(&upload_path("better")), &better).unwrap();
     node.upload_request(&large);
     node.host.fill_disk(ROOM as u64).unwrap();

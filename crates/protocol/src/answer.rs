@@ -1,5 +1,6 @@
 //! The agent's answers: one line of JSON, the last line of standard output.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -258,47 +259,27 @@ pub struct PipeStatus {
     pub open: bool,
 }
 
-/// How long the parts of a request took, in milliseconds; absent where a part was not done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Durations {
-    /// Unpacking, the wait for what was still arriving included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unpack: Option<u64>,
-    /// Looking at the node, checking what was uploaded, running scripts and writing the journal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prepare: Option<u64>,
-    /// Stopping services, the ends of their processes included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop: Option<u64>,
-    /// Putting files in place and configuring services.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<u64>,
-    /// Starting services, until Windows calls them running.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<u64>,
-    /// From there until their pipes are open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pipes: Option<u64>,
-    /// Bookkeeping after that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish: Option<u64>,
-}
+/// How long the parts of a request took, in milliseconds, by their names in [`parts`]; absent where a part was not done.
+pub type Durations = BTreeMap<String, u64>;
 
-impl Durations {
-    /// All of them in order, with the name of each.
-    #[must_use]
-    pub fn named(&self) -> [(&'static str, Option<u64>); 7] {
-        [
-            ("unpack", self.unpack),
-            ("prepare", self.prepare),
-            ("stop", self.stop),
-            ("install", self.install),
-            ("start", self.start),
-            ("pipes", self.pipes),
-            ("finish", self.finish),
-        ]
-    }
+/// The parts of a request.
+pub mod parts {
+    /// Unpacking, the wait for what was still arriving included.
+    pub const UNPACK: &str = "unpack";
+    /// Looking at the node, checking what was uploaded, running scripts and writing the journal.
+    pub const PREPARE: &str = "prepare";
+    /// Stopping services, the ends of their processes included.
+    pub const STOP: &str = "stop";
+    /// Putting files in place and configuring services.
+    pub const INSTALL: &str = "install";
+    /// Starting services, until Windows calls them running.
+    pub const START: &str = "start";
+    /// From there until their pipes are open.
+    pub const PIPES: &str = "pipes";
+    /// Bookkeeping after that.
+    pub const FINISH: &str = "finish";
+    /// Those that the agent's service does, in their order.
+    pub const OF_SERVICE: [&str; 6] = [PREPARE, STOP, INSTALL, START, PIPES, FINISH];
 }
 
 /// A duration as the protocol writes it.

@@ -2,27 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::Failure;
 use crate::document::Service;
-
-/// Why there is no order.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
-    /// Two services have one name.
-    #[error("service {0} is listed twice")]
-    Duplicate(String),
-    /// A service needs one that is not in the document.
-    #[error("service {0} depends on {1}, which is not listed")]
-    NotListed(String, String),
-    /// A service needs one that starts later.
-    #[error("service {0} depends on {1}, whose priority is later")]
-    LaterPriority(String, String),
-    /// Services need each other.
-    #[error("services depend on each other: {}", .0.join(" -> "))]
-    Cycle(Vec<String>),
-    /// One needs another, which needs another, and so on for too long.
-    #[error("service {0} depends on a chain of more than {LONGEST_CHAIN} services")]
-    TooLong(String),
-}
+use crate::validate::invalid;
 
 /// The longest chain of dependencies that is followed: a document may list ten thousand services, and each of a chain
 /// takes its part of the stack.
@@ -30,12 +12,12 @@ const LONGEST_CHAIN: usize = 100;
 
 /// Sorts services so that each comes after what it depends on and, beyond that, by priority and name.
 ///
-/// Names are compared without case, as the Service Control Manager does.
-pub fn start_order(services: &[Service]) -> Result<Vec<&Service>, OrderError> {
+/// Names are compared without case, as the Service Control Manager does. Services that have no order are an invalid request.
+pub fn start_order(services: &[Service]) -> Result<Vec<&Service>, Failure> {
     let mut by_name = BTreeMap::new();
     for service in services {
         if by_name.insert(key(&service.name), service).is_some() {
-            return Err(OrderError::Duplicate(service.name.clone()));
+            return Err(invalid(format!("service {} is listed twice", service.name)));
         }
     }
     let mut sorted: Vec<&Service> = services.iter().collect();
@@ -60,7 +42,7 @@ fn add<'a>(
     chain: &mut Vec<String>,
     done: &mut BTreeSet<String>,
     order: &mut Vec<&'a Service>,
-) -> Result<(), OrderError> {
+) -> Result<(), Failure> {
     let name = key(&service.name);
     if done.contains(&name) {
         return Ok(());
@@ -68,18 +50,24 @@ fn add<'a>(
     let first = chain.iter().position(|earlier| key(earlier) == name);
     chain.push(service.name.clone());
     if let Some(first) = first {
-        return Err(OrderError::Cycle(chain.split_off(first)));
+        let cycle = chain[first..].join(" -> ");
+        return Err(invalid(format!("services depend on each other: {cycle}")));
     }
     if chain.len() > LONGEST_CHAIN {
-        return Err(OrderError::TooLong(chain.swap_remove(0)));
+        let first = &chain[0];
+        return Err(invalid(format!(
+            "service {first} depends on a chain of more than {LONGEST_CHAIN} services"
+        )));
     }
     for dependency in &service.dependencies {
-        let (one, other) = (service.name.clone(), dependency.clone());
-        let Some(needed) = by_name.get(&key(dependency)) else {
-            return Err(OrderError::NotListed(one, other));
+        let refused = |why| {
+            let name = &service.name;
+            invalid(format!("service {name} depends on {dependency}, {why}"))
         };
+        let needed = by_name.get(&key(dependency));
+        let needed = needed.ok_or_else(|| refused("which is not listed"))?;
         if needed.priority > service.priority {
-            return Err(OrderError::LaterPriority(one, other));
+            return Err(refused("whose priority is later"));
         }
         add(needed, by_name, chain, done, order)?;
     }
@@ -105,9 +93,11 @@ mod tests {
         }
     }
 
-    fn names(services: &[Service]) -> Result<Vec<String>, OrderError> {
-        start_order(services)
-            .map(|order| order.iter().map(|service| service.name.clone()).collect())
+    fn names(services: &[Service]) -> Result<Vec<String>, String> {
+        match start_order(services) {
+            Ok(order) => Ok(order.iter().map(|service| service.name.clone()).collect()),
+            Err(failure) => Err(failure.message),
+        }
     }
 
     #[test]
@@ -132,12 +122,13 @@ mod tests {
             chain
         };
         assert_eq!(names(&chain(99)).unwrap().len(), 100);
-        assert_eq!(names(&chain(100)), Err(OrderError::TooLong("s0".into())));
+        let too_long = Err("service s0 depends on a chain of more than 100 services".to_owned());
+        assert_eq!(names(&chain(100)), too_long);
         // As many as a ConfigMap holds, on a thread with a small stack as Windows gives one.
         let services = chain(12_000);
         let small = std::thread::Builder::new().stack_size(256 * 1024);
         let ended = small.spawn(move || names(&services)).unwrap().join();
-        assert!(matches!(ended.unwrap(), Err(OrderError::TooLong(_))));
+        assert_eq!(ended.unwrap(), too_long);
     }
 
     #[test]
@@ -175,7 +166,7 @@ mod tests {
                 "service A is listed twice",
             ),
         ] {
-            assert_eq!(names(&services).unwrap_err().to_string(), why);
+            assert_eq!(names(&services).unwrap_err(), why);
         }
     }
 }

@@ -8,11 +8,13 @@ use crate::order::start_order;
 use crate::paths::{
     AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
-use crate::{DesiredFile, Failure, FailureCategory, Format, Request};
+use crate::{DesiredFile, Failure, FailureCategory, Format, Request, ServicePipes};
 
 /// No service needs longer than this to stop or to start.
 const LONGEST_TIMEOUT_SECONDS: u32 = 3600;
 const LONGEST_TEXT: usize = 256;
+/// Of an environment variable.
+const LONGEST_VALUE: usize = 8192;
 
 /// Refuses what cannot be carried out, with a message for people.
 pub fn validate(request: &Request) -> Result<(), Failure> {
@@ -34,30 +36,28 @@ pub fn validate(request: &Request) -> Result<(), Failure> {
             format!("{} is listed twice", file.path)
         })?;
     }
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     for (name, value) in &request.environment {
-        let is_variable = !name.is_empty() && !name.contains('=') && is_plain(name);
-        require(is_variable && is_plain(value), || {
+        let is_name = (1..=LONGEST_TEXT).contains(&name.len()) && name.bytes().all(is_of_name);
+        let is_usable = is_name && value.len() <= LONGEST_VALUE && is_plain(value);
+        require(is_usable, || {
             format!(
-                "'{name}' cannot be an environment variable, or its value holds control characters"
+                "'{name}' cannot be an environment variable; names are letters, digits and underscores, values have no \
+                 control characters"
             )
         })?;
     }
     for service in &request.services {
         check_service(service)?;
     }
-    start_order(&request.services).map_err(|error| invalid(error.to_string()))?;
-    for pipes in &request.pipes {
+    start_order(&request.services)?;
+    for ServicePipes { service, pipes } in &request.pipes {
         let mut names = request.services.iter().map(|service| &service.name);
-        require(
-            names.any(|name| name.eq_ignore_ascii_case(&pipes.service)),
-            || {
-                format!(
-                    "pipes are listed for service {}, which is not",
-                    pipes.service
-                )
-            },
-        )?;
-        if let Some(pipe) = pipes.pipes.iter().find(|pipe| !is_word(pipe)) {
+        let is_listed = names.any(|name| name.eq_ignore_ascii_case(service));
+        require(is_listed, || {
+            format!("pipes are listed for service {service}, which is not")
+        })?;
+        if let Some(pipe) = pipes.iter().find(|pipe| !is_word(pipe)) {
             return Err(invalid(format!("'{pipe}' is no pipe name")));
         }
     }
@@ -82,11 +82,11 @@ fn check_file(file: &DesiredFile) -> Result<(), Failure> {
     require(!agents.iter().any(|agent| same_path(path, agent)), || {
         "the agent itself is replaced by its install command, not by a request".to_owned()
     })?;
-    let is_sha256 = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-    require(
-        file.sha256.len() == 64 && file.sha256.bytes().all(is_sha256),
-        || format!("the sha256 of {path} must be 64 lower-case hexadecimal digits"),
-    )?;
+    let is_digit = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    let is_sha256 = file.sha256.len() == 64 && file.sha256.bytes().all(is_digit);
+    require(is_sha256, || {
+        format!("the sha256 of {path} must be 64 lower-case hexadecimal digits")
+    })?;
     let packed = file.packed.as_ref().map(|packed| &packed.path);
     for upload in file.upload.iter().chain(packed) {
         require(is_inside(upload, INCOMING_DIR), || {
@@ -103,10 +103,10 @@ fn check_file(file: &DesiredFile) -> Result<(), Failure> {
 
 fn check_service(service: &Service) -> Result<(), Failure> {
     let (name, command) = (&service.name, &service.path);
-    require(
-        is_word(name) && !name.eq_ignore_ascii_case(AGENT_SERVICE),
-        || format!("'{name}' is no name for a service of a request"),
-    )?;
+    let is_name = is_word(name) && !name.eq_ignore_ascii_case(AGENT_SERVICE);
+    require(is_name, || {
+        format!("'{name}' is no name for a service of a request")
+    })?;
     let is_program = program(command).is_some_and(|program| is_absolute(program, ".exe"));
     require(is_program && !command.contains('\0'), || {
         format!(
@@ -130,11 +130,8 @@ fn check_service(service: &Service) -> Result<(), Failure> {
 fn check_support(request: &Request) -> Result<(), Failure> {
     let unsupported = |message| Err(Failure::new(FailureCategory::Unsupported, message));
     for file in &request.files {
-        if file
-            .packed
-            .as_ref()
-            .is_some_and(|packed| packed.format == Format::Unknown)
-        {
+        let format = file.packed.as_ref().map(|packed| packed.format);
+        if format == Some(Format::Unknown) {
             return unsupported(format!(
                 "the content of {} is compressed in a way that this agent does not know; bring the operator's own agent first",
                 file.path
@@ -167,7 +164,8 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failure>
     }
 }
 
-fn invalid(message: String) -> Failure {
+/// A request that cannot be carried out at all.
+pub(crate) fn invalid(message: String) -> Failure {
     Failure::new(FailureCategory::InvalidRequest, message)
 }
 
@@ -204,8 +202,8 @@ fn is_inside(path: &str, folder: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Packed;
     use crate::document::{NodeVariable, PreScript};
-    use crate::{Packed, ServicePipes};
 
     fn request() -> Request {
         Request {
@@ -375,9 +373,10 @@ mod tests {
     #[test]
     fn environment_variables() {
         for (name, value, fine) in [
-            ("A", "x=y z", true),
+            ("A_1", "x=y z", true),
             ("", "x", false),
             ("A=B", "x", false),
+            ("a b", "x", false),
             ("A", "x\0y", false),
             ("A\n", "x", false),
         ] {

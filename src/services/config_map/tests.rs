@@ -64,11 +64,8 @@ fn text_that_is_not_a_list_of_services_is_refused_with_its_key() {
     let entry = csi_proxy_service(&[]);
     for text in ["", "{", "{}", "null", "[1]", "[{\"path\":\"x\"}]"] {
         let error = plan(Some(&config_map(text)), &entry).unwrap_err();
-        assert!(
-            matches!(error, ServicesError::NotJson("services", _)),
-            "{text}: {error}"
-        );
-        assert!(error.to_string().contains("windows-services"));
+        let words = "key services of ConfigMap windows-services is not as expected";
+        assert!(error.to_string().contains(words), "{text}: {error}");
     }
 }
 
@@ -104,7 +101,8 @@ fn an_immutable_config_map_is_compared_and_never_written() {
     let entry = csi_proxy_service(&[]);
     let mut existing = config_map("[]");
     existing.immutable = true;
-    assert_eq!(plan(Some(&existing), &entry), Err(ServicesError::Immutable));
+    let error = plan(Some(&existing), &entry).unwrap_err();
+    assert!(error.to_string().contains("is immutable"), "{error}");
     existing.data.insert(
         "services".to_owned(),
         format!("[{}]", serde_json::to_string(&entry).unwrap()),
@@ -129,7 +127,7 @@ fn variables_scripts_and_environment_are_read() {
     assert_eq!(document.environment["HTTP_PROXY"], "http://10.0.0.1:3128");
     for (text, expected) in [
         (r#"{"a b":"x"}"#, "a b"),
-        ("{\"a\":\"x\\u0000y\"}", "\"a\""),
+        ("{\"a\":\"x\\u0000y\"}", "'a'"),
         ("[1]", "environmentVars"),
     ] {
         map.data
@@ -142,5 +140,8 @@ fn variables_scripts_and_environment_are_read() {
     assert!(parse(&map.data).unwrap().environment.is_empty());
     let misspelt = service.replace("{.metadata.name}", "metadata.name");
     let error = parse(&config_map(&misspelt).data).unwrap_err();
-    assert!(matches!(error, ServicesError::Path { .. }), "{error}");
+    assert!(
+        error.to_string().contains("write a path such as"),
+        "{error}"
+    );
 }
