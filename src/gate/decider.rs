@@ -51,9 +51,9 @@ pub struct Decision {
 pub struct Decider {
     started: Instant,
     /// What was decided last.
-    decision: Option<Decision>,
-    /// When the verdict has stood long enough to open the gate.
-    opens_at: Option<Instant>,
+    pub decision: Option<Decision>,
+    /// When the verdict has stood long enough to open the gate, where it has not yet.
+    pub opens_at: Option<Instant>,
     /// What was written last.
     written: Option<Decision>,
     /// A verdict on the whole cluster has been seen.
@@ -143,16 +143,6 @@ impl Decider {
             self.closings.push(now);
         }
         self.written = Some(decision);
-    }
-
-    /// What was decided last.
-    pub fn decision(&self) -> Option<&Decision> {
-        self.decision.as_ref()
-    }
-
-    /// When the verdict has stood long enough to open the gate, where it has not yet.
-    pub fn opens_at(&self) -> Option<Instant> {
-        self.opens_at
     }
 
     /// When to judge again though nothing is new.

@@ -79,7 +79,7 @@ impl Gate {
     #[must_use]
     pub fn is_about_to_open(&self) -> bool {
         let soon = Instant::now() + BRIEF_MOMENT;
-        let opens_at = self.decider.borrow().opens_at();
+        let opens_at = self.decider.borrow().opens_at;
         opens_at.is_some_and(|at| at <= soon) && self.report.borrow().is_written()
     }
 
@@ -87,14 +87,14 @@ impl Gate {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let decider = self.decider.borrow();
-        decider.opens_at().is_none()
-            && self.report.borrow().says(decider.decision())
+        decider.opens_at.is_none()
+            && self.report.borrow().says(decider.decision.as_ref())
             && !self.report.has_changed().unwrap_or(false)
     }
 
     /// Waits, but not for long, until the condition says what was decided, or could not be written.
     pub async fn written(&self) {
-        let decision = self.decider.borrow().decision().cloned();
+        let decision = self.decider.borrow().decision.clone();
         let mut reports = self.report.clone();
         let written =
             reports.wait_for(|report| report.says(decision.as_ref()) || report.has_failed());

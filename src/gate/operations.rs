@@ -7,42 +7,29 @@ use std::time::{Duration, Instant};
 /// middle, or that fails again and again, must not hold them for ever.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// Since when nodes are being worked on.
+/// Since when nodes are being worked on, and when that was last seen.
 #[derive(Debug, Default)]
-pub struct Operations {
-    nodes: BTreeMap<String, Operation>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Operation {
-    since: Instant,
-    seen: Instant,
-}
+pub struct Operations(BTreeMap<String, (Instant, Instant)>);
 
 impl Operations {
     /// The nodes that hold upgrades, out of those that are worked on now. A node that comes back soon after it ended
     /// goes on with the time that it had: trying again and again makes no more of it.
     pub fn holding(&mut self, in_progress: &BTreeSet<String>, now: Instant) -> Vec<&str> {
         for node in in_progress {
-            let operation = self.nodes.entry(node.clone()).or_insert(Operation {
-                since: now,
-                seen: now,
-            });
-            operation.seen = now;
+            let (_, seen) = self.0.entry(node.clone()).or_insert((now, now));
+            *seen = now;
         }
-        self.nodes
-            .retain(|_, operation| now.duration_since(operation.seen) < LIMIT);
-        self.nodes
-            .iter()
-            .filter(|(_, operation)| operation.seen == now)
-            .filter(|(_, operation)| now.duration_since(operation.since) < LIMIT)
-            .map(|(node, _)| node.as_str())
-            .collect()
+        self.0
+            .retain(|_, (_, seen)| now.duration_since(*seen) < LIMIT);
+        let nodes = self.0.iter();
+        let holding =
+            nodes.filter(|(_, (since, seen))| *seen == now && now.duration_since(*since) < LIMIT);
+        holding.map(|(node, _)| node.as_str()).collect()
     }
 
     /// When the next of them stops to hold upgrades.
     pub fn next_end(&self, now: Instant) -> Option<Instant> {
-        let ends = self.nodes.values().map(|operation| operation.since + LIMIT);
+        let ends = self.0.values().map(|(since, _)| *since + LIMIT);
         ends.filter(|end| *end > now).min()
     }
 }

@@ -68,7 +68,8 @@ pub struct Track {
     name: String,
     written: Option<Decision>,
     overridden: Option<String>,
-    next_check: Option<Instant>,
+    /// When to check again though nothing is new.
+    pub next_check: Option<Instant>,
     /// Checks in a row at which all was as it should be.
     quiet: u32,
     /// Since when OLM has not taken over what was written.
@@ -96,11 +97,6 @@ impl Track {
     pub fn is_due(&self, decision: &Decision, now: Instant) -> bool {
         let is_another = self.failure.is_none() && self.written.as_ref() != Some(decision);
         is_another || self.next_check.is_none_or(|next| next <= now)
-    }
-
-    /// When to check again though nothing is new.
-    pub fn next_check(&self) -> Option<Instant> {
-        self.next_check
     }
 
     /// The object says now what it shall. Says whether another client had changed it.
@@ -258,7 +254,7 @@ mod tests {
         }
 
         fn pause(&self) -> Duration {
-            self.track.next_check().unwrap() - self.now
+            self.track.next_check.unwrap() - self.now
         }
     }
 
@@ -293,7 +289,7 @@ mod tests {
         rig.saw("n", WRITTEN, false);
         assert_eq!(rig.reports(), ("True", "Confirmed"));
         while rig.now < late {
-            rig.now = rig.track.next_check().unwrap();
+            rig.now = rig.track.next_check.unwrap();
             rig.saw("n", AS_IT_WAS, false);
         }
         assert_eq!(rig.now, late, "it is checked just then");

@@ -40,13 +40,13 @@ impl GateTask {
     pub async fn run(mut self) -> Infallible {
         let mut decider = self.decider.subscribe();
         loop {
-            let decision = decider.borrow_and_update().decision().cloned();
+            let decision = decider.borrow_and_update().decision.clone();
             let now = Instant::now();
             if let Some(decision) = decision.filter(|decision| self.track.is_due(decision, now)) {
                 self.ensure(decision).await;
                 continue;
             }
-            let next_check = self.track.next_check().unwrap_or(now + REASSERT);
+            let next_check = self.track.next_check.unwrap_or(now + REASSERT);
             tokio::select! {
                 // Its sender is here.
                 _ = decider.changed() => {}

@@ -45,25 +45,8 @@ pub enum Standby {
 
 /// Why a process leads no longer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
-    /// It could not renew in time.
-    #[error(
-        "the lease could not be renewed within {} s ({problem}); what was in hand is given up, so that another can lead",
-        deadline.as_secs_f64()
-    )]
-    NotRenewed {
-        /// In what time.
-        deadline: Duration,
-        /// The last failure.
-        problem: String,
-    },
-    /// Another process holds it, which has not waited for its end.
-    #[error("{holder} has taken the lease; what was in hand is given up")]
-    Taken {
-        /// Who.
-        holder: String,
-    },
-}
+#[error("{0}; what was in hand is given up, so that another can lead")]
+pub struct Lost(String);
 
 /// One candidate's view of the Lease.
 pub struct Election {
@@ -152,7 +135,10 @@ impl Election {
             };
             match attempt {
                 Some(Ok(Attempt::Held)) => {}
-                Some(Ok(Attempt::Waits { holder, .. })) => return Lost::Taken { holder },
+                // It has not waited for the lease's end.
+                Some(Ok(Attempt::Waits { holder, .. })) => {
+                    return Lost(format!("{holder} has taken the lease"));
+                }
                 Some(Ok(Attempt::Overtaken)) => {
                     "others write to it again and again".clone_into(&mut problem);
                     pause = OVERTAKEN;
@@ -163,8 +149,10 @@ impl Election {
                     tracing::warn!(remaining_seconds, "cannot renew the lease: {problem}");
                 }
                 None => {
-                    let deadline = timings.renew_deadline;
-                    return Lost::NotRenewed { deadline, problem };
+                    let limit = timings.renew_deadline.as_secs_f64();
+                    let why =
+                        format!("the lease could not be renewed within {limit} s ({problem})");
+                    return Lost(why);
                 }
             }
         }

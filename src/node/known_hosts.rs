@@ -162,30 +162,21 @@ fn hmac_sha1(salt: &[u8], name: &str) -> Option<Vec<u8>> {
 
 /// Shell patterns of `*` and `?`. The time is bounded by the product of both lengths.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    // Where the last `*` was, and the first byte that it does not take yet.
-    let mut star = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(&c) if c == b'?' || c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((at, taken)) => {
-                    star = Some((at, taken + 1));
-                    p = at + 1;
-                    n = taken + 1;
-                }
-                None => return false,
-            },
+    // For each number of bytes whether what was seen of the pattern takes so many of the name.
+    let mut takes = vec![false; name.len() + 1];
+    takes[0] = true;
+    for &c in pattern {
+        if c == b'*' {
+            let fewest = takes.iter().position(|&takes| takes);
+            takes[fewest.unwrap_or(name.len())..].fill(fewest.is_some());
+            continue;
         }
+        for (n, &next) in name.iter().enumerate().rev() {
+            takes[n + 1] = takes[n] && (c == b'?' || c == next);
+        }
+        takes[0] = false;
     }
-    pattern[p..].iter().all(|&c| c == b'*')
+    takes[name.len()]
 }
 
 #[cfg(test)]

@@ -62,12 +62,9 @@ pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
             ),
         );
     }
-    let broken: Vec<&str> = request
-        .services
-        .iter()
-        .filter(|service| !has_service(request, state, service))
-        .map(|service| service.name.as_str())
-        .collect();
+    let services = request.services.iter();
+    let broken = services.filter(|service| !has_service(request, state, service));
+    let broken: Vec<&str> = broken.map(|service| service.name.as_str()).collect();
     NodeError::new(
         Reason::CSIProxyFailed,
         format!(

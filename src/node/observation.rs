@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::node::plan::is_working;
 use crate::node::reconcile::Reconciled;
-use crate::node::{NodeError, Standing, Target};
+use crate::node::{Desired, NodeError, Standing, Target};
 
 /// What is known of a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,11 +103,17 @@ impl Observations {
             let mut all = self.read();
             let observation = all.entry(target.node.clone()).or_default();
             observation.reconciles += 1;
-            if let Ok(desired) = &target.desired
-                && (&desired.revision, &desired.attempt)
-                    != (&observation.revision, &observation.attempt)
+            if let Ok(Desired {
+                revision, attempt, ..
+            }) = &target.desired
             {
-                observation.failures = 0;
+                if (revision, attempt) != (&observation.revision, &observation.attempt) {
+                    observation.failures = 0;
+                }
+                observation.revision.clone_from(revision);
+                observation.attempt.clone_from(attempt);
+            } else {
+                observation.revision.clear();
             }
             let mut waits = false;
             match result {
@@ -136,12 +142,6 @@ impl Observations {
                     None => 0,
                 };
             }
-            if let Ok(desired) = &target.desired {
-                observation.revision.clone_from(&desired.revision);
-                observation.attempt.clone_from(&desired.attempt);
-            } else {
-                observation.revision.clear();
-            }
         }
         self.changed.send_modify(|changed| {
             changed.insert(target.node.clone());
@@ -157,7 +157,7 @@ impl Observations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Desired, Reason};
+    use crate::node::Reason;
     use protocol::{ServiceState, ServiceStatus};
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
@@ -167,14 +167,11 @@ impl Pins {
 
     async fn create(&self, node: &str, pin: Option<String>) -> Result<(), CallError> {
         let pins = pin.map(|pin| (node.to_owned(), pin));
-        let object = ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(HOST_KEYS_CONFIG_MAP.to_owned()),
-                ..ObjectMeta::default()
-            },
+        let mut object = ConfigMap {
             data: Some(BTreeMap::from_iter(pins)),
             ..ConfigMap::default()
         };
+        object.metadata.name = Some(HOST_KEYS_CONFIG_MAP.to_owned());
         let parameters = PostParams::default();
         let created = self.api.create(&parameters, &object);
         deadline::call("store host key", created).await.map(drop)

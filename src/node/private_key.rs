@@ -123,12 +123,10 @@ fn open_pem(text: &str, passphrase: Option<&String>) -> Result<Zeroizing<String>
     if !matches!(key.id(), Id::RSA | Id::EC | Id::ED25519) {
         return Err(invalid("is of a kind that SSH servers do not take"));
     }
-    let pem = key
-        .private_key_to_pem_pkcs8()
-        .map(Zeroizing::new)
-        .map_err(|_| invalid("cannot be written as PKCS#8"))?;
-    let pem = std::str::from_utf8(&pem).map_err(|_| invalid("cannot be written as PKCS#8"))?;
-    Ok(Zeroizing::new(pem.to_owned()))
+    let pem = key.private_key_to_pem_pkcs8().ok();
+    let pem = pem.and_then(|pem| String::from_utf8(pem).ok());
+    pem.map(Zeroizing::new)
+        .ok_or_else(|| invalid("cannot be written as PKCS#8"))
 }
 
 /// Whether a key in OpenSSH's format has a passphrase; an error where it is cut off or damaged.

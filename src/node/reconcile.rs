@@ -50,6 +50,25 @@ impl Reconciled {
     pub fn is_waiting(&self) -> bool {
         self.problem.is_none() && self.standing == Standing::Waiting
     }
+
+    /// Takes in what the agent said, if there is one that says something.
+    fn saw(&mut self, state: Option<&NodeState>, desired: Option<&Desired>) {
+        let Some(state) = state else {
+            self.standing = Standing::NotInstalled;
+            return;
+        };
+        let request = desired.map(|desired| &desired.request);
+        let works = request.map_or_else(
+            || is_working(state),
+            |request| is_interruptible(request, state),
+        );
+        self.standing = match works {
+            false => Standing::NotInstalled,
+            true if request.is_some_and(|request| is_kept(request, state)) => Standing::Current,
+            true => Standing::Waiting,
+        };
+        self.state = Some(state.clone());
+    }
 }
 
 /// What the work on all nodes shares.
@@ -217,27 +236,6 @@ fn no_progress(problem: &str) -> NodeError {
     agent_failed(format!(
         "{problem}; see C:\\var\\log\\windows-storage-agent on the node"
     ))
-}
-
-impl Reconciled {
-    /// Takes in what the agent said, if there is one that says something.
-    fn saw(&mut self, state: Option<&NodeState>, desired: Option<&Desired>) {
-        let Some(state) = state else {
-            self.standing = Standing::NotInstalled;
-            return;
-        };
-        let request = desired.map(|desired| &desired.request);
-        let works = request.map_or_else(
-            || is_working(state),
-            |request| is_interruptible(request, state),
-        );
-        self.standing = match works {
-            false => Standing::NotInstalled,
-            true if request.is_some_and(|request| is_kept(request, state)) => Standing::Current,
-            true => Standing::Waiting,
-        };
-        self.state = Some(state.clone());
-    }
 }
 
 /// Says what went wrong with a request that was handed over. `was_kept` says that the node was kept to the very request

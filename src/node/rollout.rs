@@ -93,9 +93,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         all.filter(move |(_, candidate)| candidate.standing == standing)
     };
     let names = |is: fn(&Candidate) -> bool| {
-        let all = candidates
-            .iter()
-            .filter(move |(_, candidate)| is(candidate));
+        let all = candidates.iter().filter(move |(_, it)| is(it));
         all.map(|(name, _)| name.clone())
     };
     let failed: Vec<String> = names(|candidate| candidate.standing == Standing::Failed).collect();

@@ -171,7 +171,7 @@ impl Controller {
         let blocked = self.status.blocked.due_in(now);
         let due = [
             self.gate.as_ref().and_then(Gate::due),
-            self.decisions.throttle.due(),
+            self.decisions.throttle.due,
             self.retries.next(now),
             blocked.map(|pause| now + pause.max(LEAST_PAUSE)),
             Some(self.settled_at).filter(|at| *at > now),
@@ -198,22 +198,17 @@ impl Controller {
 
     /// Whether a single pass has done all that there is to do: all is written, and every node to reconcile has been reconciled.
     fn is_done(&self) -> bool {
-        let observations = self.observations.read();
-        let was_reconciled = |node| {
-            observations
-                .get(node)
-                .is_some_and(|seen| seen.reconciles > 0)
-        };
+        let seen = self.observations.read();
         let mut plans = self.decisions.plans.iter();
         self.decisions.is_complete
-            && self.decisions.throttle.due().is_none()
+            && self.decisions.throttle.due.is_none()
             && self.decisions.open.is_empty()
             && self.retries.problem().is_none()
             && self.gate.as_ref().is_none_or(Gate::is_settled)
             && plans.all(|(node, plan)| match plan {
                 NodePlan::External | NodePlan::Blocked(_) => true,
                 NodePlan::Waiting => false,
-                NodePlan::Reconcile(_) => was_reconciled(node),
+                NodePlan::Reconcile(_) => seen.get(node).is_some_and(|it| it.reconciles > 0),
             })
     }
 

@@ -25,10 +25,8 @@ impl Controller {
         let mut todo = self.judge();
         self.show(&todo);
         if let Some(blocked) = todo.blocked.take() {
-            let status = &mut self.status;
-            status
-                .blocked
-                .publish(&status.events, blocked, Instant::now());
+            let (status, now) = (&mut self.status, Instant::now());
+            status.blocked.publish(&status.events, blocked, now);
         }
         if self.gate_comes_first(&todo).await {
             return;
@@ -112,15 +110,12 @@ impl Controller {
             return;
         }
         let observations = self.observations.read();
-        let problems = self
-            .decisions
-            .plans
-            .iter()
-            .filter_map(|(node, plan)| match plan {
-                NodePlan::External | NodePlan::Waiting => None,
-                NodePlan::Blocked(error) => Some(error),
-                NodePlan::Reconcile(_) => observations.get(node)?.problem.as_ref(),
-            });
+        let plans = self.decisions.plans.iter();
+        let problems = plans.filter_map(|(node, plan)| match plan {
+            NodePlan::External | NodePlan::Waiting => None,
+            NodePlan::Blocked(error) => Some(error),
+            NodePlan::Reconcile(_) => observations.get(node)?.problem.as_ref(),
+        });
         metrics.show_failing_nodes(problems.map(|error| error.reason));
     }
 

@@ -9,7 +9,7 @@ use crate::status::sentence::sentence;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCondition {
     /// `True`, `False` or `Unknown`.
-    pub status: &'static str,
+    pub status: String,
     /// A word for machines.
     pub reason: String,
     /// A sentence for people.
@@ -33,18 +33,13 @@ pub fn unknown(reason: &str, message: impl Into<String>) -> NewCondition {
 
 /// The condition as it was.
 pub fn unchanged(before: &Condition) -> NewCondition {
-    let status = match before.status.as_str() {
-        "True" => "True",
-        "False" => "False",
-        _ => "Unknown",
-    };
-    condition(status, &before.reason, &before.message)
+    condition(&before.status, &before.reason, &before.message)
 }
 
 /// A condition of that status.
-pub fn condition(status: &'static str, reason: &str, message: impl Into<String>) -> NewCondition {
+pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewCondition {
     NewCondition {
-        status,
+        status: status.to_owned(),
         reason: reason.to_owned(),
         message: message.into(),
     }
@@ -66,7 +61,7 @@ pub fn settle(
         let since = same.map(|before| before.last_transition_time.clone());
         Condition {
             type_: type_.to_owned(),
-            status: new.status.to_owned(),
+            status: new.status,
             reason: new.reason,
             message: sentence(&new.message).into_owned(),
             observed_generation: generation,

@@ -4,8 +4,9 @@ use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{NodeState, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
-use crate::node::{NodeError, NodePlan, Observation, Reason, Standing, printable};
+use crate::node::{NodeError, NodePlan, Reason, Standing, printable};
 use crate::services::CSI_PROXY_PIPES;
+use crate::status::NodeInputs;
 use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes};
 
 /// The condition of csi-proxy.
@@ -15,7 +16,7 @@ const LONGEST_PAUSE: u64 = 86_400_000;
 const EXTERNAL: &str =
     "another owner looks after csi-proxy on this node; this operator does not touch it";
 /// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
-const NOT_FROM_A_VISIT: [&str; 5] = [
+const NOT_FROM_RECONCILING: [&str; 5] = [
     "External",
     "CredentialsMissing",
     "InvalidPrivateKey",
@@ -60,21 +61,22 @@ pub fn csi_proxy_status(
 /// The condition `CSIProxyReady`.
 pub fn csi_proxy_condition(
     previous: &WindowsNodeStorageStatus,
-    (plan, looked_after): (&NodePlan, &str),
-    observation: Option<&Observation>,
+    inputs: &NodeInputs<'_>,
     csi_proxy: Option<&CsiProxyStatus>,
 ) -> NewCondition {
-    let observation = match (plan, observation) {
-        (NodePlan::External, _) if looked_after.is_empty() => return unknown("External", EXTERNAL),
+    let observation = match (inputs.plan, inputs.observation) {
+        (NodePlan::External, _) if inputs.looked_after.is_empty() => {
+            return unknown("External", EXTERNAL);
+        }
         (NodePlan::External, _) => {
-            let message = printable(&format!("{EXTERNAL}; {looked_after}"));
+            let message = printable(&format!("{EXTERNAL}; {}", inputs.looked_after));
             return unknown("External", message);
         }
         (NodePlan::Blocked(error), _) => return unknown(error.reason.as_str(), &error.message),
         (_, Some(observation)) => observation,
         (_, None) => {
             let known = find(&previous.conditions, CSI_PROXY_READY)
-                .filter(|condition| !NOT_FROM_A_VISIT.contains(&condition.reason.as_str()));
+                .filter(|condition| !NOT_FROM_RECONCILING.contains(&condition.reason.as_str()));
             let pending = || unknown("Pending", "the node has not been reconciled yet");
             return known.map_or_else(pending, unchanged);
         }
@@ -112,47 +114,34 @@ fn describe(csi_proxy: &CsiProxyStatus) -> String {
 /// `works`: what is known of csi-proxy where it runs.
 fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondition {
     let reason = error.reason.as_str();
-    match (error.reason, works) {
-        // The node could not be looked at, so nothing is known of csi-proxy there.
-        (
-            Reason::CredentialsMissing
-            | Reason::InvalidPrivateKey
-            | Reason::InvalidInstance
-            | Reason::NoAddress
-            | Reason::Unreachable
-            | Reason::HostKeyChanged
-            | Reason::HostKeyUnknown
-            | Reason::HostKeyNotStored
-            | Reason::LoginRefused
-            | Reason::TransferFailed
-            | Reason::TimedOut,
-            _,
-        ) => unknown(reason, &error.message),
+    let is_well = match error.reason {
+        // The node could not be checked, so nothing is known of csi-proxy there.
+        Reason::CredentialsMissing
+        | Reason::InvalidPrivateKey
+        | Reason::InvalidInstance
+        | Reason::NoAddress
+        | Reason::Unreachable
+        | Reason::HostKeyChanged
+        | Reason::HostKeyUnknown
+        | Reason::HostKeyNotStored
+        | Reason::LoginRefused
+        | Reason::TransferFailed
+        | Reason::TimedOut => return unknown(reason, &error.message),
         // An old one that works is better than none, and it is not the node's fault.
-        (Reason::VulnerableVersion, Some(works)) => {
-            yes("PipesOpen", format!("{works}; but: {}", error.message))
-        }
-        // The fault is another service's, or the document's: csi-proxy itself is the one that is wanted, and it runs.
-        (
-            Reason::InvalidServices
-            | Reason::UnresolvedCommand
-            | Reason::CrashLoop
-            | Reason::CSIProxyFailed
-            | Reason::RolledBack,
-            Some(works),
-        ) if is_wanted => yes("PipesOpen", format!("{works}; but: {}", error.message)),
-        (
-            Reason::VulnerableVersion
-            | Reason::ForeignCSIProxy
-            | Reason::PayloadUnusable
-            | Reason::DiskFull
-            | Reason::AgentFailed
-            | Reason::InvalidServices
-            | Reason::UnresolvedCommand
-            | Reason::CrashLoop
-            | Reason::CSIProxyFailed
-            | Reason::RolledBack,
-            _,
-        ) => no(reason, &error.message),
+        Reason::VulnerableVersion => true,
+        // The fault is another service's, or the document's, where csi-proxy itself is the one that is wanted.
+        Reason::InvalidServices
+        | Reason::UnresolvedCommand
+        | Reason::CrashLoop
+        | Reason::CSIProxyFailed
+        | Reason::RolledBack => is_wanted,
+        Reason::ForeignCSIProxy
+        | Reason::PayloadUnusable
+        | Reason::DiskFull
+        | Reason::AgentFailed => false,
+    };
+    match works.filter(|_| is_well) {
+        Some(works) => yes("PipesOpen", format!("{works}; but: {}", error.message)),
+        None => no(reason, &error.message),
     }
 }

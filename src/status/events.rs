@@ -4,20 +4,19 @@
 //! series: nothing else of an event may change.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
-use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+};
 use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, watch};
@@ -193,10 +192,7 @@ impl Publisher {
         const WHAT: &str = "publish event";
         let regarding = match &draft.subject {
             Subject::Object(object) => Some(object.clone()),
-            Subject::Named(BlockedKind::Claim, key) => {
-                self.find::<PersistentVolumeClaim>(key).await?
-            }
-            Subject::Named(BlockedKind::Pod, key) => self.find::<Pod>(key).await?,
+            Subject::Named(kind, key) => self.find(*kind, key).await?,
         };
         // An object that is gone needs no event.
         let Some(regarding) = regarding else {
@@ -252,18 +248,20 @@ impl Publisher {
     }
 
     /// Looks up an object by a list of one, because the operator may list and not get.
-    async fn find<K>(&self, key: &ObjectKey) -> Result<Option<ObjectReference>, CallError>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
-        let api = Api::<K>::namespaced(self.client.clone(), &key.namespace);
+    async fn find(
+        &self,
+        kind: BlockedKind,
+        key: &ObjectKey,
+    ) -> Result<Option<ObjectReference>, CallError> {
+        let kind = match kind {
+            BlockedKind::Claim => ApiResource::erase::<PersistentVolumeClaim>(&()),
+            BlockedKind::Pod => ApiResource::erase::<Pod>(&()),
+        };
+        let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), &key.namespace, &kind);
         let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
         let found =
             deadline::call("read what an event is about", api.list_metadata(&named)).await?;
-        Ok(found.items.first().map(|found| found.object_ref(&())))
+        Ok(found.items.first().map(|found| found.object_ref(&kind)))
     }
 }
 

@@ -34,26 +34,14 @@ pub fn node_status(
     inputs: &NodeInputs<'_>,
     now: Timestamp,
 ) -> WindowsNodeStorageStatus {
-    let NodeInputs {
-        readiness,
-        plan,
-        observation,
-        looked_after,
-        csi_proxy: wanted,
-    } = inputs;
+    let (readiness, plan, observation) = (inputs.readiness, inputs.plan, inputs.observation);
     let state = observation.and_then(|observation| observation.state.as_ref());
     let is_external = matches!(plan, NodePlan::External);
     let before = previous.csi_proxy.as_ref();
-    let csi_proxy = state.map(|state| csi_proxy_status(state, before, *wanted));
-    let csi_proxy = csi_proxy
-        .or_else(|| before.cloned())
-        .filter(|_| !is_external);
-    let proxy = csi_proxy_condition(
-        previous,
-        (plan, looked_after),
-        *observation,
-        csi_proxy.as_ref(),
-    );
+    let csi_proxy = state.map(|state| csi_proxy_status(state, before, inputs.csi_proxy));
+    let csi_proxy = csi_proxy.or_else(|| before.cloned());
+    let csi_proxy = csi_proxy.filter(|_| !is_external);
+    let proxy = csi_proxy_condition(previous, inputs, csi_proxy.as_ref());
     let csi_node = if readiness.csi_node {
         yes("Present", "the node has its CSINode object")
     } else {
@@ -82,7 +70,7 @@ pub fn node_status(
     let mut status = WindowsNodeStorageStatus {
         management: if is_external { "External" } else { "Managed" }.to_owned(),
         csi_proxy,
-        failed_update: failed_update(previous, plan, *observation),
+        failed_update: failed_update(previous, plan, observation),
         foreign_instances: match (plan, state) {
             (NodePlan::External, _) => Vec::new(),
             (_, Some(state)) => {

@@ -1,10 +1,12 @@
 //! One kind from the API server into its table, for ever.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
+use tokio::sync::Semaphore;
 
 use crate::http::Metrics;
 use crate::index::{self, AnyTable, Cluster};
@@ -35,6 +37,7 @@ pub(super) async fn feed(
     kind: &'static Kind,
     (api, config): (Api<Received>, watcher::Config),
     shared: SharedCluster,
+    lists: Arc<Semaphore>,
     metrics: Metrics,
 ) {
     let mut failures = 0;
@@ -43,7 +46,8 @@ pub(super) async fn feed(
         let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&shared)).await;
     }
     loop {
-        let interruption = until_interrupted(kind, &api, &config, &mut failures, &shared).await;
+        let feeding = until_interrupted(kind, &api, &config, &mut failures, &shared, &lists);
+        let interruption = feeding.await;
         failures += 1;
         let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
         metrics.count_watch_restart(kind.name(), interruption.cause());
@@ -103,9 +107,10 @@ async fn until_interrupted(
     config: &watcher::Config,
     failures: &mut u32,
     shared: &SharedCluster,
+    lists: &Semaphore,
 ) -> Interruption {
     // The semaphore is never closed; without a permit the list only is one more at a time.
-    let queued = tokio::time::timeout(QUEUE, shared.lists.acquire()).await;
+    let queued = tokio::time::timeout(QUEUE, lists.acquire()).await;
     let mut permit = queued.ok().and_then(Result::ok);
     let mut listings = shared.listings.subscribe();
     // What was wanted before is what comes now.

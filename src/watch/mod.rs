@@ -16,25 +16,12 @@ use crate::objects::{KINDS, Scope};
 use feed::{LISTS, PAGE_SIZE, WATCH, feed};
 
 /// The index, shared between the watches that fill it and those who read it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct SharedCluster {
     cluster: Arc<Mutex<Cluster>>,
     revision: watch::Sender<u64>,
     /// Some kind is to be listed again.
     listings: watch::Sender<u64>,
-    /// The lists that are under way.
-    lists: Arc<Semaphore>,
-}
-
-impl Default for SharedCluster {
-    fn default() -> Self {
-        Self {
-            cluster: Arc::default(),
-            revision: watch::Sender::new(0),
-            listings: watch::Sender::new(0),
-            lists: Arc::new(Semaphore::new(LISTS)),
-        }
-    }
 }
 
 impl SharedCluster {
@@ -92,6 +79,8 @@ pub fn start(
     metrics: &Metrics,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
+    // The lists that are under way.
+    let lists = Arc::new(Semaphore::new(LISTS));
     for kind in KINDS.iter() {
         let all = watcher::Config::default()
             .page_size(PAGE_SIZE)
@@ -108,7 +97,8 @@ pub fn start(
             }
             Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
         };
-        tasks.spawn(feed(kind, (api, selected), shared.clone(), metrics.clone()));
+        let (shared, lists) = (shared.clone(), Arc::clone(&lists));
+        tasks.spawn(feed(kind, (api, selected), shared, lists, metrics.clone()));
     }
     tasks
 }

@@ -74,7 +74,7 @@ impl Rig {
             in_progress,
         };
         self.decider.judge(&judged, self.after(milliseconds));
-        self.decider.decision().unwrap().clone()
+        self.decider.decision.clone().unwrap()
     }
 
     fn due(&self) -> Option<Instant> {
@@ -137,13 +137,13 @@ fn it_is_judged_again_when_the_verdict_has_stood_long_enough() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     rig.at(100, "open!");
-    assert_eq!(rig.decider.opens_at(), Some(rig.after(1_100)));
+    assert_eq!(rig.decider.opens_at, Some(rig.after(1_100)));
     assert_eq!(rig.due(), Some(rig.after(1_100)));
     rig.at(200, "open?");
     assert!(rig.due().is_none(), "nothing comes of waiting");
     rig.at(300, "open");
     rig.at(2_000, "open");
-    assert!(rig.decider.opens_at().is_none() && rig.due().is_none());
+    assert!(rig.decider.opens_at.is_none() && rig.due().is_none());
     let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
     let said = rig.decide(2_001, &other, true, NOBODY).verdict;
     assert_eq!(said, other, "what stays open may say so otherwise");

@@ -91,7 +91,7 @@ impl Decisions {
 
     /// The last verdict, with the message that is announced.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.throttle.announced().map(|(verdict, _)| verdict)
+        (self.throttle.announced.as_ref()).map(|(verdict, _)| verdict)
     }
 
     /// Takes in what is new and says what is to be done.

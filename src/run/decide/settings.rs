@@ -14,7 +14,7 @@ impl Decisions {
         news: &News<'_>,
         changed: bool,
     ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
-        let (verdict, blocking) = self.throttle.announced()?.clone();
+        let (verdict, blocking) = self.throttle.announced.clone()?;
         let is_managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
         let inputs = ClusterInputs {
             verdict,

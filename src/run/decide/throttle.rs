@@ -18,11 +18,13 @@ type Announced = (Verdict, usize);
 /// each look, and three objects would be written for it.
 #[derive(Debug, Default)]
 pub struct MessageThrottle {
-    announced: Option<Announced>,
+    /// What is announced.
+    pub announced: Option<Announced>,
     /// Since when that is announced, and how often its message was another one before.
     since: Option<Instant>,
     changes: u32,
-    due: Option<Instant>,
+    /// When another message is due, where there is one.
+    pub due: Option<Instant>,
 }
 
 impl MessageThrottle {
@@ -45,16 +47,6 @@ impl MessageThrottle {
             self.announced = Some(now_true.clone());
         }
         self.announced.get_or_insert(now_true)
-    }
-
-    /// What is announced.
-    pub fn announced(&self) -> Option<&Announced> {
-        self.announced.as_ref()
-    }
-
-    /// When another message is due, where there is one.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
     }
 
     fn next(&self) -> Option<Instant> {
@@ -109,7 +101,7 @@ mod tests {
         /// How many blocking volumes are announced.
         fn at(&mut self, milliseconds: u64, blocking: usize) -> usize {
             self.says(milliseconds, Reason::DriversMissing, blocking);
-            self.throttle.announced().unwrap().1
+            self.throttle.announced.as_ref().unwrap().1
         }
     }
 
@@ -121,7 +113,7 @@ mod tests {
         assert_eq!(rig.at(0, 3), 3);
         assert_eq!(rig.at(0, 4), 4, "the first other message");
         assert!(rig.says(0, Reason::DriversRegistered, 0));
-        assert_eq!(rig.throttle.due(), None);
+        assert_eq!(rig.throttle.due, None);
     }
 
     #[test]
@@ -140,9 +132,9 @@ mod tests {
         let reasons = [Reason::DriversMissing, Reason::NoCSIMigration];
         let mut changes = 0;
         for (step, reason) in (0..1_000).zip(reasons.into_iter().cycle()) {
-            let before = rig.throttle.announced().cloned();
+            let before = rig.throttle.announced.clone();
             rig.says(10 * step, reason, 1);
-            changes += usize::from(before.as_ref() != rig.throttle.announced());
+            changes += usize::from(before != rig.throttle.announced);
         }
         assert!((2..8).contains(&changes), "{changes}");
     }
@@ -162,10 +154,10 @@ mod tests {
         }
         assert_eq!(changes[..6], [0, 10, 1_010, 3_010, 7_010, 15_010]);
         assert_eq!(changes[6..], [31_010, 61_010, 91_010]);
-        let due = rig.throttle.due().unwrap();
+        let due = rig.throttle.due.unwrap();
         assert_eq!(due, rig.start + Duration::from_millis(121_010));
         assert_eq!(rig.at(121_010, 7), 7);
-        assert_eq!(rig.throttle.due(), None, "all is announced");
+        assert_eq!(rig.throttle.due, None, "all is announced");
     }
 
     #[test]
@@ -174,9 +166,9 @@ mod tests {
         rig.at(0, 1);
         rig.at(1, 2);
         assert_eq!(rig.at(2, 3), 2);
-        assert!(rig.throttle.due().is_some());
+        assert!(rig.throttle.due.is_some());
         assert_eq!(rig.at(3, 2), 2);
-        assert_eq!(rig.throttle.due(), None);
+        assert_eq!(rig.throttle.due, None);
     }
 
     #[test]
