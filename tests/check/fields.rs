@@ -56,60 +56,10 @@ fn the_message_names_file_document_kind_and_field() {
 }
 
 #[test]
-fn an_item_of_a_list_is_named_by_its_number() {
-    let list = "apiVersion: v1\nitems:\n- metadata: {name: a}\n- metadata: {name: b}\n  spec: {nodeName: 7}\nkind: PodList\n";
-    let ended = check_files(&[("pods.yaml", list.as_bytes())]);
-    ended.assert_refused("item");
-    let expected = "error: pods.yaml, document 1, items[1]: Pod: field spec.nodeName: ";
-    assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);
-}
-
-#[test]
 fn many_wrong_objects_are_named_up_to_a_bound_and_counted() {
     let wrong = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: 1}\n";
     let ended = check_files(&[("pods.yaml", wrong.repeat(30).as_bytes())]);
     ended.assert_refused("many");
     assert_eq!(ended.stderr.lines().count(), 21, "{}", ended.stderr);
     assert!(ended.stderr.ends_with("and 10 more\n"));
-}
-
-#[test]
-fn fields_and_kinds_that_are_not_used_may_be_anything() {
-    let text = format!(
-        "{WINDOWS_NODE}
-apiVersion: v1
-kind: Pod
-metadata: {{name: web, managedFields: 7}}
-spec: {{hostname: [7], priority: high, containers: [{{ports: never, resources: []}}]}}
----
-apiVersion: v1
-kind: Service
-metadata: []
-spec: 7
----
-apiVersion: example.com/v1
-kind: Node
-metadata: 7
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {{name: [another]}}
-data: 7
-"
-    );
-    let ended = check_files(&[("all.yaml", text.as_bytes())]);
-    ended.assert_status(0);
-}
-
-#[test]
-fn the_feature_switches_are_held_to_their_type() {
-    let name = "internal-feature-states.csi.vsphere.vmware.com";
-    for data in ["[]", "{csi-windows-support: true}", "false"] {
-        let text = format!(
-            "{WINDOWS_NODE}\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {data}\n"
-        );
-        let ended = check_files(&[("all.yaml", text.as_bytes())]);
-        ended.assert_refused(data);
-        ended.assert_says("ConfigMap: field data");
-    }
 }

@@ -51,51 +51,37 @@ fn typed_lists(objects: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn one_file_of_many_documents() {
+fn one_cluster_in_any_form_and_order_gives_one_report() {
     for name in FOLDERS {
-        let text = documents(&objects(name));
-        assert_same(&expected(name), &check_file("all.yaml", &text));
-        assert_same(&expected(name), &check_stdin(text.as_bytes()));
-    }
-}
-
-#[test]
-fn a_list_as_kubectl_prints_it() {
-    for name in FOLDERS {
-        let list = json!({"apiVersion": "v1", "items": objects(name), "kind": "List",
-            "metadata": {"resourceVersion": ""}});
+        let expected = expected(name);
+        let all = objects(name);
+        let list = json!({"apiVersion": "v1", "items": all, "kind": "List", "metadata": {"resourceVersion": ""}});
+        let lists = typed_lists(&all);
+        let mut reversed = all.clone();
+        reversed.reverse();
+        let mut rotated = reversed.clone();
+        rotated.rotate_left(all.len() / 2);
         let pretty = serde_json::to_string_pretty(&list).unwrap();
-        assert_same(&expected(name), &check_file("all.json", &pretty));
-        assert_same(&expected(name), &check_file("all.yaml", yaml(&list)));
-        // JSON is YAML too, and a file named on the command line may have any name.
-        assert_same(&expected(name), &check_file("all.yaml", &pretty));
-        assert_same(&expected(name), &check_file("kubectl.out", &pretty));
-        assert_same(&expected(name), &check_file("kubectl.out", yaml(&list)));
-        assert_same(&expected(name), &check_stdin(list.to_string().as_bytes()));
-        assert_same(&expected(name), &check_stdin(yaml(&list).as_bytes()));
-    }
-}
-
-#[test]
-fn typed_lists_whose_items_have_no_kind() {
-    for name in FOLDERS {
-        let lists = typed_lists(&objects(name));
-        assert_same(&expected(name), &check_file("all.yaml", documents(&lists)));
         // kubectl prints one JSON text after the other.
-        let json = lists.iter().map(Value::to_string).collect::<String>();
-        assert_same(&expected(name), &check_file("all.json", json));
-    }
-}
-
-#[test]
-fn objects_in_any_order() {
-    for name in FOLDERS {
-        let mut all = objects(name);
-        all.reverse();
-        assert_same(&expected(name), &check_file("all.yaml", documents(&all)));
-        let half = all.len() / 2;
-        all.rotate_left(half);
-        assert_same(&expected(name), &check_file("all.yaml", documents(&all)));
+        let texts: String = lists.iter().map(Value::to_string).collect();
+        for (file, text) in [
+            ("all.yaml", &documents(&all)),
+            ("all.json", &pretty),
+            ("all.yaml", &yaml(&list)),
+            // JSON is YAML too, and a file named on the command line may have any name.
+            ("all.yaml", &pretty),
+            ("kubectl.out", &pretty),
+            ("kubectl.out", &yaml(&list)),
+            ("all.yaml", &documents(&lists)),
+            ("all.json", &texts),
+            ("all.yaml", &documents(&reversed)),
+            ("all.yaml", &documents(&rotated)),
+        ] {
+            assert_same(&expected, &check_file(file, text));
+        }
+        for text in [documents(&all), list.to_string(), yaml(&list)] {
+            assert_same(&expected, &check_stdin(text.as_bytes()));
+        }
     }
 }
 
@@ -105,17 +91,8 @@ fn given_twice() {
         let text = documents(&objects(name));
         let twice = check_files(&[("a.yaml", text.as_bytes()), ("b.yaml", text.as_bytes())]);
         assert_same(&expected(name), &twice);
-        let named_twice = check_in(
-            &input(),
-            &[
-                "-o",
-                "json",
-                "-f",
-                name,
-                "-f",
-                &format!("./{name}/../{name}"),
-            ],
-        );
+        let again = format!("./{name}/../{name}");
+        let named_twice = check_in(&input(), &["-o", "json", "-f", name, "-f", &again]);
         assert_same(&expected(name), &named_twice);
         let once = check_in(&input(), &["-o", "json", "-f", name]);
         assert_eq!(once.stderr, named_twice.stderr, "files are read once");
@@ -164,41 +141,15 @@ fn inspect(objects: &[Value], root: &Path) {
 
 #[test]
 fn a_must_gather() {
+    let image = "must-gather.local.4711/quay-io-openshift-must-gather-sha256-0123";
+    let known = include_str!("must-gather.yaml").replace("IMAGE", image);
+    let known: BTreeMap<String, String> = serde_yaml::from_str(&known).unwrap();
+    let files: Vec<(&str, &str)> = known
+        .iter()
+        .map(|(file, text)| (&**file, &**text))
+        .collect();
     for name in FOLDERS {
-        let image = "must-gather.local.4711/quay-io-openshift-must-gather-sha256-0123";
-        let around = folder(&[
-            (
-                &format!("{image}/version"),
-                "openshift/must-gather\n4.13.0-202310210425\n",
-            ),
-            (
-                &format!("{image}/gather.logs"),
-                "[must-gather] OUT: {not: yaml\n",
-            ),
-            (
-                "must-gather.local.4711/timestamp",
-                "2023-11-02 08:00:00 +0000 UTC\n",
-            ),
-            ("must-gather.local.4711/event-filter.html", "<html></html>"),
-            (
-                &format!("{image}/namespaces/shop/pods/web-0/web/web/logs/current.log"),
-                "2023-11-02T08:00:00Z {[ half a thought\n",
-            ),
-            // What inspect could not read, and what is none of Kubernetes' objects.
-            (&format!("{image}/namespaces/shop/core/secrets.yaml"), ""),
-            (
-                &format!("{image}/namespaces/shop/core/events.yaml"),
-                "---\napiVersion: v1\nitems: null\nkind: EventList\nmetadata:\n  resourceVersion: \"1\"\n",
-            ),
-            (
-                &format!("{image}/namespaces/shop/route.openshift.io/routes.yaml"),
-                "---\napiVersion: route.openshift.io/v1\nitems: []\nkind: RouteList\nmetadata: {}\n",
-            ),
-            (
-                &format!("{image}/host_service_logs/windows/log_files/x.json"),
-                "{\"level\": \"info\"}\n",
-            ),
-        ]);
+        let around = folder(&files);
         inspect(&objects(name), &around.path().join(image));
         let ended = check_in(
             around.path(),

@@ -5,8 +5,6 @@ use std::process::Command;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::run::check_files;
-
 /// What `check` lists, as a test of the system sees it use all of that and no more.
 const RIGHTS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -59,22 +57,4 @@ fn the_help_names_every_kind_that_is_judged_and_its_example_collects_it() {
     assert!(seen > 15, "{seen}");
     let switches = "internal-feature-states.csi.vsphere.vmware.com";
     assert_eq!(help.matches(switches).count(), 2, "{help}");
-}
-
-/// As the collecting commands leave them where the cluster has neither the vSphere driver nor the operator.
-#[test]
-fn files_with_nothing_in_them_are_no_failure() {
-    let nodes =
-        "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {kubernetes.io/os: linux}}\n";
-    let ended = check_files(&[
-        ("cluster.yaml", nodes.as_bytes()),
-        (
-            "switches.yaml",
-            b"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n",
-        ),
-        ("own.yaml", b""),
-    ]);
-    let alone = check_files(&[("cluster.yaml", nodes.as_bytes())]);
-    assert_eq!(ended.status, alone.status, "{}", ended.stderr);
-    assert_eq!(ended.json(), alone.json());
 }

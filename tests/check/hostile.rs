@@ -90,60 +90,6 @@ fn a_chain_of_owners_is_followed_to_its_end_and_one_without_end_hides_nobody() {
     ended.assert_status(3);
 }
 
-/// A dump that was made anonymous may have lost its uids: nobody is then taken for anybody's owner.
-#[test]
-fn an_empty_uid_is_nobodys() {
-    let template =
-        json!({"spec": {"os": {"name": "windows"}, "volumes": [{"name": "d", "azureDisk": {}}]}});
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "shop", "uid": ""}, "spec": {"template": template}});
-    let pod = json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "other", "namespace": "shop", "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "", "controller": true}]},
-        "spec": {"nodeName": "win-1"}});
-    let ended = judged(&[deployment, pod]);
-    assert_eq!(workloads(&ended), ["web"]);
-}
-
-#[test]
-fn what_is_said_of_one_object_is_said_of_each_of_its_volumes() {
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {"template": {"spec": {"os": {"name": "windows"},
-            "volumes": [{"name": "a", "rbd": {}}, {"name": "b", "cephfs": {}}]}}}});
-    let report = judged(&[deployment]).json();
-    assert_eq!(report["findings"].as_array().unwrap().len(), 2, "{report}");
-    let claim = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
-            "spec": {"storageClassName": "gone"}})
-    };
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "win-1",
-        "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "one"}},
-                    {"name": "b", "persistentVolumeClaim": {"claimName": "two"}}]}});
-    let report = judged(&[claim("one"), claim("two"), pod]).json();
-    let messages = report["findings"].to_string();
-    assert!(
-        messages.contains("default/one") && messages.contains("default/two"),
-        "{messages}"
-    );
-}
-
-#[test]
-fn the_message_names_what_its_reason_is_about() {
-    let pod = |name: &str, plugin: &str| {
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {"nodeName": "win-1", "volumes": [{"name": "d", plugin: {}}]}})
-    };
-    let mut pods: Vec<Value> = (10..22)
-        .map(|number| pod(&format!("a-{number}"), "azureDisk"))
-        .collect();
-    pods.push(pod("z", "glusterfs"));
-    let ended = judged(&pods);
-    assert_eq!(ended.reason(), "NoCSIMigration");
-    let report = ended.json();
-    let message = report["verdict"]["message"].as_str().unwrap();
-    assert!(message.contains("kubernetes.io/glusterfs"), "{message}");
-}
-
 /// Names that no API server lets in, but any file may have.
 const NAMES: [&str; 9] = [
     "\u{1b}[2J\u{1b}[31mred",

@@ -3,6 +3,7 @@
 
 mod ask;
 mod authority;
+mod cases;
 mod contract;
 mod duplicates;
 mod encodings;
@@ -12,6 +13,5 @@ mod golden;
 mod help;
 mod hostile;
 mod not_parsed;
-mod partial;
 mod run;
 mod status;

@@ -1,38 +1,16 @@
-//! Files that are neither YAML nor JSON, and folders with nothing to read.
+//! Files that are neither YAML nor JSON, cut, deep or large.
 
-use crate::run::{
-    BLOCKING_POD, WINDOWS_NODE, check_file, check_files, check_in, check_stdin, folder, input,
-};
+use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_file, check_files, check_stdin};
 
 /// A good cluster that would let upgrades go on, so that nothing good may follow once anything else is bad.
 const GOOD: (&str, &[u8]) = ("good.yaml", WINDOWS_NODE.as_bytes());
 
 #[track_caller]
-fn assert_bad(name: &str, content: &[u8]) -> String {
+fn assert_bad(name: &str, content: &[u8]) {
     let ended = check_files(&[GOOD, (name, content)]);
     ended.assert_refused(name);
     let start = format!("error: {name}");
     assert!(ended.stderr.starts_with(&start), "{}", ended.stderr);
-    ended.stderr
-}
-
-#[test]
-fn the_good_one_alone_is_good() {
-    assert_eq!(check_files(&[GOOD]).status, Some(0));
-}
-
-#[test]
-fn syntax_errors_name_file_document_line_and_column() {
-    for (name, text, place) in [
-        ("a.yaml", "a: b\nc: d: e\n", "document 1, line 2 column 5: "),
-        ("a.yaml", "a: 1\n---\na: [1\n", "document 2, line 3 "),
-        ("a.json", "{\"a\": 1}\n{\"b\"", "document 2, line 2 "),
-        ("a.json", "kind: Pod\n", "document 1, line 1 column 1: "),
-    ] {
-        let message = assert_bad(name, text.as_bytes());
-        let start = format!("error: {name}, {place}");
-        assert!(message.starts_with(&start), "{text:?}: {message}");
-    }
 }
 
 #[test]
@@ -118,34 +96,4 @@ fn large_single_documents_are_read() {
     assert_eq!(report["volumes"].as_array().unwrap().len(), 20_000);
     let message = report["verdict"]["message"].as_str().unwrap();
     assert!(message.ends_with("; and 19990 more"), "{message}");
-}
-
-#[test]
-fn nothing_to_read_is_an_error() {
-    let folder = folder(&[
-        ("logs/pod.log", "x"),
-        ("empty.yaml", ""),
-        ("comment.yaml", "# nothing\n---\n---\n"),
-    ]);
-    std::fs::create_dir(folder.path().join("empty")).unwrap();
-    for arguments in [
-        &["-f", "absent.yaml"][..],
-        &["-f", "absent/"],
-        &["-f", "empty"],
-        &["-f", "logs"],
-        &["-f", "empty.yaml"],
-        &["-f", "comment.yaml"],
-        &["-f", "-", "-f", "-"],
-        &["-f", "-"],
-        &["-f", "empty.yaml", "-f", "absent.yaml"],
-        &["-f", "empty.yaml/x"],
-    ] {
-        check_in(folder.path(), arguments).assert_refused(&arguments.join(" "));
-    }
-    // One good part does not make up for one that is missing.
-    let good = input().join("ready-1.31");
-    let good = good.to_str().unwrap();
-    for bad in ["absent.yaml", "empty", "logs"] {
-        check_in(folder.path(), &["-f", good, "-f", bad]).assert_refused(bad);
-    }
 }

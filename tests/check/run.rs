@@ -55,30 +55,10 @@ impl Ended {
         serde_json::from_str(&self.stdout).unwrap()
     }
 
-    /// The verdict's reason.
-    pub fn reason(&self) -> String {
-        self.json()["verdict"]["reason"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    }
-
     /// Ends a test unless the run ended with that status.
     #[track_caller]
     pub fn assert_status(&self, status: i32) {
         assert_eq!(self.status, Some(status), "{self:?}");
-    }
-
-    /// Ends a test unless that is on standard output.
-    #[track_caller]
-    pub fn assert_shows(&self, part: &str) {
-        assert!(self.stdout.contains(part), "{part:?}: {self:?}");
-    }
-
-    /// Ends a test unless that is on standard error.
-    #[track_caller]
-    pub fn assert_says(&self, part: &str) {
-        assert!(self.stderr.contains(part), "{part:?}: {self:?}");
     }
 
     /// Ends a test unless the run failed as bad input has to: status 1, a message, no report, no panic.
