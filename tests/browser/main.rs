@@ -63,40 +63,11 @@ impl Report {
 
 /// Names as nobody would choose them, with markup, direction marks, and without a place to break a line.
 fn hostile() -> Report {
-    let long = "n".repeat(250);
     let markup =
         r#"\"><script>window.pwned=1</script><img src=x onerror=\"window.pwned=2\"><b>bold</b>"#;
-    let turned = r"\u202Egpj.exe\u2066";
-    Report::of_text(&format!(
-        r#"
-apiVersion: v1
-kind: Node
-metadata: {{name: "{markup}", labels: {{kubernetes.io/os: windows}}}}
----
-apiVersion: v1
-kind: Node
-metadata: {{name: {long}, labels: {{kubernetes.io/os: windows}}}}
----
-apiVersion: storage.k8s.io/v1
-kind: CSINode
-metadata: {{name: {long}}}
-spec: {{drivers: [{{name: "{turned}", nodeID: n, topologyKeys: null}}, {{name: d{long}, nodeID: n, topologyKeys: null}}]}}
----
-apiVersion: v1
-kind: Pod
-metadata: {{name: "{turned}{markup}", namespace: "{markup}"}}
-spec:
-  nodeName: {long}
-  volumes:
-    - {{name: "{markup}", azureDisk: {{diskName: d, diskURI: d}}}}
-    - {{name: {long}, rbd: {{}}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {{name: other, namespace: shop}}
-spec:
-  nodeName: {long}
-  volumes: [{{name: v, csi: {{driver: "{markup}"}}}}]
-"#
-    ))
+    let text = include_str!("hostile.yaml")
+        .replace("MARKUP", markup)
+        .replace("TURNED", r"\u202Egpj.exe\u2066")
+        .replace("LONG", &"n".repeat(250));
+    Report::of_text(&text)
 }

@@ -63,48 +63,38 @@ impl Growing {
 
     /// Each bound with the name of its row.
     fn of(&mut self, os: Os, bounds: [(&'static str, usize); 10]) {
-        let [
-            node,
-            csi_node,
-            driver_pod,
-            deployment,
-            replica_set,
-            stateful_set,
-            pod,
-            volume,
-            claim,
-            pod_with_claim,
-        ] = bounds;
+        let mut bounds = bounds.into_iter();
+        let mut next = || bounds.next().unwrap();
         let uid = |kind: &str, number: usize| format!("{kind}-{os:?}-{number:024}");
         let placed = |number: usize, of: usize| (number / of, number % of);
-        self.add("Node", node, NODES, |number| {
+        self.add("Node", next(), NODES, |number| {
             let node = realistic::node(os, number);
             with(
                 identified(node, &uid("node", number)),
                 realistic::node_status(os, number),
             )
         });
-        self.add("CSINode", csi_node, NODES, |number| {
+        self.add("CSINode", next(), NODES, |number| {
             realistic::csi_node(os, number, "uid", number > 0)
         });
-        self.add("Pod", driver_pod, NODES, |number| {
+        self.add("Pod", next(), NODES, |number| {
             let pod = realistic::driver_pod(os, number, &uid("driver", 0));
             with(pod, realistic::pod_status(number))
         });
-        self.add("Deployment", deployment, COUNT, |number| {
+        self.add("Deployment", next(), COUNT, |number| {
             let deployment = realistic::deployment(os, number, PODS_OF_DEPLOYMENT);
             identified(deployment, &uid("deployment", number))
         });
-        self.add("ReplicaSet", replica_set, COUNT, |number| {
+        self.add("ReplicaSet", next(), COUNT, |number| {
             let above = uid("deployment", number);
             let set = realistic::replica_set(os, number, PODS_OF_DEPLOYMENT, 0, &above);
             identified(set, &uid("replicaset", number))
         });
-        self.add("StatefulSet", stateful_set, COUNT, |number| {
+        self.add("StatefulSet", next(), COUNT, |number| {
             let set = realistic::stateful_set(os, number, PODS_OF_SET);
             identified(set, &uid("statefulset", number))
         });
-        self.add("Pod", pod, COUNT, |number| {
+        self.add("Pod", next(), COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_DEPLOYMENT);
             let (name, uid) = (
                 realistic::workload_name(os, false, set),
@@ -115,15 +105,15 @@ impl Growing {
             let pod = realistic::stateless_pod(os, set, ordinal, &node, &owner);
             with(pod, realistic::pod_status(number))
         });
-        self.add("PersistentVolume", volume, COUNT, |number| {
+        self.add("PersistentVolume", next(), COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             realistic::volume(os, set, ordinal)
         });
-        self.add("PersistentVolumeClaim", claim, COUNT, |number| {
+        self.add("PersistentVolumeClaim", next(), COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             realistic::claim(os, set, ordinal)
         });
-        self.add("Pod", pod_with_claim, COUNT, |number| {
+        self.add("Pod", next(), COUNT, |number| {
             let (set, ordinal) = placed(number, PODS_OF_SET);
             let (name, uid) = (
                 realistic::workload_name(os, true, set),

@@ -12,6 +12,9 @@ use crate::page;
 use crate::record::{phases, written};
 use crate::refusal::Refused;
 
+/// Of what the gate speaks where no node has the driver.
+const MISSING: &str = "missing on win-1, win-2";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gate_holds_whatever_happens_to_its_object() {
     let cluster = Cluster::start().await;
@@ -39,17 +42,12 @@ async fn without_windows_nodes_no_upgrade_is_held() {
 
 async fn an_administrator_overrides_it(cluster: &Arc<Cluster>) {
     let (_kubelet, v1) = install_first(cluster, NAMESPACE, "0.1.0").await;
-    let (v2, message) = (csv_name("0.2.0"), "missing on win-1, win-2");
     cluster
-        .wait_for_gate(NAMESPACE, &v1, "False", message)
+        .wait_for_gate(NAMESPACE, &v1, "False", MISSING)
         .await;
     page::follow(cluster, "Override it");
     page::follow(cluster, "Take the override back");
-    cluster
-        .wait_for_gate(NAMESPACE, &v1, "False", message)
-        .await;
-    install(cluster, NAMESPACE, "0.2.0", Some("0.1.0"));
-    cluster.wait_until_held(NAMESPACE, &v2, message).await;
+    let v2 = hold_next(cluster, NAMESPACE, "0.1.0", "0.2.0").await;
 
     page::follow(cluster, "Override it");
     cluster.wait_for_phase(NAMESPACE, &v2, "Succeeded").await;
@@ -60,19 +58,14 @@ async fn an_administrator_overrides_it(cluster: &Arc<Cluster>) {
     );
     // An override is for one version only.
     cluster
-        .wait_for_gate(NAMESPACE, &v2, "False", message)
+        .wait_for_gate(NAMESPACE, &v2, "False", MISSING)
         .await;
 }
 
 async fn a_client_of_version_1_wipes_it(cluster: &Arc<Cluster>) {
     let namespace = "wiped";
     let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
-    let (v2, message) = (csv_name("0.2.0"), "missing on win-1, win-2");
-    cluster
-        .wait_for_gate(namespace, &v1, "False", message)
-        .await;
-    install(cluster, namespace, "0.2.0", Some("0.1.0"));
-    cluster.wait_until_held(namespace, &v2, message).await;
+    let v2 = hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
     let before = cluster.get(CONDITION, namespace, &v1).await;
 
     // A label is all that is changed; the version that kubectl has to use does not know the conditions.
@@ -100,16 +93,15 @@ async fn a_client_of_version_1_wipes_it(cluster: &Arc<Cluster>) {
             upgradeable(&before["spec"]["conditions"])[field]
         );
     }
-    cluster.wait_until_held(namespace, &v2, message).await;
+    cluster.wait_until_held(namespace, &v2, MISSING).await;
     assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
 }
 
 async fn it_is_deleted(cluster: &Arc<Cluster>) {
     let namespace = "deleted";
     let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
-    let (v2, message) = (csv_name("0.2.0"), "missing on win-1, win-2");
     cluster
-        .wait_for_gate(namespace, &v1, "False", message)
+        .wait_for_gate(namespace, &v1, "False", MISSING)
         .await;
     let before = cluster.get(CONDITION, namespace, &v1).await;
 
@@ -120,23 +112,14 @@ async fn it_is_deleted(cluster: &Arc<Cluster>) {
             object.is_some_and(|object| object["metadata"]["uid"] != before["metadata"]["uid"])
         })
         .await;
-    cluster
-        .wait_for_gate(namespace, &v1, "False", message)
-        .await;
-    install(cluster, namespace, "0.2.0", Some("0.1.0"));
-    cluster.wait_until_held(namespace, &v2, message).await;
+    hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
 }
 
 async fn its_rights_are_taken_away(cluster: &Arc<Cluster>) {
     let namespace = "rights";
     // Versions of its own, because the refusal goes by name.
     let (kubelet, v1) = install_first(cluster, namespace, "0.8.0").await;
-    let (v2, message) = (csv_name("0.9.0"), "missing on win-1, win-2");
-    cluster
-        .wait_for_gate(namespace, &v1, "False", message)
-        .await;
-    install(cluster, namespace, "0.9.0", Some("0.8.0"));
-    cluster.wait_until_held(namespace, &v2, message).await;
+    let v2 = hold_next(cluster, namespace, "0.8.0", "0.9.0").await;
 
     // OLM would give them back at once.
     let refused = Refused {
@@ -163,7 +146,7 @@ async fn its_rights_are_taken_away(cluster: &Arc<Cluster>) {
 
     cluster.allow(&v1);
     wait_for_ready_replicas(cluster, namespace, &json!(1)).await;
-    cluster.wait_until_held(namespace, &v2, message).await;
+    cluster.wait_until_held(namespace, &v2, MISSING).await;
     assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
 }
 
@@ -179,6 +162,18 @@ async fn install_first(
     let csv = csv_name(version);
     cluster.wait_for_phase(namespace, &csv, "Succeeded").await;
     (kubelet, csv)
+}
+
+/// Installs the version after the first, which is held. The name is that of its CSV.
+async fn hold_next(cluster: &Cluster, namespace: &str, first: &str, next: &str) -> String {
+    let v1 = csv_name(first);
+    cluster
+        .wait_for_gate(namespace, &v1, "False", MISSING)
+        .await;
+    install(cluster, namespace, next, Some(first));
+    let v2 = csv_name(next);
+    cluster.wait_until_held(namespace, &v2, MISSING).await;
+    v2
 }
 
 async fn wait_for_ready_replicas(cluster: &Cluster, namespace: &str, number: &Value) {

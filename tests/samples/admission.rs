@@ -16,8 +16,8 @@ fn with_namespaces() -> ControlPlane {
     control_plane
         .kubectl(&["apply", "-k", workloads.to_str().unwrap()])
         .unwrap();
-    for driver in &DRIVERS {
-        namespace(&control_plane, driver.daemon_set.0, None);
+    for driver in DRIVERS.iter() {
+        namespace(&control_plane, &driver.namespace, None);
     }
     control_plane
 }

@@ -3,29 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 
 /// A driver's folder.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Driver {
-    pub folder: &'static str,
-    pub name: &'static str,
-    /// Namespace and name of the DaemonSet.
-    pub daemon_set: (&'static str, &'static str),
+    pub folder: String,
+    pub name: String,
+    pub namespace: String,
+    pub daemon_set: String,
     /// Whether it takes over an in-tree plugin.
     pub is_migrated_to: bool,
-    pub forms: &'static [Form],
+    pub forms: Vec<Form>,
 }
 
 /// One of the ways in which a driver works on Windows.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Form {
-    pub folder: &'static str,
-    pub pipes: &'static [&'static str],
+    pub folder: String,
+    pub pipes: Vec<String>,
 }
 
 /// One sample: what `kubectl apply -k` takes.
@@ -35,78 +37,8 @@ pub struct Sample {
     pub form: &'static Form,
 }
 
-const HOST_PROCESS: Form = Form {
-    folder: "host-process",
-    pipes: &[],
-};
-
-const fn csi_proxy(pipes: &'static [&'static str]) -> Form {
-    Form {
-        folder: "csi-proxy",
-        pipes,
-    }
-}
-
-const BLOCK: &[&str] = &[
-    "csi-proxy-disk-v1",
-    "csi-proxy-filesystem-v1",
-    "csi-proxy-volume-v1",
-];
-const SHARES: &[&str] = &["csi-proxy-filesystem-v1", "csi-proxy-smb-v1"];
-
-pub static DRIVERS: [Driver; 6] = [
-    Driver {
-        folder: "aws-ebs",
-        name: "ebs.csi.aws.com",
-        daemon_set: ("kube-system", "ebs-csi-node-windows"),
-        is_migrated_to: true,
-        forms: &[csi_proxy(BLOCK), HOST_PROCESS],
-    },
-    Driver {
-        folder: "azure-disk",
-        name: "disk.csi.azure.com",
-        daemon_set: ("kube-system", "csi-azuredisk-node-win"),
-        is_migrated_to: true,
-        forms: &[csi_proxy(BLOCK), HOST_PROCESS],
-    },
-    Driver {
-        folder: "azure-file",
-        name: "file.csi.azure.com",
-        daemon_set: ("kube-system", "csi-azurefile-node-win"),
-        is_migrated_to: true,
-        forms: &[csi_proxy(SHARES), HOST_PROCESS],
-    },
-    Driver {
-        folder: "gce-pd",
-        name: "pd.csi.storage.gke.io",
-        daemon_set: ("gce-pd-csi-driver", "csi-gce-pd-node-win"),
-        is_migrated_to: true,
-        // The driver has no HostProcess form.
-        forms: &[csi_proxy(BLOCK)],
-    },
-    Driver {
-        folder: "smb",
-        name: "smb.csi.k8s.io",
-        daemon_set: ("kube-system", "csi-smb-node-win"),
-        is_migrated_to: false,
-        forms: &[csi_proxy(SHARES), HOST_PROCESS],
-    },
-    Driver {
-        folder: "vsphere",
-        name: "csi.vsphere.vmware.com",
-        daemon_set: ("vmware-system-csi", "vsphere-csi-node-windows"),
-        is_migrated_to: true,
-        forms: &[
-            csi_proxy(&[
-                "csi-proxy-disk-v1",
-                "csi-proxy-filesystem-v1",
-                "csi-proxy-system-v1alpha1",
-                "csi-proxy-volume-v1",
-            ]),
-            HOST_PROCESS,
-        ],
-    },
-];
+pub static DRIVERS: LazyLock<Vec<Driver>> =
+    LazyLock::new(|| serde_yaml::from_str(include_str!("drivers.yaml")).unwrap());
 
 /// The namespace of the workloads.
 pub const WORKLOADS: &str = "windows-storage-example";
@@ -128,19 +60,18 @@ pub fn root() -> PathBuf {
 impl Driver {
     /// Its volume of the old kind.
     pub fn in_tree(&self) -> PathBuf {
-        root().join(self.folder).join("in-tree")
+        root().join(&self.folder).join("in-tree")
     }
 
     /// The DaemonSet as findings and reports name it.
     pub fn key(&self) -> String {
-        let (namespace, name) = self.daemon_set;
-        format!("{namespace}/{name}")
+        format!("{}/{}", self.namespace, self.daemon_set)
     }
 }
 
 impl Sample {
     pub fn path(&self) -> PathBuf {
-        root().join(self.driver.folder).join(self.form.folder)
+        root().join(&self.driver.folder).join(&self.form.folder)
     }
 
     pub fn is_host_process(&self) -> bool {
@@ -188,14 +119,12 @@ pub fn documents(yaml: &str) -> Vec<Value> {
 
 #[test]
 fn every_driver_with_a_node_side_for_windows_has_samples_under_its_own_names() {
-    let mut known: Vec<_> = WINDOWS_DRIVERS
-        .iter()
+    let known = WINDOWS_DRIVERS.iter();
+    let mut known: Vec<_> = known
         .map(|driver| (driver.name, driver.daemon_set.to_owned()))
         .collect();
-    let mut here: Vec<_> = DRIVERS
-        .iter()
-        .map(|driver| (driver.name, driver.key()))
-        .collect();
+    let here = DRIVERS.iter();
+    let mut here: Vec<_> = here.map(|driver| (&*driver.name, driver.key())).collect();
     known.sort();
     here.sort();
     assert_eq!(here, known);
@@ -248,9 +177,8 @@ fn every_sample_is_whole_and_leaves_alone_what_belongs_to_the_controller() {
             let name = &object["metadata"]["name"];
             match object["kind"].as_str().unwrap() {
                 "DaemonSet" => {
-                    let key = (object["metadata"]["namespace"].as_str(), name.as_str());
-                    let (namespace, name) = sample.driver.daemon_set;
-                    assert_eq!(key, (Some(namespace), Some(name)));
+                    assert_eq!(object["metadata"]["namespace"], sample.driver.namespace);
+                    assert_eq!(name, &sample.driver.daemon_set);
                 }
                 "StorageClass" => assert_eq!(object["provisioner"], sample.driver.name),
                 "Namespace" => assert_eq!(name, WORKLOADS),
@@ -259,7 +187,7 @@ fn every_sample_is_whole_and_leaves_alone_what_belongs_to_the_controller() {
                 }
                 _ => {
                     let ours = name.as_str().unwrap();
-                    let (_, daemon_set) = sample.driver.daemon_set;
+                    let daemon_set = &sample.driver.daemon_set;
                     assert!(ours.starts_with(daemon_set), "{}: {ours}", at.display());
                 }
             }

@@ -147,7 +147,7 @@ fn the_liveness_probe_answers_where_the_kubelet_asks() {
     // Pods of the host's network share its ports.
     let mut ports: Vec<_> = all()
         .filter(|sample| {
-            sample.is_host_process() && !["aws-ebs", "vsphere"].contains(&sample.driver.folder)
+            sample.is_host_process() && !["aws-ebs", "vsphere"].contains(&&*sample.driver.folder)
         })
         .map(|sample| driver(&spec(sample))["ports"][0]["containerPort"].as_u64())
         .collect();

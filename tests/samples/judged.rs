@@ -36,7 +36,7 @@ fn cluster(sample: Sample, is_registered: bool, has_driver_pod: bool) -> Vec<Val
     node["status"]["nodeInfo"] = json!({"operatingSystem": "windows", "kubeletVersion": "v1.27.0"});
     objects.push(node);
     let entries: &[&str] = if is_registered {
-        &[sample.driver.name]
+        &[&sample.driver.name]
     } else {
         &[]
     };
@@ -73,7 +73,7 @@ fn judged(sample: Sample, is_registered: bool) -> Report {
 
 /// The DaemonSet is taken for the driver's, with its pipes, and nothing is wrong with it.
 fn assert_found(sample: Sample, report: &Report) {
-    let row = report.driver(sample.driver.name);
+    let row = report.driver(&sample.driver.name);
     assert_eq!(row["daemonSet"], sample.driver.key());
     assert_eq!(row["csiProxyPipes"], json!(sample.form.pipes), "{row}");
     assert!(report.complaints().is_empty(), "{:?}", report.complaints());
@@ -82,7 +82,7 @@ fn assert_found(sample: Sample, report: &Report) {
 #[test]
 fn upgrades_are_held_until_the_driver_of_a_sample_is_registered() {
     for sample in all() {
-        let name = sample.driver.name;
+        let name = &*sample.driver.name;
         let missing = judged(sample, false);
         assert_found(sample, &missing);
         assert_eq!(missing.driver(name)["missingOn"], json!([NODE]));
@@ -193,7 +193,7 @@ fn a_sample_that_does_not_ask_for_windows_is_not_taken_for_one() {
             spec["os"] = Value::Null;
             spec["nodeSelector"] = json!({});
         });
-        let row = report.driver(sample.driver.name);
+        let row = report.driver(&sample.driver.name);
         assert_eq!(row["daemonSet"], Value::Null, "{row}");
         assert_eq!(row["csiProxyPipes"], json!([]), "{row}");
     }

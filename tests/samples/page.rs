@@ -48,7 +48,7 @@ fn the_page_lists_every_sample_with_its_version_and_its_pipes() {
             .and_then(|image| image.rsplit_once(':'))
             .map(|(_, tag)| tag.trim_end_matches("-windows-hp").to_owned())
             .unwrap();
-        for expected in [sample.driver.name, sample.driver.daemon_set.1, &version] {
+        for expected in [&sample.driver.name, &sample.driver.daemon_set, &version] {
             assert!(row.contains(&format!("`{expected}`")), "{expected}: {row}");
         }
         let pipes: Vec<&str> = row
@@ -61,15 +61,15 @@ fn the_page_lists_every_sample_with_its_version_and_its_pipes() {
 
 #[test]
 fn every_driver_says_what_has_to_be_there_already_and_how_old_volumes_map() {
-    for driver in &DRIVERS {
-        let text = std::fs::read_to_string(root().join(driver.folder).join("README.md")).unwrap();
+    for driver in DRIVERS.iter() {
+        let text = std::fs::read_to_string(root().join(&driver.folder).join("README.md")).unwrap();
         assert!(
             text.contains("## What has to be there"),
             "{}",
             driver.folder
         );
         assert!(
-            text.contains(driver.name) && text.contains(&driver.key()),
+            text.contains(&driver.name) && text.contains(&driver.key()),
             "{}",
             driver.folder
         );

@@ -48,9 +48,8 @@ impl Cluster {
             .unwrap();
         // The API server gives it to new nodes, until a kubelet says that they are ready.
         cluster.kubectl(&["taint", "node", "--all", "node.kubernetes.io/not-ready-"]);
-        let (namespace, _) = driver.daemon_set;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
-            "name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
+            "name": driver.namespace, "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
         }});
         cluster.control_plane.apply(&namespace.to_string()).unwrap();
         cluster
@@ -58,6 +57,11 @@ impl Cluster {
 
     fn kubectl(&self, arguments: &[&str]) -> String {
         self.control_plane.kubectl(arguments).unwrap()
+    }
+
+    /// Namespace and name of the driver's DaemonSet.
+    fn driver_set(&self) -> (&'static str, &'static str) {
+        (&self.driver.namespace, &self.driver.daemon_set)
     }
 
     /// What the API server has at a path.
@@ -89,7 +93,7 @@ impl Cluster {
 
     /// Waits until the controller wants that many pods of the DaemonSet.
     fn await_scheduled(&self, count: usize) {
-        let (namespace, name) = self.driver.daemon_set;
+        let (namespace, name) = self.driver_set();
         // The generation, so that it is not the answer to what was there before.
         let set = self.read(&format!(
             "/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"
@@ -108,7 +112,7 @@ impl Cluster {
 
     /// What the scheduler and the kubelets do with the DaemonSet's pods. Returns the nodes.
     fn run_pods(&self) -> Vec<String> {
-        let (namespace, _) = self.driver.daemon_set;
+        let (namespace, _) = self.driver_set();
         let list = self.read(&format!("/api/v1/namespaces/{namespace}/pods"));
         let mut nodes = Vec::new();
         for pod in list["items"].as_array().unwrap() {
@@ -142,7 +146,7 @@ impl Cluster {
 
     /// Whether the driver's account may do that.
     fn may(&self, what: &[&str]) -> bool {
-        let (namespace, name) = self.driver.daemon_set;
+        let (namespace, name) = self.driver_set();
         let output = self
             .control_plane
             .kubectl_command()
@@ -157,12 +161,12 @@ impl Cluster {
     }
 
     fn sample(&self, form: &Form) -> std::path::PathBuf {
-        root().join(self.driver.folder).join(form.folder)
+        root().join(&self.driver.folder).join(&form.folder)
     }
 
     /// The driver's row names the DaemonSet with that form's pipes, and nothing is wrong with the DaemonSet.
     fn assert_found(&self, report: &Report, form: &Form) {
-        let row = report.driver(self.driver.name);
+        let row = report.driver(&self.driver.name);
         assert_eq!(row["daemonSet"], self.driver.key());
         assert_eq!(row["csiProxyPipes"], json!(form.pipes));
         assert!(report.complaints().is_empty(), "{:?}", report.complaints());
@@ -170,8 +174,8 @@ impl Cluster {
 
     /// The driver's account may what the sample's README says, and no more.
     fn assert_rights(&self) {
-        let folder = self.driver.folder;
-        let (namespace, _) = self.driver.daemon_set;
+        let folder = &*self.driver.folder;
+        let (namespace, _) = self.driver_set();
         assert_eq!(self.may(&["get", "nodes"]), folder != "smb");
         let in_workloads = ["get", "secrets", "-n", WORKLOADS];
         assert_eq!(self.may(&in_workloads), folder == "azure-file");
@@ -189,7 +193,7 @@ impl Cluster {
 
     /// Without its tolerations the controller wants no pod of the DaemonSet any more, and `check` says why.
     fn assert_found_out_without_tolerations(&self) {
-        let (namespace, daemon_set) = self.driver.daemon_set;
+        let (namespace, daemon_set) = self.driver_set();
         let without = r#"[{"op": "remove", "path": "/spec/template/spec/tolerations"}]"#;
         let patch = ["patch", "daemonset", daemon_set, "-n", namespace];
         self.kubectl(&[&patch[..], &["--type=json", "-p", without]].concat());
@@ -212,7 +216,7 @@ impl Cluster {
 fn walk(folder: &str) {
     let cluster = Cluster::start(folder);
     let driver = cluster.driver;
-    let name = driver.name;
+    let name = &*driver.name;
     cluster.apply(&root().join("namespace"));
     if driver.is_migrated_to {
         cluster.apply(&driver.in_tree());

@@ -1,5 +1,7 @@
 //! What must-gather takes out.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 use windows_storage_operator::gather::redact;
 
@@ -17,48 +19,9 @@ const SHAPED: [&str; 5] = [
     "envFrom",
 ];
 
-/// In how many ways a secret may stand in an object.
-const FORMS: usize = 16;
-
-fn form(number: usize) -> (&'static str, Value) {
-    let text = |text: &str| Value::String(text.replace('@', CANARY));
-    match number % FORMS {
-        0 => ("password", text("@")),
-        1 => ("clientSecret", json!({"value": CANARY})),
-        2 => ("tokens", json!([CANARY, [CANARY]])),
-        3 => ("env", json!([{"name": "A", "value": CANARY}])),
-        4 => (
-            "httpHeaders",
-            json!([{"name": "Authorization", "value": CANARY}]),
-        ),
-        5 => ("args", json!(["--token", CANARY])),
-        6 => ("note", text("Server=s;Pwd=@")),
-        7 => ("note", text("https://a.example/b?sv=1&sig=@")),
-        8 => (
-            "note",
-            Value::String(format!("cifs://user:{CANARY}@a.example/b")),
-        ),
-        9 => ("note", text("login --password @ now")),
-        10 => ("config", text(r#"{"a":{"password":"@"}}"#)),
-        11 => (
-            "containers",
-            json!([{"name": "a", "command": ["x", CANARY], "args": [CANARY]}]),
-        ),
-        12 => (
-            "metadata",
-            json!({"annotations": {"example.com/a": CANARY}, "managedFields": [CANARY]}),
-        ),
-        13 => (
-            "containerStatuses",
-            json!([{"lastState": {"terminated": {"message": CANARY}}}]),
-        ),
-        14 => ("sshkey", text("@")),
-        _ => (
-            "mountOptions",
-            json!(["vers=3.0", format!("username=u,password={CANARY}")]),
-        ),
-    }
-}
+/// The ways in which the secret may stand in an object: a field's name and its value.
+static FORMS: LazyLock<Vec<(String, Value)>> =
+    LazyLock::new(|| serde_yaml::from_str(include_str!("secrets.yaml")).unwrap());
 
 /// Puts a secret into any object at any place: after redaction it is gone.
 pub fn redaction(bytes: &[u8]) {
@@ -70,8 +33,8 @@ pub fn redaction(bytes: &[u8]) {
         return;
     }
     let mut steps = place.bytes().map(usize::from);
-    let (name, value) = form(steps.next().unwrap_or_default());
-    put(&mut object, &mut steps, name, &value);
+    let (name, value) = &FORMS[steps.next().unwrap_or_default() % FORMS.len()];
+    put(&mut object, &mut steps, name, value);
     let whole = Value::Object(object);
     let mut redacted = whole.clone();
     redact::object("Pod", &mut redacted);

@@ -24,9 +24,6 @@ use crate::{Options, operator_binary, payload};
 
 /// Changes of pods a second.
 const CHURN: u32 = 200;
-/// How often one process is asked to open the gate: the next time it would wait the longer, because it has had to close
-/// what it had opened. That is deliberate and has nothing to do with how fast it is.
-const OPENINGS_OF_PROCESS: &str = "BENCH_OPENINGS_OF_PROCESS";
 const PATIENCE: Duration = Duration::from_secs(180);
 /// A process that has written nothing for so long is done with what its start brought.
 const QUIET: Duration = Duration::from_secs(2);
@@ -37,10 +34,6 @@ const ORDINARY: &str = "/api/v1/namespaces/default/configmaps";
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     // Each start of a process costs it a list of the whole cluster.
     let repetitions = if options.full { 200 } else { 12 };
-    let of_process: usize = match std::env::var(OPENINGS_OF_PROCESS) {
-        Ok(number) => number.parse().context(OPENINGS_OF_PROCESS)?,
-        Err(_) => 1,
-    };
     let control_plane = cluster::start(&LARGE)?;
     let command = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");
@@ -53,7 +46,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         let mut times = Times::default();
         while times.opened.len() < repetitions {
             let start = || command.start(Some(&log), &[], true);
-            bed.with_one_process(start, &control_plane, of_process, &mut times)
+            bed.with_one_process(start, &control_plane, &mut times)
                 .await?;
         }
         Ok(times.rows())
@@ -134,11 +127,12 @@ impl Bed {
         })
     }
 
+    /// One process opens the gate once: the next time it would wait the longer, because it has had to close what it had
+    /// opened. That is deliberate and has nothing to do with how fast it is.
     async fn with_one_process(
         &mut self,
         start: impl FnOnce() -> Result<Operator>,
         control_plane: &ControlPlane,
-        openings: usize,
         times: &mut Times,
     ) -> Result<()> {
         self.gate = GateWatch::of_cleared(&self.client).await?;
@@ -150,16 +144,14 @@ impl Bed {
         // Its first list of the cluster is not what is measured, so nothing changes until then.
         let churn = Churn::start(&self.client, &self.pods, CHURN)?;
         churn.reach(CHURN.into()).await?;
-        for _ in 0..openings {
-            self.ordinary(times).await?;
-            let written = self.register(true).await?;
-            let opened = self.gate.until(PATIENCE, |gate| gate.status == "True");
-            times.opened.push(since(written, opened.await?));
-            self.ordinary(times).await?;
-            let written = self.register(false).await?;
-            let closed = self.gate.until(PATIENCE, |gate| gate.status == "False");
-            times.closed.push(since(written, closed.await?));
-        }
+        self.ordinary(times).await?;
+        let written = self.register(true).await?;
+        let opened = self.gate.until(PATIENCE, |gate| gate.status == "True");
+        times.opened.push(since(written, opened.await?));
+        self.ordinary(times).await?;
+        let written = self.register(false).await?;
+        let closed = self.gate.until(PATIENCE, |gate| gate.status == "False");
+        times.closed.push(since(written, closed.await?));
         times.rates.push(churn.rate()?);
         operator.kill()
     }

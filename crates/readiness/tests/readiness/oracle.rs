@@ -85,7 +85,10 @@ fn registered_on<'a>(cluster: Cluster<'a>, driver: &str) -> Vec<&'a str> {
 
 /// Every driver that a row needs or a Windows node has, sorted.
 fn all_drivers(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Vec<String> {
-    let mut names: Vec<String> = rows.iter().filter_map(|row| row.driver.clone()).collect();
+    let mut names: Vec<String> = rows
+        .iter()
+        .filter_map(|row| row.found.backing.driver.clone())
+        .collect();
     for node in windows_nodes(cluster) {
         names.extend(entries(cluster, node).into_iter().map(str::to_owned));
     }
@@ -97,9 +100,9 @@ fn all_drivers(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Vec<String> {
 fn missing_on<'a>(cluster: Cluster<'a>, rows: &[Row<'_>], driver: &str) -> Vec<&'a str> {
     let users: Vec<_> = rows
         .iter()
-        .filter(|row| row.driver.as_deref() == Some(driver))
+        .filter(|row| row.found.backing.driver.as_deref() == Some(driver))
         .collect();
-    let everywhere = users.iter().any(|row| row.plugin.is_some());
+    let everywhere = users.iter().any(|row| row.found.backing.plugin.is_some());
     windows_nodes(cluster)
         .into_iter()
         .filter(|node| !entries(cluster, node).contains(&driver))
@@ -108,8 +111,10 @@ fn missing_on<'a>(cluster: Cluster<'a>, rows: &[Row<'_>], driver: &str) -> Vec<&
 }
 
 fn blocking(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> bool {
-    row.plugin.is_some()
+    row.found.backing.plugin.is_some()
         && row
+            .found
+            .backing
             .driver
             .as_ref()
             .is_none_or(|driver| !missing_on(cluster, rows, driver).is_empty())
@@ -119,28 +124,31 @@ fn volume(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> Value {
     json!({
         "workload": {"kind": row.kind, "namespace": row.namespace, "name": row.name},
         "volume": row.volume,
-        "source": row.source,
-        "persistentVolumeClaim": row.claim,
-        "persistentVolume": row.persistent_volume,
-        "storageClass": row.storage_class,
-        "plugin": row.plugin,
-        "csiDriver": row.driver,
-        "inTree": row.plugin.is_some(),
+        "source": row.found.source,
+        "persistentVolumeClaim": row.found.claim,
+        "persistentVolume": row.found.persistent_volume,
+        "storageClass": row.found.storage_class,
+        "plugin": row.found.backing.plugin,
+        "csiDriver": row.found.backing.driver,
+        "inTree": row.found.backing.plugin.is_some(),
         "blocking": blocking(cluster, rows, row),
-        "missingOn": row.driver.as_ref().map(|driver| missing_on(cluster, rows, driver)).unwrap_or_default(),
+        "missingOn": row.found.backing.driver.as_ref().map(|driver| missing_on(cluster, rows, driver)).unwrap_or_default(),
     })
 }
 
 fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
     let windows = windows_nodes(cluster);
-    let in_tree: Vec<_> = rows.iter().filter(|row| row.plugin.is_some()).collect();
+    let in_tree: Vec<_> = rows
+        .iter()
+        .filter(|row| row.found.backing.plugin.is_some())
+        .collect();
     let reason = if cluster.of(cluster::NODE).next().is_none() {
         return json!({"upgradeable": "False", "reason": "ReadinessUnknown"});
     } else if windows.is_empty() {
         return json!({"upgradeable": "True", "reason": "NoWindowsNodes"});
     } else if in_tree.is_empty() {
         return json!({"upgradeable": "True", "reason": "NoInTreeVolumes"});
-    } else if in_tree.iter().any(|row| row.driver.is_none()) {
+    } else if in_tree.iter().any(|row| row.found.backing.driver.is_none()) {
         "NoCSIMigration"
     } else if windows
         .iter()
@@ -158,7 +166,7 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
         .collect();
     // Where not all can be named, those that the reason is about are.
     if held.len() > 10 {
-        held.sort_by_key(|row| row.driver.is_some());
+        held.sort_by_key(|row| row.found.backing.driver.is_some());
     }
     let sentences: Vec<_> = held
         .into_iter()
@@ -178,13 +186,13 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
 }
 
 fn sentence(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> String {
-    let what = match (&row.persistent_volume, &row.claim) {
-        _ if row.driver.is_none() => format!("volume {}", row.volume),
+    let what = match (&row.found.persistent_volume, &row.found.claim) {
+        _ if row.found.backing.driver.is_none() => format!("volume {}", row.volume),
         (Some(volume), _) => format!("PersistentVolume {volume}"),
         (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
         (None, None) => format!("volume {}", row.volume),
     };
-    let fault = match &row.driver {
+    let fault = match &row.found.backing.driver {
         None => "has no CSI driver that takes over".to_owned(),
         Some(driver) => {
             let nodes: Vec<_> = missing_on(cluster, rows, driver)
@@ -197,7 +205,7 @@ fn sentence(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> String {
             )
         }
     };
-    let plugin = row.plugin.as_deref().unwrap_or_default();
+    let plugin = row.found.backing.plugin.as_deref().unwrap_or_default();
     format!(
         "{} {}/{}: {what} ({plugin}) {fault}",
         row.kind.to_lowercase(),

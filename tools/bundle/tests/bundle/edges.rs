@@ -4,47 +4,7 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
-use crate::project::{at, later, list, newest, rendered, root, text};
-
-#[test]
-fn a_later_release_replaces_and_skips_as_it_says() {
-    let mut release = later("7.1.0");
-    release.replaces = Some(newest().version);
-    release.skip_range = Some(">=0.1.0 <7.1.0".to_owned());
-    let (files, csv) = rendered(&release);
-    let before = newest().csv_name();
-    assert_eq!(text(&csv, "spec/replaces"), before);
-    assert_eq!(
-        text(&csv, "metadata/annotations/olm.skipRange"),
-        ">=0.1.0 <7.1.0"
-    );
-
-    let template = &files[Path::new("catalog/template.yaml")];
-    let template: Value = serde_yaml::from_str(template).unwrap();
-    assert_eq!(text(&template, "schema"), "olm.template.basic");
-    let entries = list(&template, "entries");
-    let of = |schema: &str| -> Vec<&Value> {
-        entries
-            .iter()
-            .filter(|entry| text(entry, "schema") == schema)
-            .collect()
-    };
-    let [package] = of("olm.package")[..] else {
-        panic!("{entries:?}");
-    };
-    let [channel] = of("olm.channel")[..] else {
-        panic!("{entries:?}");
-    };
-    assert_eq!(text(package, "defaultChannel"), text(channel, "name"));
-    let [.., previous, last] = list(channel, "entries") else {
-        panic!("{channel:?}");
-    };
-    assert_eq!(text(previous, "name"), before);
-    assert_eq!(text(last, "name"), "windows-storage-operator.v7.1.0");
-    assert_eq!(text(last, "replaces"), before);
-    assert_eq!(text(last, "skipRange"), ">=0.1.0 <7.1.0");
-    assert_eq!(of("olm.bundle").len(), list(channel, "entries").len());
-}
+use crate::project::{at, list, newest, rendered, root, text};
 
 #[test]
 fn a_first_release_names_no_other() {

@@ -116,7 +116,14 @@ fn a_release_sets_the_version_everywhere_once() {
     assert_eq!(text(before, "name"), first.csv_name());
     assert_eq!(text(seventh, "name"), "windows-storage-operator.v7.0.0");
     assert_eq!(text(newest, "name"), "windows-storage-operator.v7.1.0");
-    let last = list(&template, "entries").last().unwrap();
+    assert_eq!(text(newest, "replaces"), text(seventh, "name"));
+    assert_eq!(text(newest, "skipRange"), ">=7.0.0 <7.1.0");
+    let [package, channel, bundles @ ..] = list(&template, "entries") else {
+        panic!("{template:?}");
+    };
+    assert_eq!(text(package, "defaultChannel"), text(channel, "name"));
+    assert_eq!(bundles.len(), list(channel, "entries").len());
+    let last = bundles.last().unwrap();
     assert_eq!(text(last, "image"), "example.org/mine-bundle:7.1.0");
     assert_no_finding(tree);
 }

@@ -5,21 +5,15 @@ use super::workloads::{asks_for_windows, template_spec};
 use serde_json::Value;
 
 /// The end of an image's repository, and the driver in it.
-const IMAGES: [(&str, &str); 7] = [
-    ("csi-vsphere/driver", "csi.vsphere.vmware.com"),
-    (
-        "cloud-provider-vsphere/csi/release/driver",
-        "csi.vsphere.vmware.com",
-    ),
-    ("azuredisk-csi", "disk.csi.azure.com"),
-    ("azurefile-csi", "file.csi.azure.com"),
-    ("aws-ebs-csi-driver", "ebs.csi.aws.com"),
-    ("smbplugin", "smb.csi.k8s.io"),
-    (
-        "gcp-compute-persistent-disk-csi-driver",
-        "pd.csi.storage.gke.io",
-    ),
-];
+const IMAGES: &str = "
+csi-vsphere/driver csi.vsphere.vmware.com
+cloud-provider-vsphere/csi/release/driver csi.vsphere.vmware.com
+azuredisk-csi disk.csi.azure.com
+azurefile-csi file.csi.azure.com
+aws-ebs-csi-driver ebs.csi.aws.com
+smbplugin smb.csi.k8s.io
+gcp-compute-persistent-disk-csi-driver pd.csi.storage.gke.io
+";
 
 const REGISTRATION: &str = "--kubelet-registration-path";
 const PIPES: &str = r"\\.\pipe\";
@@ -123,10 +117,10 @@ fn expanded(container: &Value, word: &str) -> String {
 
 fn is_image_of(image: &str, driver: &str) -> bool {
     let repository = repository(image);
-    IMAGES
-        .into_iter()
-        .filter(|(_, of)| *of == driver)
-        .any(|(end, _)| repository == end || repository.ends_with(&format!("/{end}")))
+    let mut images = IMAGES.lines().filter_map(|line| line.split_once(' '));
+    images.any(|(end, of)| {
+        of == driver && (repository == end || repository.ends_with(&format!("/{end}")))
+    })
 }
 
 /// Without the registry, the tag and the digest.

@@ -6,52 +6,40 @@ use super::cluster::{
 };
 use super::workloads::{self, Workload};
 use serde_json::Value;
+use std::sync::LazyLock;
 
-/// Plugin, field in a PersistentVolume or a pod, CSI driver.
-const PLUGINS: [(&str, &str, &str); 7] = [
-    (
-        "kubernetes.io/aws-ebs",
-        "awsElasticBlockStore",
-        "ebs.csi.aws.com",
-    ),
-    (
-        "kubernetes.io/azure-disk",
-        "azureDisk",
-        "disk.csi.azure.com",
-    ),
-    (
-        "kubernetes.io/azure-file",
-        "azureFile",
-        "file.csi.azure.com",
-    ),
-    (
-        "kubernetes.io/gce-pd",
-        "gcePersistentDisk",
-        "pd.csi.storage.gke.io",
-    ),
-    ("kubernetes.io/cinder", "cinder", "cinder.csi.openstack.org"),
-    (
-        "kubernetes.io/vsphere-volume",
-        "vsphereVolume",
-        "csi.vsphere.vmware.com",
-    ),
-    (
-        "kubernetes.io/portworx-volume",
-        "portworxVolume",
-        "pxd.portworx.com",
-    ),
-];
+/// Plugin, field in a PersistentVolume or a pod, CSI driver; none takes over where there is none.
+const PLUGINS: &str = "
+kubernetes.io/aws-ebs awsElasticBlockStore ebs.csi.aws.com
+kubernetes.io/azure-disk azureDisk disk.csi.azure.com
+kubernetes.io/azure-file azureFile file.csi.azure.com
+kubernetes.io/gce-pd gcePersistentDisk pd.csi.storage.gke.io
+kubernetes.io/cinder cinder cinder.csi.openstack.org
+kubernetes.io/vsphere-volume vsphereVolume csi.vsphere.vmware.com
+kubernetes.io/portworx-volume portworxVolume pxd.portworx.com
+kubernetes.io/rbd rbd
+kubernetes.io/cephfs cephfs
+kubernetes.io/glusterfs glusterfs
+kubernetes.io/flocker flocker
+kubernetes.io/quobyte quobyte
+kubernetes.io/storageos storageos
+kubernetes.io/scaleio scaleIO
+";
 
-/// Fields of the types that no driver takes over.
-const DEAD: [&str; 7] = [
-    "rbd",
-    "cephfs",
-    "glusterfs",
-    "flocker",
-    "quobyte",
-    "storageos",
-    "scaleIO",
-];
+type Plugin = (&'static str, &'static str, Option<&'static str>);
+
+/// The rows of that table.
+fn plugins() -> impl Iterator<Item = Plugin> {
+    static TABLE: LazyLock<Vec<Plugin>> = LazyLock::new(|| {
+        let rows = PLUGINS.trim().lines().map(|line| {
+            let mut words = line.split(' ');
+            let mut next = || words.next().unwrap();
+            (next(), next(), words.next())
+        });
+        rows.collect()
+    });
+    TABLE.iter().copied()
+}
 
 /// The only driver of the tables that no plugin is redirected to.
 const SMB: &str = "smb.csi.k8s.io";
@@ -64,13 +52,7 @@ pub struct Row<'a> {
     /// The Windows node of the pod.
     pub node: Option<&'a str>,
     pub volume: &'a str,
-    pub source: &'static str,
-    pub claim: Option<String>,
-    pub persistent_volume: Option<String>,
-    pub storage_class: Option<String>,
-    /// There if, and only if, the volume is in-tree.
-    pub plugin: Option<String>,
-    pub driver: Option<String>,
+    pub found: Found,
 }
 
 /// Code and object.
@@ -78,18 +60,28 @@ pub type Finding = (&'static str, String);
 
 /// What a claim, a template of one or the pod itself leads to.
 #[derive(Default)]
-struct Found {
-    source: &'static str,
-    claim: Option<String>,
-    persistent_volume: Option<String>,
-    storage_class: Option<String>,
-    backing: Backing,
+pub struct Found {
+    pub source: &'static str,
+    pub claim: Option<String>,
+    pub persistent_volume: Option<String>,
+    pub storage_class: Option<String>,
+    pub backing: Backing,
 }
 
 #[derive(Default)]
-struct Backing {
-    plugin: Option<String>,
-    driver: Option<String>,
+pub struct Backing {
+    /// There if, and only if, the volume is in-tree.
+    pub plugin: Option<String>,
+    pub driver: Option<String>,
+}
+
+impl Backing {
+    fn of(plugin: Option<&str>, driver: Option<&str>) -> Self {
+        Self {
+            plugin: plugin.map(str::to_owned),
+            driver: driver.map(str::to_owned),
+        }
+    }
 }
 
 pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
@@ -103,24 +95,15 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
                 name: name(workload.object),
                 node: workload.node,
                 volume,
-                source: found.source,
-                claim: found.claim,
-                persistent_volume: found.persistent_volume,
-                storage_class: found.storage_class,
-                plugin: found.backing.plugin,
-                driver: found.backing.driver,
+                found,
             });
         }
     }
-    rows.sort_by(|a, b| {
-        (a.namespace, a.name, a.kind, a.volume, &a.claim).cmp(&(
-            b.namespace,
-            b.name,
-            b.kind,
-            b.volume,
-            &b.claim,
-        ))
-    });
+    let key = |row: &Row<'_>| {
+        let names = [row.namespace, row.name, row.kind, row.volume].map(str::to_owned);
+        (names, row.found.claim.clone())
+    };
+    rows.sort_by_key(key);
     (rows, findings)
 }
 
@@ -223,28 +206,11 @@ fn claim_address(in_namespace: &str, claim_name: &str) -> String {
 /// The fields of a volume that name where its data is; those of a pod's volume and of a PersistentVolume are the same.
 fn backing(volume: &Value) -> Option<Backing> {
     if let Some(driver) = nonempty(volume, &["csi", "driver"]) {
-        return Some(Backing {
-            plugin: None,
-            driver: Some(driver.to_owned()),
-        });
+        return Some(Backing::of(None, Some(driver)));
     }
-    for (plugin, in_field, driver) in PLUGINS {
-        if field(volume, &[in_field]).is_some() {
-            return Some(Backing {
-                plugin: Some(plugin.to_owned()),
-                driver: Some(driver.to_owned()),
-            });
-        }
-    }
-    for in_field in DEAD {
-        if field(volume, &[in_field]).is_some() {
-            return Some(Backing {
-                plugin: Some(format!("kubernetes.io/{}", in_field.to_lowercase())),
-                driver: None,
-            });
-        }
-    }
-    None
+    let mut there = plugins().filter(|(_, in_field, _)| field(volume, &[in_field]).is_some());
+    let (plugin, _, driver) = there.next()?;
+    Some(Backing::of(Some(plugin), driver))
 }
 
 /// `claim` may be the template of one that is not there yet; `claim_name` is its name where that is known.
@@ -323,21 +289,8 @@ fn default_class(cluster: Cluster<'_>) -> Option<&str> {
 }
 
 fn provisioned_by(cluster: Cluster<'_>, provisioner: &str) -> Option<Backing> {
-    for (plugin, _, driver) in PLUGINS {
-        if provisioner == plugin {
-            return Some(Backing {
-                plugin: Some(plugin.to_owned()),
-                driver: Some(driver.to_owned()),
-            });
-        }
-    }
-    for dead in DEAD {
-        if provisioner == format!("kubernetes.io/{}", dead.to_lowercase()) {
-            return Some(Backing {
-                plugin: Some(provisioner.to_owned()),
-                driver: None,
-            });
-        }
+    if let Some((plugin, _, driver)) = plugins().find(|(plugin, ..)| *plugin == provisioner) {
+        return Some(Backing::of(Some(plugin), driver));
     }
     let known = cluster
         .of(CSI_DRIVER)
@@ -345,12 +298,7 @@ fn provisioned_by(cluster: Cluster<'_>, provisioner: &str) -> Option<Backing> {
         || cluster
             .of(CSI_NODE)
             .any(|node| csi_node_drivers(node).contains(&provisioner))
-        || PLUGINS
-            .into_iter()
-            .any(|(_, _, driver)| driver == provisioner)
+        || plugins().any(|(_, _, driver)| driver == Some(provisioner))
         || provisioner == SMB;
-    known.then(|| Backing {
-        plugin: None,
-        driver: Some(provisioner.to_owned()),
-    })
+    known.then(|| Backing::of(None, Some(provisioner)))
 }
