@@ -145,7 +145,7 @@ mod tests {
             let mut node = Node {
                 operating_system: "windows".to_owned(),
                 addresses: vec![NodeAddress {
-                    kind: "InternalIP".to_owned(),
+                    type_: "InternalIP".to_owned(),
                     address: "fd00::7".to_owned(),
                 }],
                 ..Node::default()

@@ -8,7 +8,8 @@ use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{DesiredFile, Request, ServicePipes};
 
 use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
-use crate::assess::causes::csi_proxy::{OLDEST_SAFE, parsed};
+use crate::assess::causes::csi_proxy::OLDEST_SAFE;
+use crate::assess::versions;
 use crate::index::{Cluster, Node};
 use crate::node::{
     Desired, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances,
@@ -179,7 +180,7 @@ impl<'a> Planner<'a> {
             "ExternalDNS",
             "Hostname",
         ];
-        let of = |kind| (node.addresses.iter()).filter(move |address| address.kind == kind);
+        let of = |kind| (node.addresses.iter()).filter(move |address| address.type_ == kind);
         let addresses: Vec<&str> = (PREFERRED.into_iter().flat_map(of))
             .map(|address| address.address.as_str())
             .filter(|address| !address.is_empty())
@@ -269,7 +270,7 @@ pub(super) fn is_external(node: &Node, management: Management) -> bool {
 
 fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {
     let version = &payload.csi_proxy.version;
-    let problem = match parsed(version) {
+    let problem = match versions::parse(version) {
         _ if spec.csi_proxy.allow_vulnerable => return Ok(()),
         Some(number) if number >= OLDEST_SAFE => return Ok(()),
         Some(_) => "lets a pod run commands on its node (CVE-2023-3893)",

@@ -79,7 +79,7 @@ impl NodeList {
             let node = cluster.nodes.get(readiness.name.as_str());
             let status = cluster.node_statuses.get(readiness.name.as_str());
             let address = node.and_then(|node| {
-                let internal = node.addresses.iter().find(|it| it.kind == "InternalIP");
+                let internal = node.addresses.iter().find(|it| it.type_ == "InternalIP");
                 internal.or(node.addresses.first())
             });
             NodeRow {

@@ -129,16 +129,9 @@ impl Families {
         create(&self.node_reconciles, "result", &reasons);
         create(&self.failing_nodes, "reason", &reasons);
         create(&self.transfers, "result", &["success", "failure"]);
-        create(
-            &self.queue_depth,
-            "queue",
-            &[NODE_STATUSES, NODE_RECONCILES],
-        );
-        create(
-            &self.queue_in_progress,
-            "queue",
-            &[NODE_STATUSES, NODE_RECONCILES],
-        );
+        for queues in [&self.queue_depth, &self.queue_in_progress] {
+            create(queues, "queue", &[NODE_STATUSES, NODE_RECONCILES]);
+        }
         create(&self.failed_writes, "target", &TARGETS);
     }
 

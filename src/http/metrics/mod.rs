@@ -173,7 +173,11 @@ impl Metrics {
     /// All metrics in that format.
     #[must_use]
     pub fn encode(&self, format: Format) -> String {
-        format.of_open_metrics(self.0.encode())
+        let text = self.0.encode();
+        match format {
+            Format::OpenMetrics => text,
+            Format::Prometheus => text::plain(&text),
+        }
     }
 }
 

@@ -28,18 +28,11 @@ impl Format {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
-
-    pub(super) fn of_open_metrics(self, text: String) -> String {
-        match self {
-            Self::OpenMetrics => text,
-            Self::Prometheus => plain(&text),
-        }
-    }
 }
 
 /// The same for Prometheus' format: there a counter's own name ends in `_total`, and nothing marks the end. The library
 /// writes OpenMetrics alone; neither exemplars nor units, which differ as well, are used.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 1024);
     // The help of a metric comes before its type.
     let mut help: Option<(&str, &str)> = None;

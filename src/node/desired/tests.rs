@@ -7,7 +7,7 @@ fn node(addresses: &[(&str, &str)]) -> Node {
         addresses: addresses
             .iter()
             .map(|(kind, address)| NodeAddress {
-                kind: (*kind).to_owned(),
+                type_: (*kind).to_owned(),
                 address: (*address).to_owned(),
             })
             .collect(),

@@ -62,7 +62,7 @@ impl Rig {
             uid: format!("uid-{name}"),
             operating_system: operating_system.to_owned(),
             addresses: vec![NodeAddress {
-                kind: "InternalIP".to_owned(),
+                type_: "InternalIP".to_owned(),
                 address: "10.0.0.1".to_owned(),
             }],
             ..crate::index::Node::default()

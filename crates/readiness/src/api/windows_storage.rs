@@ -18,6 +18,7 @@ use crate::assess::report::Verdict;
     shortname = "ws",
     status = "WindowsStorageStatus",
     derive = "PartialEq",
+    derive = "Default",
     doc = "How the operator looks after storage on the Windows nodes, and its verdict on upgrades. One object, named cluster; without it the defaults hold.",
     validation = Rule::new("self.metadata.name == 'cluster'").message("the only WindowsStorage object is named cluster"),
     printcolumn = r#"{"name":"Upgradeable","type":"string","jsonPath":".status.verdict.upgradeable"}"#,

@@ -1,7 +1,6 @@
 //! From a Windows workload's volumes to the drivers that they need.
 
 use crate::assess::assessment::{Counts, Dependency};
-use crate::assess::codes;
 use crate::assess::plugins::{self, Plugin};
 use crate::assess::report::{Finding, Source};
 use crate::index::{
@@ -116,15 +115,13 @@ impl Resolver<'_> {
         let key = ObjectKey::new(self.workload.object.namespace.clone(), name.clone());
         match self.lookup.cluster.claims.get(&key) {
             Some(claim) => self.claim(volume, Some(&key), claim),
-            None => self.find(
-                codes::PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
+            None => self.found.findings.push(finding!(
+                PERSISTENT_VOLUME_CLAIM_NOT_FOUND,
                 format!("PersistentVolumeClaim/{key}"),
-                format!(
-                    "{} uses the claim {name} in its volume {volume}, but there is no such claim; create it or remove \
-                     the volume",
-                    self.workload
-                ),
-            ),
+                "{} uses the claim {name} in its volume {volume}, but there is no such claim; create it or remove the \
+                 volume",
+                self.workload
+            )),
         }
         self.depend_on(Dependency::Claim(key));
     }
@@ -175,14 +172,12 @@ impl Resolver<'_> {
         self.depend_on(Dependency::Volume(name.clone()));
         let Some(persistent_volume) = self.lookup.cluster.volumes.get(name) else {
             let subject = self.claim_name(key);
-            return self.find(
-                codes::PERSISTENT_VOLUME_NOT_FOUND,
+            return self.found.findings.push(finding!(
+                PERSISTENT_VOLUME_NOT_FOUND,
                 subject.clone(),
-                format!(
-                    "{subject} is bound to the PersistentVolume {name}, but there is no such volume; its data is out \
-                     of reach until the volume is there again"
-                ),
-            );
+                "{subject} is bound to the PersistentVolume {name}, but there is no such volume; its data is out of \
+                 reach until the volume is there again"
+            ));
         };
         let Some(served_by) = persistent_volume.source.clone() else {
             return;
@@ -238,14 +233,12 @@ impl Resolver<'_> {
             return Some((name.clone(), provisioner.clone()));
         }
         let subject = self.claim_name(key);
-        self.find(
-            codes::STORAGE_CLASS_NOT_FOUND,
+        self.found.findings.push(finding!(
+            STORAGE_CLASS_NOT_FOUND,
             format!("StorageClass/{name}"),
-            format!(
-                "{subject} asks for the StorageClass {name}, but there is no such class; create it, or make the claim \
-                 anew with a class that exists"
-            ),
-        );
+            "{subject} asks for the StorageClass {name}, but there is no such class; create it, or make the claim \
+             anew with a class that exists"
+        ));
         None
     }
 
@@ -272,12 +265,6 @@ impl Resolver<'_> {
             Some(key) => format!("PersistentVolumeClaim/{key}"),
             None => self.workload.to_string(),
         }
-    }
-
-    fn find(&mut self, code: &'static str, object: String, message: String) {
-        self.found
-            .findings
-            .push(Finding::new(code, object, message));
     }
 }
 

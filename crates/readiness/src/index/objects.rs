@@ -5,20 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use arcstr::ArcStr;
-use serde::Deserialize;
+pub use k8s_openapi::api::core::v1::NodeAddress;
 use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
 use crate::index::driver_pods::{DriverPod, Taint};
-use crate::objects::object_only;
-
-object_only!(NodeAddress);
 
 /// A name that many rows share.
 pub type Name = ArcStr;
 
 /// Namespace and name of an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace.
     pub namespace: Name,
@@ -44,7 +41,7 @@ impl fmt::Display for ObjectKey {
 }
 
 /// A Node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// The object's uid, for owner references and events.
     pub uid: String,
@@ -90,17 +87,6 @@ impl Node {
     pub fn runs_another_system(&self) -> bool {
         !self.operating_system.is_empty() && !self.runs_windows()
     }
-}
-
-/// One of a Node's addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(remote = "Self", default)]
-pub struct NodeAddress {
-    /// `InternalIP`, `ExternalIP`, `Hostname`, …
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The address.
-    pub address: String,
 }
 
 /// A CSINode: the drivers that are registered on the node.

@@ -6,7 +6,7 @@ use crate::index::{Claim, Name, NodeSide, ObjectKey, PodVolume, WindowsRequest};
 
 names! {
     /// The kinds of workloads, in the order of their names.
-    #[derive(PartialOrd, Ord, Hash)]
+    #[derive(Default, PartialOrd, Ord, Hash)]
     pub enum WorkloadKind {
         /// `batch` CronJob.
         CronJob,
@@ -17,6 +17,7 @@ names! {
         /// `batch` Job.
         Job,
         /// A Pod.
+        #[default]
         Pod,
         /// `apps` ReplicaSet.
         ReplicaSet,
@@ -39,7 +40,7 @@ impl WorkloadKind {
 }
 
 /// A workload, in the order in which reports list them: by namespace, name and kind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadKey {
     /// Namespace and name.
     pub object: ObjectKey,

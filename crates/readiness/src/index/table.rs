@@ -64,7 +64,7 @@ pub trait AnyTable {
 /// A table is fed by a watch: `begin`, any number of `apply`, then `finish` for a list; single `apply` and `delete`
 /// afterwards. What a new list does not name any more is removed when that list is finished, not before.
 /// Whoever follows the rows takes the keys of those that have changed, so that work is in proportion to them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Table<K, V> {
     rows: BTreeMap<K, V>,
     changed: BTreeSet<K>,
@@ -73,20 +73,6 @@ pub struct Table<K, V> {
     complete: bool,
     problem: Option<String>,
     relist: bool,
-}
-
-impl<K, V> Default for Table<K, V> {
-    fn default() -> Self {
-        Self {
-            rows: BTreeMap::new(),
-            changed: BTreeSet::new(),
-            rejected: BTreeMap::new(),
-            listing: None,
-            complete: false,
-            problem: None,
-            relist: false,
-        }
-    }
 }
 
 impl<K: Ord + Clone, V: PartialEq> Table<K, V> {

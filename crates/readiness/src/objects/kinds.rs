@@ -134,19 +134,15 @@ pub fn cluster_kinds() -> impl Iterator<Item = &'static Kind> {
 /// A kind's resource, its table, how an object becomes a row, and perhaps what else is done when a row is stored.
 macro_rules! kind {
     ($resource:ty, $table:ident $([$owner:ident])?, $row:expr) => {
+        kind!($resource, $table $([$owner])?, $row, |cluster, key, row| {
+            cluster.$table$([WorkloadKind::$owner])?.apply(key, row)
+        })
+    };
+    ($resource:ty, $table:ident $([$owner:ident])?, $row:expr, $store:expr) => {
         kind_of(
             ApiResource::erase::<$resource>(&()),
             |cluster| &cluster.$table$([WorkloadKind::$owner])?,
             |cluster| &mut cluster.$table$([WorkloadKind::$owner])?,
-            $row,
-            |cluster, key, row| cluster.$table$([WorkloadKind::$owner])?.apply(key, row),
-        )
-    };
-    ($resource:ty, $table:ident, $row:path, $store:path) => {
-        kind_of(
-            ApiResource::erase::<$resource>(&()),
-            |cluster| &cluster.$table,
-            |cluster| &mut cluster.$table,
             $row,
             $store,
         )

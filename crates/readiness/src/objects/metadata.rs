@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use serde::{Deserialize, Deserializer};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    ManagedFieldsEntry, ObjectMeta, OwnerReference, Time,
+};
+use serde::Deserialize;
 
 /// All of the metadata that something here reads. `managedFields`, the largest part of many objects, is skipped while it
 /// is decoded.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
+#[serde(remote = "ObjectMeta", rename_all = "camelCase")]
+pub(super) struct Metadata {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -20,22 +22,14 @@ struct Metadata {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerReference>>,
-}
-
-/// Decodes `metadata`.
-pub(super) fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let read = Metadata::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: read.name,
-        namespace: read.namespace,
-        uid: read.uid,
-        resource_version: read.resource_version,
-        generation: read.generation,
-        creation_timestamp: read.creation_timestamp,
-        deletion_timestamp: read.deletion_timestamp,
-        labels: read.labels,
-        annotations: read.annotations,
-        owner_references: read.owner_references,
-        ..ObjectMeta::default()
-    })
+    #[serde(skip)]
+    deletion_grace_period_seconds: Option<i64>,
+    #[serde(skip)]
+    finalizers: Option<Vec<String>>,
+    #[serde(skip)]
+    generate_name: Option<String>,
+    #[serde(skip)]
+    managed_fields: Option<Vec<ManagedFieldsEntry>>,
+    #[serde(skip)]
+    self_link: Option<String>,
 }

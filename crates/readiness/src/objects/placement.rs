@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::index::WindowsRequest;
 use crate::objects::pod::PodSpec;
 
-object_only!(PodOs, Affinity, NodeAffinity);
+object_only!(Affinity, NodeAffinity);
 
 /// The label that says a Node's operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
@@ -17,13 +17,6 @@ const BETA_OS_LABEL: &str = "beta.kubernetes.io/os";
 const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
 const WINDOWS: &str = "windows";
 const LINUX: &str = "linux";
-
-/// `spec.os`.
-#[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
-pub struct PodOs {
-    name: Option<String>,
-}
 
 /// `spec.affinity`.
 #[derive(Default, Deserialize)]
@@ -41,9 +34,9 @@ struct NodeAffinity {
 /// What of a pod's spec asks for Windows.
 #[must_use]
 pub fn windows_request(spec: &PodSpec) -> WindowsRequest {
-    let os = spec.os.as_ref().and_then(|os| os.name.as_deref());
+    let os = spec.os.as_ref();
     WindowsRequest {
-        by_itself: os == Some(WINDOWS)
+        by_itself: os.is_some_and(|os| os.name == WINDOWS)
             || spec.node_selector.as_ref().is_some_and(selects_windows)
             || spec.affinity.as_ref().is_some_and(requires_windows),
         runtime_class: spec.runtime_class_name.clone(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use k8s_openapi::api::core::v1::PodOS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
@@ -13,7 +14,7 @@ use crate::index::{
     Toleration, VolumeType,
 };
 use crate::objects::node_side::{Container, node_side};
-use crate::objects::placement::{Affinity, PodOs, windows_request};
+use crate::objects::placement::{Affinity, windows_request};
 use crate::objects::storage::ClaimTemplateObject;
 use crate::objects::{controller, interned, interned_option};
 
@@ -45,7 +46,7 @@ pub(super) struct PodObject {
 pub struct PodSpec {
     #[serde(default, deserialize_with = "interned_option")]
     node_name: Option<Name>,
-    pub(super) os: Option<PodOs>,
+    pub(super) os: Option<PodOS>,
     pub(super) node_selector: Option<BTreeMap<String, String>>,
     pub(super) affinity: Option<Affinity>,
     #[serde(default, deserialize_with = "interned_option")]

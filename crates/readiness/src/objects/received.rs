@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::objects::{FieldError, decode, metadata};
+use crate::objects::metadata::Metadata;
+use crate::objects::{FieldError, decode};
 
 /// An object of any kind as its text, of which at least the metadata could be read.
 ///
@@ -26,7 +27,7 @@ pub struct Received {
 /// Of an object only its metadata.
 #[derive(Deserialize)]
 pub(super) struct OnlyMetadata {
-    #[serde(deserialize_with = "metadata::metadata")]
+    #[serde(with = "Metadata")]
     pub metadata: ObjectMeta,
 }
 

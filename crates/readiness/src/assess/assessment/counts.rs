@@ -3,19 +3,10 @@
 use std::collections::BTreeMap;
 
 /// Counts by key. What is not counted is not there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Counts<K> {
     by_key: BTreeMap<K, usize>,
     total: usize,
-}
-
-impl<K> Default for Counts<K> {
-    fn default() -> Self {
-        Self {
-            by_key: BTreeMap::new(),
-            total: 0,
-        }
-    }
 }
 
 impl<K: Ord + Clone> Counts<K> {

@@ -9,19 +9,18 @@ mod ownership;
 mod report;
 mod workloads;
 
-use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
-use crate::assess::volumes::{Resolved, ordinal_stem};
+use crate::assess::volumes::ordinal_stem;
 use crate::index::{Cluster, Name, Node, ObjectKey, WorkloadKey, WorkloadKind};
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
 pub use counts::Counts;
 pub use dependents::Dependency;
 use dependents::Dependents;
-use needs::{Needs, Uses};
+use needs::{Need, Needs, Uses};
 use ownership::Ownership;
 
 /// All that was derived from the cluster.
@@ -191,48 +190,31 @@ impl Assessment {
     /// many to name all, those that no driver takes over come first: the reason is about them.
     fn first_blocking(&self) -> Vec<String> {
         let holding = self.needs.drivers.values().filter(|need| need.holds());
-        let by_driver = holding.map(|need| &need.in_tree);
-        let abandoned = [&self.needs.abandoned];
-        if self.blocking() <= verdict::NAMED_VOLUMES {
-            return self.name_first(by_driver.chain(abandoned), |_| true);
-        }
-        let mut named = self.name_first(abandoned.into_iter(), |row| row.driver().is_none());
-        named.extend(self.name_first(by_driver, |row| row.driver().is_some()));
-        named.truncate(verdict::NAMED_VOLUMES);
-        named
-    }
-
-    fn name_first<'a>(
-        &self,
-        groups: impl Iterator<Item = &'a Counts<WorkloadKey>>,
-        is_meant: impl Fn(&Resolved) -> bool,
-    ) -> Vec<String> {
+        let groups = holding.map(|need| &need.in_tree);
         // The first ones of all are among the first ones of each.
         let first: BTreeSet<&WorkloadKey> = groups
+            .chain([&self.needs.abandoned])
             .flat_map(|group| group.keys().take(verdict::NAMED_VOLUMES))
             .collect();
         let mut named = Vec::new();
         for key in first {
             let entry = self.entries.get(key);
             let rows = entry.map_or(&[][..], |entry| &entry.uses.rows);
-            for row in rows
-                .iter()
-                .filter(|row| row.plugin().is_some() && is_meant(row))
-            {
-                let need = row
-                    .driver()
-                    .and_then(|driver| self.needs.drivers.get(driver));
-                if need.is_some_and(|need| !need.holds()) {
-                    continue;
+            for row in rows.iter().filter(|row| row.plugin().is_some()) {
+                let driver = row.driver();
+                let need = driver.and_then(|driver| self.needs.drivers.get(driver));
+                if need.is_none_or(Need::holds) {
+                    named.push((key, row, need.map(|need| &need.missing)));
                 }
-                if named.len() == verdict::NAMED_VOLUMES {
-                    return named;
-                }
-                let missing = need.map(|need| &need.missing);
-                named.push(verdict::name_volume(key, row, missing));
             }
         }
+        if self.blocking() > verdict::NAMED_VOLUMES {
+            named.sort_by_key(|(_, row, _)| row.driver().is_some());
+        }
+        let named = named.into_iter().take(verdict::NAMED_VOLUMES);
         named
+            .map(|(key, row, missing)| verdict::name_volume(key, row, missing))
+            .collect()
     }
 
     fn node_changed(&mut self, cluster: &Cluster, name: &Name) {
@@ -314,23 +296,15 @@ impl Assessment {
 
     /// Puts a new entry in the place of what is known, and returns that.
     fn replace(&mut self, cluster: &Cluster, key: &WorkloadKey, new: Option<Entry>) -> Entry {
-        let new = new.map(|new| Box::new(new.fitted()));
-        let (old, new) = match (self.entries.entry(key.clone()), new) {
-            (Slot::Vacant(slot), Some(new)) => (Box::default(), Some(&*slot.insert(new))),
-            (Slot::Occupied(slot), Some(new)) => {
-                let place = slot.into_mut();
-                (std::mem::replace(place, new), Some(&*place))
-            }
-            (Slot::Occupied(slot), None) => (slot.remove(), None),
-            (Slot::Vacant(_), None) => (Box::default(), None),
-        };
-        let dependencies = new.map_or(&[][..], |new| &new.dependencies);
+        let old = self.entries.remove(key).unwrap_or_default();
+        let dependencies = new.as_ref().map_or(&[][..], |new| &new.dependencies);
         self.dependents
             .replace(key, &old.dependencies, dependencies);
         // Added before what was there is taken away, so that a need that stays is not built up again.
         if let Some(new) = new {
             self.needs.add(cluster, key, &new.uses);
             self.needs.touched.extend(new.concerns.clone());
+            self.entries.insert(key.clone(), Box::new(new.fitted()));
         }
         self.departures += u64::from(self.needs.remove(cluster, key, &old.uses));
         self.needs.touched.extend(old.concerns.clone());

@@ -1,6 +1,7 @@
 //! csi-proxy as a DaemonSet, which is not this operator's.
 
 use crate::assess::report::Finding;
+use crate::assess::versions;
 use crate::index::{Cluster, WorkloadKind};
 
 /// The oldest csi-proxy with which a pod cannot run commands on its node. Source: CVE-2023-3893.
@@ -33,7 +34,7 @@ pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
             "DaemonSet {key} runs csi-proxy {version} on Windows nodes. Two on a node take each other's pipes: remove it where this operator \
              or the Windows Machine Config Operator looks after csi-proxy, or set spec.csiProxy.management of WindowsStorage to External"
         ));
-        if parsed(tag).is_some_and(|version| version < OLDEST_SAFE) {
+        if versions::parse(tag).is_some_and(|version| version < OLDEST_SAFE) {
             findings.push(finding!(
                 CSI_PROXY_VULNERABLE,
                 object,
@@ -43,10 +44,4 @@ pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// The version that a tag or a build names; `None` where it names none.
-#[must_use]
-pub fn parsed(tag: &str) -> Option<semver::Version> {
-    semver::Version::parse(tag.trim_start_matches('v')).ok()
 }
