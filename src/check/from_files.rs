@@ -2,7 +2,7 @@
 
 use crate::files::{self, Object, Progress, ReadErrors, Source};
 use crate::index::Cluster;
-use crate::objects::{Gathered, Loader, is_used};
+use crate::objects::{Gathered, Loader, kind};
 
 /// The kinds that a verdict rests on and that most clusters with Windows workloads have.
 const EXPECTED_KINDS: [&str; 9] = [
@@ -48,8 +48,8 @@ pub fn from_files(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Input, InputError> {
     let mut loader = Loader::default();
-    let is_wanted = |api_version: &str, kind: &str| {
-        is_used(api_version, kind) || Gathered::is_one(api_version, kind)
+    let is_wanted = |api_version: &str, name: &str| {
+        kind(api_version, name).is_some() || Gathered::is_one(api_version, name)
     };
     let tally = files::read(sources, &is_wanted, progress, &mut |object| {
         let Object {

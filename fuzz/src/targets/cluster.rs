@@ -5,7 +5,7 @@ use serde_json::Value;
 use windows_storage_operator::assess::assess;
 use windows_storage_operator::files::{self, Object, ReadErrors, Tally};
 use windows_storage_operator::index::{Cluster, ReadFrom, WorkloadKind};
-use windows_storage_operator::objects::{Loader, Received, cluster_kinds, is_used};
+use windows_storage_operator::objects::{Loader, Received, cluster_kinds, kind};
 use windows_storage_operator::report::{Format, Question, explain, render};
 
 use crate::compare::{is_same, is_visible};
@@ -99,7 +99,7 @@ fn rows(cluster: &Cluster) -> String {
 pub fn report(bytes: &[u8]) {
     let mut loader = Loader::default();
     for object in read(bytes).1 {
-        if is_used(&object.api_version, &object.kind)
+        if kind(&object.api_version, &object.kind).is_some()
             && let Err(error) = loader.put(&object.api_version, &object.kind, &object.value)
         {
             is_visible(&error.to_string(), "an error");

@@ -1,7 +1,5 @@
 //! Versions of Kubernetes, as API servers and kubelets give them.
 
-use std::cmp::Ordering;
-
 use semver::Version;
 
 /// A version such as `v1.30.4` or `v1.27.3-gke.100`.
@@ -17,10 +15,8 @@ pub fn highest<'a>(versions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     parsed
         .max_by(|(left, left_text), (right, right_text)| {
             // What a vendor adds to a version orders nothing, but the choice must not depend on the order of nodes.
-            match left.cmp_precedence(right) {
-                Ordering::Equal => left_text.cmp(right_text),
-                other => other,
-            }
+            let order = left.cmp_precedence(right);
+            order.then_with(|| left_text.cmp(right_text))
         })
         .map(|(_, text)| text)
 }

@@ -24,22 +24,6 @@ pub struct NodeSide {
     pub csi_proxy: Option<String>,
 }
 
-impl NodeSide {
-    /// Whether it names the driver.
-    #[must_use]
-    pub fn names_driver(&self, driver: &str) -> bool {
-        self.names.contains(driver)
-    }
-
-    /// Whether it may run where that taint is.
-    #[must_use]
-    pub fn tolerates(&self, taint: &Taint) -> bool {
-        self.tolerations
-            .iter()
-            .any(|toleration| toleration.covers(taint))
-    }
-}
-
 /// A pod that looks like a part of a CSI driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverPod {

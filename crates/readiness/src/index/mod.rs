@@ -20,8 +20,7 @@ pub use owners::{ClaimTemplate, Owner, WorkloadKey, WorkloadKind};
 pub use table::{AnyTable, Key, Table};
 
 use crate::api::{
-    CsiProxyNeed, CsiProxyStatus, SETTINGS_NAME, UpgradeGate, WindowsNodeStorageStatus,
-    WindowsStorage, WindowsStorageSpec,
+    CsiProxyStatus, SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
 };
 use crate::objects::KINDS;
 
@@ -183,28 +182,11 @@ impl Cluster {
             })
     }
 
-    /// Whether the administrator accepts the risk of upgrades.
-    #[must_use]
-    pub fn upgrade_gate(&self) -> UpgradeGate {
-        let settings = self.settings();
-        settings.map(|spec| spec.upgrade_gate).unwrap_or_default()
-    }
-
-    /// On which Windows nodes csi-proxy has to run.
-    #[must_use]
-    pub fn csi_proxy_need(&self) -> CsiProxyNeed {
-        self.settings()
-            .map_or_else(CsiProxyNeed::default, |spec| spec.csi_proxy.needed)
-    }
-
     /// What the administrator wants, by default everything at its default.
     #[must_use]
     pub fn wanted(&self) -> WindowsStorageSpec {
-        self.settings().cloned().unwrap_or_default()
-    }
-
-    fn settings(&self) -> Option<&WindowsStorageSpec> {
-        self.settings.get(SETTINGS_NAME).map(|object| &object.spec)
+        let object = self.settings.get(SETTINGS_NAME);
+        object.map(|object| object.spec.clone()).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,6 @@
 //! A cluster out of objects that come one by one, from files.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -9,12 +8,6 @@ use serde_json::Value;
 use crate::index::{AnyTable, Cluster, ReadFrom};
 use crate::objects::received::{OnlyMetadata, Source};
 use crate::objects::{FieldError, Gathered, Kind, Scope, cluster_kinds, decode, gathered, kind};
-
-/// Whether objects of that kind are used.
-#[must_use]
-pub fn is_used(api_version: &str, name: &str) -> bool {
-    kind(api_version, name).is_some()
-}
 
 const NO_NODES: &str = "the input has none; add the output of kubectl get nodes -o yaml";
 
@@ -42,7 +35,7 @@ impl Loader {
         !self.records.is_empty()
     }
 
-    /// Takes an object of a kind that [is used](is_used). Of one that comes again the higher resourceVersion counts,
+    /// Takes an object of a kind that [is used](kind). Of one that comes again the higher resourceVersion counts,
     /// else the later one.
     pub fn put(&mut self, api_version: &str, name: &str, value: &Value) -> Result<(), FieldError> {
         let Some(kind) = kind(api_version, name) else {
@@ -102,22 +95,16 @@ impl Loader {
     fn is_newer(&mut self, kind: &'static Kind, meta: &ObjectMeta) -> bool {
         let version = meta.resource_version.as_deref();
         let version = version.and_then(|version| version.parse::<u128>().ok());
-        let key = kind.table(&self.cluster).key(meta);
-        match self.versions.entry((kind.name(), key)) {
-            Entry::Vacant(entry) => {
-                entry.insert(version);
-                *self.counts.entry(kind.name()).or_default() += 1;
-                true
-            }
-            Entry::Occupied(mut entry) => {
-                let is_older =
-                    matches!((version, entry.get()), (Some(new), Some(old)) if new < *old);
-                if !is_older {
-                    entry.insert(version);
-                }
-                !is_older
-            }
+        let id = (kind.name(), kind.table(&self.cluster).key(meta));
+        let known = self.versions.get(&id).copied();
+        if known.is_none() {
+            *self.counts.entry(kind.name()).or_default() += 1;
         }
+        if matches!((version, known.flatten()), (Some(new), Some(old)) if new < old) {
+            return false;
+        }
+        self.versions.insert(id, version);
+        true
     }
 }
 

@@ -51,7 +51,7 @@ use crate::index::{Name, intern};
 use crate::visible::visible;
 pub use gathered::{Gathered, GatheredKind};
 pub use kinds::{KINDS, Kind, Scope, cluster_kinds, kind, own_kind};
-pub use load::{Loader, is_used};
+pub use load::Loader;
 pub use node_side::registered_path;
 pub use own::FEATURE_SWITCHES;
 pub use received::Received;

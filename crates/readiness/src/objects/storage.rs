@@ -84,10 +84,8 @@ impl ClaimTemplateObject {
             .as_ref()
             .and_then(|meta| meta.annotations.as_ref());
         let annotation = |key: &str| annotations?.get(key).map(String::as_str);
-        match &self.spec {
-            Some(spec) => spec.claim(annotation),
-            None => ClaimSpec::default().claim(annotation),
-        }
+        let default = ClaimSpec::default();
+        self.spec.as_ref().unwrap_or(&default).claim(annotation)
     }
 
     pub(super) fn named(&self) -> ClaimTemplate {

@@ -6,7 +6,7 @@ mod left_out;
 use serde_json::{Value, json};
 
 use crate::index::{AnyTable, Cluster, ObjectKey, Pod, PodVolumeSource, VolumeType, WorkloadKind};
-use crate::objects::{FieldError, Loader, is_used};
+use crate::objects::{FieldError, Loader, kind};
 
 fn load(objects: &[Value]) -> Result<Cluster, FieldError> {
     let mut loader = Loader::default();
@@ -94,7 +94,7 @@ fn init_containers_show_a_driver_too() {
             .unwrap();
         let node_side = owner.node_side.as_ref();
         assert_eq!(
-            node_side.is_some_and(|it| it.names_driver("a.b")),
+            node_side.is_some_and(|it| it.names.contains("a.b")),
             is_node_side
         );
         assert_eq!(node_side.is_some(), is_node_side);
@@ -129,10 +129,10 @@ fn a_drivers_pod_is_ready_by_its_condition_and_its_trouble_is_the_first_that_cou
 
 #[test]
 fn kinds_of_other_groups_and_other_config_maps_are_passed_over() {
-    assert!(is_used("extensions/v1beta1", "DaemonSet"));
-    assert!(!is_used("example.com/v1", "DaemonSet"));
-    assert!(!is_used("v1", "DaemonSet"));
-    assert!(!is_used("v1", "Service"));
+    assert!(kind("extensions/v1beta1", "DaemonSet").is_some());
+    assert!(kind("example.com/v1", "DaemonSet").is_none());
+    assert!(kind("v1", "DaemonSet").is_none());
+    assert!(kind("v1", "Service").is_none());
     let map = object("v1", "ConfigMap", json!({"data": {"a": 1}}));
     assert!(load(&[map]).unwrap().feature_switches.is_empty());
 }

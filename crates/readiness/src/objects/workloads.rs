@@ -75,36 +75,31 @@ impl OwnerSpec {
 }
 
 pub(super) fn owner(meta: &ObjectMeta, object: OwnerObject) -> Owner {
-    let mut spec = object.spec.unwrap_or_default();
-    let pod = spec.template();
-    of_template(meta, &pod, spec)
+    of_template(meta, object.spec).0
 }
 
 /// A DaemonSet, which may bring a CSI driver to nodes.
 pub(super) fn daemon_set(meta: &ObjectMeta, object: OwnerObject) -> Owner {
-    let mut spec = object.spec.unwrap_or_default();
-    let pod = spec.template();
-    Owner {
-        node_side: node_side(&pod).map(Box::new),
-        ..of_template(meta, &pod, spec)
-    }
+    let (owner, pod) = of_template(meta, object.spec);
+    let node_side = node_side(&pod).map(Box::new);
+    Owner { node_side, ..owner }
 }
 
 pub(super) fn job(meta: &ObjectMeta, object: JobObject) -> Owner {
-    let mut spec = object.spec.unwrap_or_default();
-    let pod = spec.template();
-    Owner {
-        finished: object.status.is_some_and(|status| status.is_finished()),
-        ..of_template(meta, &pod, spec)
-    }
+    let (owner, _) = of_template(meta, object.spec);
+    let finished = object.status.is_some_and(|status| status.is_finished());
+    Owner { finished, ..owner }
 }
 
-fn of_template(meta: &ObjectMeta, pod: &PodSpec, spec: OwnerSpec) -> Owner {
+/// The owner with its template.
+fn of_template(meta: &ObjectMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
+    let mut spec = spec.unwrap_or_default();
+    let pod = spec.template();
     let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty());
     let mut owner = Owner {
         uid: uid.map(intern),
         controller: controller(meta),
-        request: windows_request(pod),
+        request: windows_request(&pod),
         ..Owner::default()
     };
     // Volumes of a template that cannot ask for Windows are nobody's concern.
@@ -123,5 +118,5 @@ fn of_template(meta: &ObjectMeta, pod: &PodSpec, spec: OwnerSpec) -> Owner {
             .filter(|volume| !is_replaced(volume))
             .collect();
     }
-    owner
+    (owner, pod)
 }

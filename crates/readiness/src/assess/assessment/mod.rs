@@ -9,6 +9,7 @@ mod ownership;
 mod report;
 mod workloads;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -161,7 +162,7 @@ impl Assessment {
             blocking: self.blocking(),
             named: self.first_blocking(),
         };
-        verdict::verdict(&facts, cluster.upgrade_gate())
+        verdict::verdict(&facts, cluster.wanted().upgrade_gate)
     }
 
     /// How many volumes hold upgrades.
@@ -314,15 +315,9 @@ impl Assessment {
 
 /// The default class: of several the newest, then the first by name, as Kubernetes chooses.
 fn default_class(cluster: &Cluster) -> Option<Name> {
-    cluster
-        .classes
-        .iter()
+    let classes = cluster.classes.iter();
+    classes
         .filter(|(_, class)| class.is_default)
-        .min_by(|(left_name, left), (right_name, right)| {
-            right
-                .created
-                .cmp(&left.created)
-                .then_with(|| left_name.cmp(right_name))
-        })
+        .min_by_key(|(name, class)| (Reverse(class.created), *name))
         .map(|(name, _)| name.clone())
 }

@@ -100,7 +100,7 @@ impl Assessment {
         let csi_node = cluster.csi_nodes.get(name);
         let missing: Vec<&Name> = self.needs.missing_on(name).collect();
         let pods = self.pods_on(cluster, name);
-        let needs_csi_proxy = cluster.csi_proxy_need() == CsiProxyNeed::Always
+        let needs_csi_proxy = cluster.wanted().csi_proxy.needed == CsiProxyNeed::Always
             || pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty());
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
         let is_down = csi_proxy

@@ -12,11 +12,8 @@ pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
 pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
-        let Some(tag) = owner
-            .node_side
-            .as_ref()
-            .and_then(|side| side.csi_proxy.as_deref())
-        else {
+        let node_side = owner.node_side.as_ref();
+        let Some(tag) = node_side.and_then(|side| side.csi_proxy.as_deref()) else {
             continue;
         };
         if !cluster.asks_for_windows(&owner.request) {

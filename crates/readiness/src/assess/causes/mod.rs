@@ -41,12 +41,10 @@ impl<'a> DaemonSets<'a> {
     pub fn of_driver(cluster: &'a Cluster, driver: &str) -> Self {
         let mut sets = Self::default();
         for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
-            let Some(node_side) = owner.node_side.as_deref() else {
+            let node_side = owner.node_side.as_deref();
+            let Some(node_side) = node_side.filter(|side| side.names.contains(driver)) else {
                 continue;
             };
-            if !node_side.names_driver(driver) {
-                continue;
-            }
             let list = if cluster.asks_for_windows(&owner.request) {
                 &mut sets.windows
             } else {

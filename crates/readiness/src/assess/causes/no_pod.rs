@@ -63,8 +63,9 @@ impl<'a> Place<'a> {
         taints
             .filter(|taint| {
                 let taint_is = (taint.key.as_str(), taint.effect.as_str());
+                let mut tolerations = set.node_side.tolerations.iter();
                 !TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
-                    && !set.node_side.tolerates(taint)
+                    && !tolerations.any(|toleration| toleration.covers(taint))
             })
             .collect()
     }
