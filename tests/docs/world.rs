@@ -66,7 +66,7 @@ pub struct World {
 impl World {
     pub fn new(scene: Scene) -> Self {
         let sandbox = match scene {
-            Scene::Held | Scene::Objects => Sandbox::start().unwrap(),
+            Scene::Held | Scene::Objects => Sandbox::reuse().unwrap(),
             Scene::Bare => Sandbox {
                 control_plane: Reused::once(ControlPlane::start().unwrap()).unwrap(),
                 fleet: Fleet::new().unwrap(),

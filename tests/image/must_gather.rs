@@ -34,7 +34,7 @@ fn succeed(command: &mut Command) -> Output {
 
 #[test]
 fn oc_can_start_it_and_copy_what_it_gathers() {
-    let sandbox = Sandbox::start().unwrap();
+    let sandbox = Sandbox::reuse().unwrap();
     let control_plane = &sandbox.control_plane;
     sandbox.add_node("win-1", None).unwrap();
     sandbox.register("win-1", &[]).unwrap();

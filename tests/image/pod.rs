@@ -212,7 +212,7 @@ fn free_port() -> u16 {
 
 #[test]
 fn it_runs_confined_and_does_its_work() {
-    let sandbox = Sandbox::start().unwrap();
+    let sandbox = Sandbox::reuse().unwrap();
     let fleet = SimulatedFleet::new().unwrap();
     let host = fleet.add_host("win-1").unwrap();
     sandbox

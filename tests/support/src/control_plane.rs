@@ -48,8 +48,8 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     kubeconfigs: AtomicU32,
     children: Mutex<Children>,
-    /// Whether its API server runs without a break since the start.
-    unbroken: AtomicBool,
+    /// Whether its API server has got another certificate than that of the start.
+    has_other_certificate: AtomicBool,
     /// The earliest time in the audit log that counts, as the log writes times.
     noted_since: Mutex<String>,
 }
@@ -121,7 +121,7 @@ impl ControlPlane {
             kubeconfig: PathBuf::new(),
             kubeconfigs: AtomicU32::new(0),
             children: Mutex::default(),
-            unbroken: AtomicBool::new(true),
+            has_other_certificate: AtomicBool::new(false),
             noted_since: Mutex::default(),
             dir,
         };
@@ -219,7 +219,6 @@ impl ControlPlane {
 
     /// Ends the API server at once, as a crash would.
     pub fn stop_api_server(&self) -> Result<()> {
-        self.note_fault();
         self.children()
             .api_server
             .take()
@@ -281,10 +280,11 @@ impl ControlPlane {
             .map_or(Ok(()), Guardian::stop)
     }
 
-    /// Whether the API server runs as it was started.
+    /// Whether the API server runs as it was started. One that was ended and started again does.
     #[must_use]
-    pub fn is_unbroken(&self) -> bool {
-        self.unbroken.load(Ordering::Relaxed)
+    pub fn is_as_started(&self) -> bool {
+        let has_other_certificate = self.has_other_certificate.load(Ordering::Relaxed);
+        self.children().api_server.is_some() && !has_other_certificate
     }
 
     fn start_etcd(&self) -> Result<Child> {

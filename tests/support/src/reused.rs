@@ -73,7 +73,7 @@ impl Drop for Reused {
             return;
         };
         let is_idle = control_plane.stop_controller_manager().is_ok();
-        if is_idle && control_plane.is_unbroken() {
+        if is_idle && control_plane.is_as_started() {
             idle().push((control_plane, content));
         }
     }

@@ -22,7 +22,6 @@ pub enum Issuer {
 impl ControlPlane {
     /// Asks the API server to end, as a kubelet does, and waits until it has.
     pub fn terminate_api_server(&self) -> Result<()> {
-        self.note_fault();
         let api_server = self.children().api_server.take();
         let Some(mut api_server) = api_server else {
             return Ok(());
@@ -34,7 +33,6 @@ impl ControlPlane {
 
     /// Ends etcd at once, as a crash would.
     pub fn stop_etcd(&self) -> Result<()> {
-        self.note_fault();
         let etcd = self.children().etcd.take();
         etcd.map_or(Ok(()), |mut etcd| Guardian::stop(&mut etcd))
     }
@@ -49,7 +47,6 @@ impl ControlPlane {
 
     /// Has etcd answer nothing for a while, as one whose disk hangs, or lets it go on.
     pub fn pause_etcd(&self, is_paused: bool) -> Result<()> {
-        self.note_fault();
         let children = self.children();
         let etcd = children.etcd.as_ref().context("etcd does not run")?;
         Guardian::signal(etcd, if is_paused { "STOP" } else { "CONT" })
@@ -57,7 +54,7 @@ impl ControlPlane {
 
     /// Gives the API server a new certificate, of which it makes use when it starts the next time.
     pub fn renew_serving_certificate(&self, issuer: Issuer) -> Result<()> {
-        self.note_fault();
+        self.has_other_certificate.store(true, Ordering::Relaxed);
         let server = self.authority_of(issuer).server()?;
         replace(&self.dir.join("server.crt"), &server.certificate_pem()?)?;
         replace(&self.dir.join("server.key"), &server.key_pem()?)
@@ -77,11 +74,6 @@ impl ControlPlane {
         let authority = format!(r#""certificate-authority": "{folder}/ca.crt""#);
         let credentials = format!(r#""tokenFile": "{folder}/token""#);
         self.write_kubeconfig_with("token-file", &authority, &credentials)
-    }
-
-    /// From now on it is not as it was started.
-    pub(super) fn note_fault(&self) {
-        self.unbroken.store(false, Ordering::Relaxed);
     }
 
     fn authority_of(&self, issuer: Issuer) -> &pki::Authority {

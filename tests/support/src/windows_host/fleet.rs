@@ -4,8 +4,8 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -22,20 +22,53 @@ pub(super) struct Shared {
     pub port: u16,
     /// Where sshd itself listens, behind the relay.
     pub inner_port: u16,
-    pub authorized_keys: String,
-    guardian: Guardian,
+    pub login: Arc<Login>,
     network: [u8; 3],
     hosts: AtomicU8,
     /// Keeps other fleets away from these ports in this network.
     _claim: [TcpListener; 2],
 }
 
+/// The keys that open all hosts.
+#[derive(Debug)]
+pub(super) struct Login {
+    rsa: String,
+    ed25519: String,
+    pub authorized_keys: String,
+    files: Guardian,
+}
+
+impl Login {
+    /// The same in all fleets of a process: an RSA key takes a good part of a second to make.
+    fn get() -> Result<Arc<Self>> {
+        static MADE: Mutex<Option<Arc<Login>>> = Mutex::new(None);
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(login) = &*made {
+            return Ok(Arc::clone(login));
+        }
+        let files = Guardian::temp("login")?;
+        let (rsa, ed25519) = (files.dir().join("rsa"), files.dir().join("ed25519"));
+        make_key(&rsa, &["-t", "rsa", "-b", "2048", "-m", "PEM"])?;
+        make_key(&ed25519, &["-t", "ed25519"])?;
+        let read = |path: &Path| {
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+        };
+        let public = |path: &Path| read(&path.with_extension("pub"));
+        let login = Arc::new(Self {
+            rsa: read(&rsa)?,
+            ed25519: read(&ed25519)?,
+            authorized_keys: public(&rsa)? + &public(&ed25519)?,
+            files,
+        });
+        *made = Some(Arc::clone(&login));
+        Ok(login)
+    }
+}
+
 /// Windows hosts with addresses of their own, one SSH port, and one login.
 #[derive(Debug)]
 pub struct Fleet {
     shared: Arc<Shared>,
-    private_key_pem: String,
-    private_key_openssh: String,
 }
 
 impl Fleet {
@@ -44,24 +77,13 @@ impl Fleet {
         let template = Template::get()?;
         let open_ssh = OpenSsh::find()?;
         let (network, claim) = claim_network()?;
-        let guardian = Guardian::temp("fleet")?;
-        let (rsa, ed25519) = (guardian.dir().join("rsa"), guardian.dir().join("ed25519"));
-        make_key(&rsa, &["-t", "rsa", "-b", "2048", "-m", "PEM"])?;
-        make_key(&ed25519, &["-t", "ed25519"])?;
-        let read = |path: &Path| {
-            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
-        };
         Ok(Self {
-            private_key_pem: read(&rsa)?,
-            private_key_openssh: read(&ed25519)?,
             shared: Arc::new(Shared {
                 template,
                 open_ssh,
                 port: claim[0].local_addr()?.port(),
                 inner_port: claim[1].local_addr()?.port(),
-                authorized_keys: read(&rsa.with_extension("pub"))?
-                    + &read(&ed25519.with_extension("pub"))?,
-                guardian,
+                login: Login::get()?,
                 network,
                 hosts: AtomicU8::new(0),
                 _claim: claim,
@@ -84,19 +106,19 @@ impl Fleet {
     /// A private key that opens every host: RSA, in PEM.
     #[must_use]
     pub fn private_key_pem(&self) -> &str {
-        &self.private_key_pem
+        &self.shared.login.rsa
     }
 
     /// Another: Ed25519, in the format of OpenSSH.
     #[must_use]
     pub fn private_key_openssh(&self) -> &str {
-        &self.private_key_openssh
+        &self.shared.login.ed25519
     }
 
     /// The file with [`Fleet::private_key_openssh`], for `ssh -i`.
     #[must_use]
     pub fn private_key_file(&self) -> PathBuf {
-        self.shared.guardian.dir().join("ed25519")
+        self.shared.login.files.dir().join("ed25519")
     }
 
     /// Boots one more host. Its name is not resolvable: use its address.

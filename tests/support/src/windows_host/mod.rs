@@ -183,7 +183,7 @@ impl WindowsHost {
         let keys = if refuse {
             ""
         } else {
-            &self.fleet.authorized_keys
+            &self.fleet.login.authorized_keys
         };
         fs::write(self.layout.ssh().join("authorized_keys"), keys)?;
         Ok(())
