@@ -1,5 +1,4 @@
 //! The control plane works, and leaves nothing behind.
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -125,7 +124,7 @@ fn a_killed_process_leaves_nothing() {
     let mut parent = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "stands_in_for_a_killed_process",
+            "control_plane::stands_in_for_a_killed_process",
             "--ignored",
             "--nocapture",
         ])

@@ -1,12 +1,5 @@
 //! The hosts do what tests of the operator will count on.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "clippy knows only test functions, not their helpers"
-)]
-
-mod client;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -18,7 +11,7 @@ use std::time::{Duration, Instant};
 use testbed::parts::part;
 use testbed::windows_host::WindowsHost;
 
-use client::{Client, eventually, install_probe, text};
+use crate::client::{Client, eventually, install_probe, text};
 
 #[test]
 fn commands_and_files_go_over_ssh() {
@@ -300,7 +293,7 @@ fn nothing_is_left_when_the_process_is_killed() {
     let mut parent = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "stands_in_for_a_killed_process",
+            "windows_host::stands_in_for_a_killed_process",
             "--ignored",
             "--nocapture",
         ])

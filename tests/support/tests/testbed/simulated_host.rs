@@ -1,12 +1,6 @@
 //! Simulated hosts say what real ones say: the same script on the real agent, on Wine behind OpenSSH, and on a
 //! simulated host, with the answers compared.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "clippy knows only test functions, not their helpers"
-)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
