@@ -75,7 +75,7 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
                 FailureCategory::Internal => otherwise,
                 known => known,
             };
-            Failure::new(category, format!("{doing}: {error}"))
+            category.failure(format!("{doing}: {error}"))
         })
     }
 }

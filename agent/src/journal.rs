@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::failure_actions::FailureActions;
-use protocol::{End, Failure, FailureCategory, Outcome, Request};
+use protocol::{End, FailureCategory, Outcome, Request};
 
 /// A change in hand.
 ///
@@ -141,7 +141,7 @@ pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> En
     let why = journal.end.as_ref().and_then(|end| end.failure.clone());
     let mut why = why.unwrap_or_else(|| {
         let message = "the agent ended in the middle of the request";
-        Failure::new(FailureCategory::Interrupted, message)
+        FailureCategory::Interrupted.failure(message)
     });
     if recovery == Recovery::Leave {
         why.message += "; nothing had worked before, so it was left as it is";
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(cut_off.outcome, Outcome::RolledBack);
         let category = cut_off.failure.unwrap().category;
         assert_eq!(category, FailureCategory::Interrupted);
-        let why = Failure::new(FailureCategory::PipesMissing, "no pipes");
+        let why = FailureCategory::PipesMissing.failure("no pipes");
         journal.end = Some(End::bad(Outcome::RolledBack, why));
         for (recovery, problems, outcome, said) in [
             (
@@ -294,7 +294,7 @@ mod tests {
             ),
         ] {
             let message = format!("no pipes; {said}");
-            let why = Failure::new(FailureCategory::PipesMissing, message);
+            let why = FailureCategory::PipesMissing.failure(message);
             assert_eq!(
                 bad_end(&journal, recovery, problems),
                 End::bad(outcome, why)

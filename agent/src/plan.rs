@@ -234,7 +234,7 @@ fn refuse_foreign(
                 "service {name} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
                 there.settings.command
             );
-            Err(Failure::new(FailureCategory::Foreign, message))
+            Err(FailureCategory::Foreign.failure(message))
         }
         _ => Ok(()),
     }
@@ -256,7 +256,7 @@ fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failur
                     "pipe {pipe} of service {} is served by process {}, {}, which is not that service's; stop it, or remove what starts it",
                     of.service, server.id, server.program
                 );
-                return Err(Failure::new(FailureCategory::Foreign, message));
+                return Err(FailureCategory::Foreign.failure(message));
             }
         }
     }
@@ -279,7 +279,7 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
         }
         let missing = |what| {
             let message = format!("{path} is not as requested, and {what}");
-            Failure::new(FailureCategory::UploadMissing, message)
+            FailureCategory::UploadMissing.failure(message)
         };
         let upload = file.upload.as_ref();
         let upload = upload.ok_or_else(|| missing("no upload is named".to_owned()))?;
@@ -289,7 +289,7 @@ fn changed_files(files: &[DesiredFile], observed: &Observed) -> Result<Vec<FileC
         if content != sha256 {
             let message =
                 format!("{upload} has sha256 {content}, not {sha256} as announced for {path}");
-            return Err(Failure::new(FailureCategory::HashMismatch, message));
+            return Err(FailureCategory::HashMismatch.failure(message));
         }
         changes.push(FileChange {
             path: path.clone(),
@@ -314,7 +314,7 @@ fn leaving(request: &Request, observed: &Observed) -> Result<Vec<ServiceChange>,
     if request.services.is_empty() && !leaving.is_empty() {
         // An empty list is more likely a mistake on its way here than a wish.
         let message = "the request has no services, but the agent keeps some; they are not removed on an empty list";
-        return Err(Failure::new(FailureCategory::InvalidRequest, message));
+        return Err(FailureCategory::InvalidRequest.failure(message));
     }
     Ok(leaving)
 }

@@ -60,7 +60,7 @@ pub fn commands(
                 let path = &script.path;
                 let message =
                     format!("script {path} of service {name}: {why}; mend the script or the entry");
-                Failure::new(FailureCategory::PreScript, message)
+                FailureCategory::PreScript.failure(message)
             })?;
             if let Some(value) = value {
                 command = command.replace(&script.variable_name, &value);

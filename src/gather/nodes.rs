@@ -65,7 +65,7 @@ pub async fn gather(
                     return inspect_node(&target, &cluster.namespace, root, options).await;
                 }
                 NodePlan::Blocked(error) => words(&error),
-                NodePlan::Waiting => words(&NodeError::new(Reason::TimedOut, "not ready")),
+                NodePlan::Waiting => words(&Reason::TimedOut.error("not ready")),
             };
             Ok(NodeLine::unseen(name, words))
         }
@@ -179,7 +179,7 @@ impl Inspection<'_> {
         let (mut room, file) = (options.node_log_limit, options.node_log_limit.div_ceil(2));
         let mut left = Vec::new();
         for log in &logs {
-            if self.session.is_over() {
+            if self.session.given_up {
                 // The reason is a problem already.
                 return Ok(());
             }
@@ -237,13 +237,13 @@ impl Inspection<'_> {
     }
 
     fn logs_in(&mut self, of: &'static str, folder: &'static str) -> Vec<Log> {
-        if self.session.is_over() {
+        if self.session.given_up {
             return Vec::new();
         }
         let files = self.session.files_in(&to_sftp(folder), MOST_FILES);
         let files = self.noted(files);
         let log = |mut file: crate::node::Found| {
-            if !self.session.is_over() {
+            if !self.session.given_up {
                 let path = format!("{}/{}", to_sftp(folder), file.name);
                 // What cannot be asked for is noted when it cannot be read.
                 let _ = self.session.update_stat(&path, &mut file);
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_came_before_time_was_up_counts() {
-        let late = NodeError::new(Reason::TimedOut, "it took longer");
+        let late = Reason::TimedOut.error("it took longer");
         let found = Found {
             logs: 2,
             ..Found::default()

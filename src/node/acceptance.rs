@@ -19,41 +19,32 @@ pub struct Way {
 
 /// Why there is no key to accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoWay {
-    /// There is no such node.
-    #[error("there is no node {0}; see kubectl get nodes")]
-    NotFound(String),
-    /// It is not one that is looked after.
-    #[error(
-        "node {0} is not looked after: it does not run Windows, is labelled windowsstorage.dev/ignore=true, or is being \
-         deleted"
-    )]
-    NotWindows(String),
-    /// Another owner manages csi-proxy there.
-    #[error(
-        "another owner manages csi-proxy on node {0} (the Windows Machine Config Operator, or spec.csiProxy.management \
-         of WindowsStorage is External), so this operator does not log in to it, and needs no key of it"
-    )]
-    External(String),
-    /// It cannot be gone to.
-    #[error(transparent)]
-    Node(#[from] NodeError),
-}
+#[error("{0}")]
+pub struct NoWay(String);
 
 impl Way {
     /// The way to a node, from the Node, the settings, and the ConfigMaps of the operator's namespace.
     pub fn to(cluster: &Cluster, name: &str) -> Result<Self, NoWay> {
         let spec: WindowsStorageSpec = cluster.wanted();
         let node = cluster.nodes.get(name);
-        let node = node.ok_or_else(|| NoWay::NotFound(name.to_owned()))?;
+        let unknown = || NoWay(format!("there is no node {name}; see kubectl get nodes"));
+        let node = node.ok_or_else(unknown)?;
         if !node.is_windows() {
-            return Err(NoWay::NotWindows(name.to_owned()));
+            return Err(NoWay(format!(
+                "node {name} is not looked after: it does not run Windows, is labelled windowsstorage.dev/ignore=true, or \
+                 is being deleted"
+            )));
         }
         if is_external(node, spec.csi_proxy.management) {
-            return Err(NoWay::External(name.to_owned()));
+            return Err(NoWay(format!(
+                "another owner manages csi-proxy on node {name} (the Windows Machine Config Operator, or \
+                 spec.csiProxy.management of WindowsStorage is External), so this operator does not log in to it, and \
+                 needs no key of it"
+            )));
         }
         let planner = Planner::read_only(cluster, &spec);
-        let (address, _) = planner.reach(node)?;
+        let reached = planner.reach(node);
+        let (address, _) = reached.map_err(|error| NoWay(error.message))?;
         Ok(Self {
             port: spec.ssh.port,
             host_keys: planner.host_keys(name, node, &address),
@@ -156,15 +147,15 @@ mod tests {
             Way::to(&cluster, "win-1").map(|way| way.place())
         };
         assert_eq!(way(|_| ()).unwrap(), "[fd00::7]:22");
-        let unknown = Way::to(&Cluster::default(), "win-1");
-        assert!(matches!(unknown, Err(NoWay::NotFound(_))));
-        let ignored = way(|node| node.ignored = true);
-        assert!(matches!(ignored, Err(NoWay::NotWindows(_))));
-        let external = way(|node| node.managed_by_wmco = true);
-        assert!(matches!(external, Err(NoWay::External(_))));
-        let Err(NoWay::Node(error)) = way(|node| node.addresses.clear()) else {
-            panic!("a node without an address cannot be gone to")
-        };
-        assert_eq!(error.reason, Reason::NoAddress);
+        let unknown = Way::to(&Cluster::default(), "win-1").map(|way| way.place());
+        for (refused, words) in [
+            (unknown, "there is no node win-1"),
+            (way(|node| node.ignored = true), "is not looked after"),
+            (way(|node| node.managed_by_wmco = true), "another owner"),
+            (way(|node| node.addresses.clear()), "has no address"),
+        ] {
+            let problem = refused.unwrap_err().to_string();
+            assert!(problem.contains(words), "{problem}");
+        }
     }
 }

@@ -49,10 +49,9 @@ pub fn restrict(session: &Session, known: &[String]) -> Result<(), NodeError> {
     for (method, list) in lists {
         session.method_pref(method, list).map_err(|error| {
             // Without its list a session would agree on anything.
-            NodeError::new(
-                Reason::Unreachable,
-                format!("the SSH library has none of the algorithms {list}: {error}"),
-            )
+            Reason::Unreachable.error(format!(
+                "the SSH library has none of the algorithms {list}: {error}"
+            ))
         })?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::node::{NodeError, Reason};
 
 /// What the agent did not do, and what it or the shell printed instead.
 pub fn agent_failed(problem: String) -> NodeError {
-    NodeError::new(Reason::AgentFailed, problem)
+    Reason::AgentFailed.error(problem)
 }
 
 /// What is `wanted` of an answer. Where it is another one or none, `problem` and `hint` stand around what was printed.

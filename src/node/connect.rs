@@ -129,7 +129,7 @@ impl Connected {
         done.unwrap_or_else(|| {
             let limit = limit.as_secs();
             let problem = format!("{what} took longer than {limit} s and was given up; what runs on the node was left as it was");
-            Err(NodeError::new(Reason::TimedOut, problem))
+            Err(Reason::TimedOut.error(problem))
         })
     }
 }
@@ -158,11 +158,8 @@ pub fn place(address: &str, port: u16) -> String {
 
 /// No connection to that place.
 pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
-    NodeError::new(
-        Reason::Unreachable,
-        format!(
+    Reason::Unreachable.error(format!(
             "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
              firewall is in between"
-        ),
-    )
+        ))
 }

@@ -89,10 +89,7 @@ impl<'a> Planner<'a> {
                 Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
             }
             Ok(ServicesPlan::Create(_) | ServicesPlan::Update { .. }) => None,
-            Err(error) => Some(Err(NodeError::new(
-                Reason::InvalidServices,
-                error.to_string(),
-            ))),
+            Err(error) => Some(Err(Reason::InvalidServices.error(error.to_string()))),
         };
         Self::with(cluster, spec, desired)
     }
@@ -100,7 +97,7 @@ impl<'a> Planner<'a> {
     /// A planner for work that only reads.
     #[must_use]
     pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec) -> Self {
-        let nothing = NodeError::new(Reason::InvalidServices, "nothing is to be changed");
+        let nothing = Reason::InvalidServices.error("nothing is to be changed");
         Self::with(cluster, spec, Some(Err(nothing)))
     }
 
@@ -188,15 +185,12 @@ impl<'a> Planner<'a> {
         for &address in &addresses {
             match self.instances.get(address) {
                 Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
-                Some(Err(problem)) => return Err(NodeError::new(Reason::InvalidInstance, problem)),
+                Some(Err(problem)) => return Err(Reason::InvalidInstance.error(problem)),
                 None => {}
             }
         }
         let address = addresses.first().ok_or_else(|| {
-            NodeError::new(
-                Reason::NoAddress,
-                "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
-            )
+            Reason::NoAddress.error("the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node")
         })?;
         Ok(((*address).to_owned(), self.spec.ssh.user.clone()))
     }
@@ -276,13 +270,10 @@ fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), Nod
         Some(_) => "lets a pod run commands on its node (CVE-2023-3893)",
         None => "has a version that says nothing about its age",
     };
-    Err(NodeError::new(
-        Reason::VulnerableVersion,
-        format!(
+    Err(Reason::VulnerableVersion.error(format!(
             "csi-proxy {version} of the payload {problem}, so it is not brought to any node; take an operator with csi-proxy {OLDEST_SAFE} or \
              later, or accept the risk by spec.csiProxy.allowVulnerable of WindowsStorage"
-        ),
-    ))
+        )))
 }
 
 pub(super) fn desired(

@@ -65,17 +65,19 @@ pub struct NodeError {
     pub phase: Option<&'static str>,
 }
 
-impl NodeError {
-    /// A failure; what a terminal would act on is taken out, so that it can be shown anywhere.
+impl Reason {
+    /// A failure for that reason; what a terminal would act on is taken out, so that it can be shown anywhere.
     #[must_use]
-    pub fn new(reason: Reason, message: impl AsRef<str>) -> Self {
-        Self {
-            reason,
+    pub fn error(self, message: impl AsRef<str>) -> NodeError {
+        NodeError {
+            reason: self,
             message: printable(message.as_ref()),
             phase: None,
         }
     }
+}
 
+impl NodeError {
     /// It happened in that part of a reconcile, or in a part of that part.
     #[must_use]
     pub fn in_phase(mut self, phase: &'static str) -> Self {
@@ -143,7 +145,7 @@ impl NodeError {
                 ),
             ),
         };
-        Self::new(reason, message)
+        reason.error(message)
     }
 }
 
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_a_node_says_cannot_steer_a_terminal() {
-        let error = NodeError::new(Reason::AgentFailed, "a\u{1b}[2Jb\r\nc\u{202e}d");
+        let error = Reason::AgentFailed.error("a\u{1b}[2Jb\r\nc\u{202e}d");
         assert_eq!(error.message, "a [2Jb  c d");
         assert!(printable(&"x".repeat(5000)).chars().count() <= 2501);
     }

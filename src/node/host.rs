@@ -180,7 +180,7 @@ impl Host {
         }
         let text = serde_json::to_vec(&request).map_err(|error| {
             let problem = format!("the request cannot be written: {error}");
-            NodeError::new(Reason::InvalidServices, problem)
+            Reason::InvalidServices.error(problem)
         })?;
         let path = format!(r"{INCOMING_DIR}\{REQUEST_PREFIX}{unique}.json");
         self.session.upload(&to_sftp(&path), &text)?;
@@ -227,7 +227,7 @@ impl Host {
 
 fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
     let read = program.read();
-    read.map_err(|error| NodeError::new(Reason::PayloadUnusable, error.to_string()))
+    read.map_err(|error| Reason::PayloadUnusable.error(error.to_string()))
 }
 
 /// How long the agent may take with a request: one service after the other, stopped and started, and back again.

@@ -124,9 +124,8 @@ impl HostKeyPolicy {
         let accept = format!(
             "kubectl windows-storage accept-host-key {node} -n {namespace} --fingerprint {fingerprint}"
         );
-        let refused = |reason, message| Judgement::Refused(NodeError::new(reason, message));
-        let changed = |message: String| refused(Reason::HostKeyChanged, message);
-        let unknown = |message: String| refused(Reason::HostKeyUnknown, message);
+        let changed = |why: String| Judgement::Refused(Reason::HostKeyChanged.error(why));
+        let unknown = |why: String| Judgement::Refused(Reason::HostKeyUnknown.error(why));
         if known.revoked.contains(presented) {
             return changed(format!(
                 "the SSH host key {shown} is marked @revoked in key {KNOWN_HOSTS} of ConfigMap {HOST_KEYS_CONFIG_MAP}; nothing \

@@ -29,14 +29,11 @@ pub async fn inspect<T: Send + 'static>(
     match target.host_keys.judge(namespace, &target.node, key) {
         Judgement::Known => {}
         Judgement::New => {
-            return Err(NodeError::new(
-                Reason::HostKeyUnknown,
-                format!(
+            return Err(Reason::HostKeyUnknown.error(format!(
                     "the SSH host key {} is not known yet, so the node was not logged in to; the operator stores it in ConfigMap \
                      {HOST_KEYS_CONFIG_MAP} of namespace {namespace} at its first contact",
                     key.summary()
-                ),
-            ));
+                )));
         }
         Judgement::Refused(error) => return Err(error),
     }

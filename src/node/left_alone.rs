@@ -13,10 +13,8 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
         .and_then(|last| last.end.failure.as_ref());
     match (said, &desired.refused) {
         (Some(failure), _) => NodeError::from_agent(failure, true),
-        (None, Some(message)) => NodeError::new(Reason::RolledBack, message),
-        (None, None) => {
-            NodeError::new(Reason::RolledBack, "the change did not work and was undone")
-        }
+        (None, Some(message)) => Reason::RolledBack.error(message),
+        (None, None) => Reason::RolledBack.error("the change did not work and was undone"),
     }
 }
 
@@ -54,22 +52,16 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
     if let Some((name, failing)) = failing_service(state) {
-        return NodeError::new(
-            Reason::CrashLoop,
-            format!(
+        return Reason::CrashLoop.error(format!(
                 "service {name} does not stay up: {}; it was started {} times without success, and next {} s after the last time; {logs}",
                 failing.message, failing.attempts, failing.retry_seconds
-            ),
-        );
+            ));
     }
     let services = request.services.iter();
     let broken = services.filter(|service| !has_service(request, state, service));
     let broken: Vec<&str> = broken.map(|service| service.name.as_str()).collect();
-    NodeError::new(
-        Reason::CSIProxyFailed,
-        format!(
-            "not running, or not all pipes open: {}; the agent on the node starts it again; {logs}",
-            broken.join(", ")
-        ),
-    )
+    Reason::CSIProxyFailed.error(format!(
+        "not running, or not all pipes open: {}; the agent on the node starts it again; {logs}",
+        broken.join(", ")
+    ))
 }

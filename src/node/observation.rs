@@ -119,10 +119,9 @@ impl Observations {
             match result {
                 Ok(reconciled) => {
                     observation.last_contact = Some(Timestamp::now());
-                    observation.state = reconciled
-                        .state
-                        .clone()
-                        .or_else(|| observation.state.take());
+                    if let Some(state) = &reconciled.state {
+                        observation.state = Some(state.clone());
+                    }
                     waits = reconciled.is_waiting();
                     // What went wrong in its last slot is still to be reported.
                     let failed_in_slot = observation.standing == Standing::Waiting;
@@ -168,7 +167,7 @@ mod tests {
         let see = |target: &Target, standing, reason: Option<Reason>| {
             let reconciled = Reconciled {
                 standing,
-                problem: reason.map(|reason| NodeError::new(reason, "no")),
+                problem: reason.map(|reason| reason.error("no")),
                 ..Reconciled::default()
             };
             observations.record(target, &Ok(reconciled));
@@ -187,7 +186,7 @@ mod tests {
         see(&target, Standing::Waiting, Some(Reason::DiskFull));
         assert_eq!(see(&target, Standing::Current, None), (0, None));
         // That it could not be reached is reported only as long as it cannot.
-        observations.record(&target, &Err(NodeError::new(Reason::Unreachable, "no")));
+        observations.record(&target, &Err(Reason::Unreachable.error("no")));
         assert_eq!(see(&target, Standing::Waiting, None).1, None);
     }
 
@@ -228,7 +227,7 @@ mod tests {
             ..Reconciled::default()
         };
         observations.record(&target, &Ok(seen));
-        let gone = NodeError::new(Reason::Unreachable, "gone");
+        let gone = Reason::Unreachable.error("gone");
         observations.record(&target, &Err(gone.clone()));
         let seen = &observations.read()["win-1"];
         assert_eq!(seen.state, Some(NodeState::default()));

@@ -208,5 +208,5 @@ impl Pins {
 }
 
 fn not_stored(message: String) -> NodeError {
-    NodeError::new(Reason::HostKeyNotStored, message)
+    Reason::HostKeyNotStored.error(message)
 }

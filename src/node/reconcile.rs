@@ -257,13 +257,10 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
         Outcome::RolledBack if !was_kept => Err(NodeError::from_agent(&failure, true)),
         // Worse than undone: going back was not complete either.
         Outcome::Failed if !was_kept && interrupting && has_touched(&failure) => {
-            Err(NodeError::new(
-                Reason::RolledBack,
-                format!(
+            Err(Reason::RolledBack.error(format!(
                     "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes or there is another version",
                     NodeError::from_agent(&failure, false)
-                ),
-            ))
+                )))
         }
         Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
             Err(NodeError::from_agent(&failure, false))
@@ -328,7 +325,7 @@ mod tests {
             // Nothing was touched.
             (Failed, FileInUse, false, true, CSIProxyFailed),
         ] {
-            let end = End::bad(outcome, Failure::new(category, "words"));
+            let end = End::bad(outcome, category.failure("words"));
             let error = judge(&end, was_kept, interrupting).unwrap_err();
             assert_eq!(error.reason, reason, "{end:?} {was_kept} {interrupting}");
         }

@@ -36,7 +36,8 @@ pub struct Session {
     pub(super) round_trip: Duration,
     /// The files that were sent so far.
     pub(super) sent: Sent,
-    given_up: bool,
+    /// Nothing more will come from this session.
+    pub given_up: bool,
     /// The other end of what libssh2 sends to after the connection was cut. It has to live as long as the session.
     sink: Option<UnixStream>,
 }
@@ -69,10 +70,8 @@ impl Session {
         algorithms::restrict(&ssh, known)?;
         ssh.handshake()
             .map_err(|error| match algorithms::disagreement(&error) {
-                Some(words) => NodeError::new(
-                    Reason::Unreachable,
-                    format!("no SSH connection to {place}: {words} ({error})"),
-                ),
+                Some(words) => Reason::Unreachable
+                    .error(format!("no SSH connection to {place}: {words} ({error})")),
                 None => lost(&error),
             })?;
         let key = (ssh.host_key())
@@ -105,14 +104,11 @@ impl Session {
                 invalid("is damaged, or is not opened by the Secret's passphrase")
             }
             ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
-            _ => NodeError::new(
-                Reason::LoginRefused,
-                format!(
+            _ => Reason::LoginRefused.error(format!(
                     "the server refused the login of user {user}: {error}; check that the public key is in \
                      C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
                      spec.ssh.user names the right user"
-                ),
-            ),
+                )),
         })
     }
 
@@ -126,13 +122,10 @@ impl Session {
         let opened = self.ask(1, ssh2::Session::channel_session);
         let mut channel = opened.map_err(|error| {
             self.give_up();
-            NodeError::new(
-                Reason::TransferFailed,
-                format!(
+            Reason::TransferFailed.error(format!(
                     "the server opens no channel for a command: {error}; if it says so each time, look at MaxSessions in \
                      sshd_config on the node"
-                ),
-            )
+                ))
         })?;
         self.confirm_closed()?;
         self.check_lease()?;
@@ -207,7 +200,7 @@ impl Session {
     pub(super) fn check_lease(&mut self) -> Result<(), NodeError> {
         self.fence.pass().map_err(|closed| {
             self.give_up();
-            NodeError::new(Reason::TransferFailed, closed.to_string())
+            Reason::TransferFailed.error(closed.to_string())
         })
     }
 
@@ -307,12 +300,6 @@ impl Session {
             self.sink = Some(sink);
         }
     }
-
-    /// Whether nothing more will come from this session.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.given_up
-    }
 }
 
 /// A command that was started. Where it is given up, the session has to be given up before: its channel would wait for
@@ -343,10 +330,9 @@ impl Running {
 }
 
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
-    NodeError::new(
-        Reason::TransferFailed,
-        format!("the connection was lost while the node carried out {command}: {problem}"),
-    )
+    Reason::TransferFailed.error(format!(
+        "the connection was lost while the node carried out {command}: {problem}"
+    ))
 }
 
 /// Reads what is there; whether there was something.

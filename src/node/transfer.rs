@@ -91,10 +91,9 @@ impl Session {
                 let end = size.min(acknowledged + window(self.round_trip));
                 let _ = file.write(&content[acknowledged..end]);
                 self.give_up();
-                return Err(NodeError::new(
-                    Reason::TransferFailed,
-                    format!("{path}: sending ended after {acknowledged} of {size} bytes: {error}"),
-                ));
+                return Err(Reason::TransferFailed.error(format!(
+                    "{path}: sending ended after {acknowledged} of {size} bytes: {error}"
+                )));
             }
         }
         self.sent.files += 1;
@@ -153,12 +152,9 @@ impl Session {
             Some(sftp) => sftp,
             None => self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
-                NodeError::new(
-                    Reason::TransferFailed,
-                    format!(
+                Reason::TransferFailed.error(format!(
                         "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
-                    ),
-                )
+                    ))
             })?,
         });
         self.check_lease()?;
@@ -201,7 +197,7 @@ fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
         }
         _ => (Reason::TransferFailed, ""),
     };
-    NodeError::new(reason, format!("{path}: {error}{hint}"))
+    reason.error(format!("{path}: {error}{hint}"))
 }
 
 /// Whether the last failure was an answer of the SFTP server and not the loss of the connection: the crate's
@@ -215,11 +211,8 @@ fn was_answered(session: &ssh2::Session) -> bool {
 /// Windows' SFTP server has no code of its own for a full disk: a write that fails after the file could be opened is
 /// one in all likelihood.
 fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Display) -> NodeError {
-    NodeError::new(
-        Reason::DiskFull,
-        format!(
+    Reason::DiskFull.error(format!(
             "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
              space is left on drive C:; free some space. What ran on the node before still runs"
-        ),
-    )
+        ))
 }

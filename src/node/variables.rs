@@ -88,7 +88,7 @@ fn value(service: &str, variable: &NodeVariable, node: &Value) -> Result<String,
 
 /// A command whose variables have no usable value.
 pub fn unresolved(problem: String) -> NodeError {
-    NodeError::new(Reason::UnresolvedCommand, problem)
+    Reason::UnresolvedCommand.error(problem)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::run::options::ONCE_LIMIT;
 use crate::run::retries::{Retries, What};
 use crate::run::{Options, RunError};
 use crate::status::StatusWriter;
-use crate::watch::{self, OwnNamespace, SharedCluster};
+use crate::watch::{self, SharedCluster};
 
 /// Events that come together are judged together: within this, or within so many times the time that judging took the
 /// last time, so that a cluster in which much happens has no more than a fifth of a core.
@@ -99,11 +99,7 @@ pub async fn lead(
         services_problem: None,
         judging: Duration::ZERO,
     };
-    let own = OwnNamespace {
-        namespace: options.namespace.clone(),
-        secret: SSH_SECRET.to_owned(),
-    };
-    let mut watches = watch::start(&client, &shared, &own, &options.metrics);
+    let mut watches = watch::start(&client, &shared, SSH_SECRET, &options.metrics);
     tokio::select! {
         outcome = controller.drive(options.once) => outcome,
         Some(never) = OptionFuture::from(gate_task.map(GateTask::run)) => match never {},
@@ -160,9 +156,8 @@ impl Controller {
         self.shown.liveness.pass_ends();
         let writing = self.status.nodes.writing();
         let unwritten = self.decisions.open.len().saturating_sub(writing);
-        self.shown
-            .metrics
-            .show_pass(begin.elapsed(), unwritten, writing);
+        let metrics = &self.shown.metrics;
+        metrics.show_pass(begin.elapsed(), unwritten, writing);
     }
 
     /// When the next pass is due though nothing is new.

@@ -272,9 +272,8 @@ fn event_id(draft: &Draft, regarding: &ObjectReference) -> u64 {
     let driver = draft.driver.as_deref().unwrap_or_default();
     let said = [CONTROLLER, kind, uid, &draft.action, &draft.reason, driver].join("/");
     let digest = Sha256::digest(said);
-    digest[..8]
-        .iter()
-        .fold(0, |id, byte| id << 8 | u64::from(*byte))
+    let first = digest[..8].iter();
+    first.fold(0, |id, byte| id << 8 | u64::from(*byte))
 }
 
 fn event_name(regarding: &ObjectReference, id: u64) -> String {

@@ -2,31 +2,20 @@
 
 use std::borrow::Cow;
 
-/// Kinds that a message may begin with, before the object's name, as kubectl writes them.
-const KINDS: [&str; 9] = [
-    "cronjob",
-    "daemonset",
-    "deployment",
-    "job",
-    "node",
-    "pod",
-    "replicaset",
-    "replicationcontroller",
-    "statefulset",
-];
+use crate::objects::KINDS;
 
 /// The message with a capital letter at its start, unless it starts with the name of something: of an object, a program, a
 /// field.
 pub fn sentence(message: &str) -> Cow<'_, str> {
-    let end = message
-        .find(|c: char| c.is_whitespace() || c == ':' || c == ',' || c == ';')
-        .unwrap_or(message.len());
+    let ends = |c: char| c.is_whitespace() || ":,;".contains(c);
+    let end = message.find(ends).unwrap_or(message.len());
     let word = &message[..end];
-    let is_plain = !word.is_empty()
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte == b'\'');
-    if !is_plain || KINDS.contains(&word) {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'\'';
+    // Of an object the kind comes first, as kubectl writes it.
+    let is_kind = KINDS
+        .iter()
+        .any(|kind| kind.name().eq_ignore_ascii_case(word));
+    if word.is_empty() || !word.bytes().all(is_plain) || is_kind {
         return Cow::Borrowed(message);
     }
     let (first, rest) = message.split_at(1);

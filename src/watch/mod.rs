@@ -61,24 +61,17 @@ impl SharedCluster {
     }
 }
 
-/// The objects of the operator's own namespace and how to select them.
-#[derive(Clone, Debug)]
-pub struct OwnNamespace {
-    /// The namespace.
-    pub namespace: String,
-    /// The Secret with the SSH key; no other Secret is read.
-    pub secret: String,
-}
-
-/// Starts one watch a kind. They run until the set is dropped; none of them ends by itself.
+/// Starts one watch a kind, of Secrets for the one of that name alone. They run until the set is dropped; none of them ends
+/// by itself.
 #[must_use]
 pub fn start(
     client: &Client,
     shared: &SharedCluster,
-    own: &OwnNamespace,
+    secret: &str,
     metrics: &Metrics,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
+    let namespace = shared.read().namespace.clone();
     // The lists that are under way.
     let lists = Arc::new(Semaphore::new(LISTS));
     for kind in KINDS.iter() {
@@ -88,13 +81,11 @@ pub fn start(
         let named = |name: &str| all.clone().fields(&format!("metadata.name={name}"));
         let selected = match kind.scope {
             Scope::Named(name) => named(name),
-            _ if kind.is_secret() => named(&own.secret),
+            _ if kind.is_secret() => named(secret),
             Scope::Cluster | Scope::OwnNamespace => all,
         };
         let api = match kind.scope {
-            Scope::OwnNamespace => {
-                Api::namespaced_with(client.clone(), &own.namespace, &kind.resource)
-            }
+            Scope::OwnNamespace => Api::namespaced_with(client.clone(), &namespace, &kind.resource),
             Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
         };
         let (shared, lists) = (shared.clone(), Arc::clone(&lists));

@@ -66,10 +66,7 @@ fn hand_over(
     let request = store::load::<Request>(path).ok().flatten();
     Ok(Answer::ApplyResult(ApplyResult {
         id: request.map(|request| request.id).unwrap_or_default(),
-        end: End::bad(
-            Outcome::Failed,
-            Failure::new(FailureCategory::Internal, message),
-        ),
+        end: End::bad(Outcome::Failed, FailureCategory::Internal.failure(message)),
         durations: Durations::default(),
         state: observe::status(&[], &[]).unwrap_or_default(),
     }))
@@ -164,5 +161,5 @@ fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure>
 }
 
 fn unavailable(message: String) -> Failure {
-    Failure::new(FailureCategory::AgentUnavailable, message)
+    FailureCategory::AgentUnavailable.failure(message)
 }

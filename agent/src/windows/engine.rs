@@ -147,7 +147,7 @@ impl Engine {
 
 fn read_request(path: &str) -> Result<Request, Failure> {
     validate_request_path(path)?;
-    let invalid = |message| Failure::new(FailureCategory::InvalidRequest, message);
+    let invalid = |message| FailureCategory::InvalidRequest.failure(message);
     store::load(path)
         .map_err(|failure| invalid(failure.message))?
         .ok_or_else(|| invalid(format!("there is no file {path}")))

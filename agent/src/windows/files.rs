@@ -18,19 +18,15 @@ use super::win32::{check, retry_for, wide};
 /// How long a file may be held by another process, such as a virus scanner.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same for a report, which can be made again.
-const BRIEF: Duration = Duration::from_secs(1);
+pub const BRIEF: Duration = Duration::from_secs(1);
 
 /// A file's SHA-256; `None` where there is no such file.
 pub fn sha256(path: &str) -> Result<Option<String>, Failure> {
     sha256_within(path, PATIENCE)
 }
 
-/// Like [`sha256`], for a report: it does not wait long for a file that another process holds.
-pub fn sha256_now(path: &str) -> Result<Option<String>, Failure> {
-    sha256_within(path, BRIEF)
-}
-
-fn sha256_within(path: &str, patience: Duration) -> Result<Option<String>, Failure> {
+/// Like [`sha256`], but waits only for so long for a file that another process holds.
+pub fn sha256_within(path: &str, patience: Duration) -> Result<Option<String>, Failure> {
     let read = retry_for(patience, || match File::open(path) {
         Ok(file) => digest(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

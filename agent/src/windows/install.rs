@@ -35,14 +35,14 @@ const SETTING_UP: &str = "setting up the agent's service";
 
 /// Installs the running program.
 pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
-    let internal = |message: &str| Failure::new(FailureCategory::Internal, message);
+    let internal = |message: &str| FailureCategory::Internal.failure(message);
     let this = std::env::current_exe().context("finding this program's file")?;
     let this = this.to_str().map(plain_path);
     let this = this.ok_or_else(|| internal("this program's path is not text"))?;
     let sha256 = files::sha256(this)?.ok_or_else(|| internal("this program's file is gone"))?;
     if let Some(expected) = expected.filter(|expected| *expected != sha256) {
         let message = format!("{this} has sha256 {sha256}, not {expected} as announced");
-        return Err(Failure::new(FailureCategory::HashMismatch, message));
+        return Err(FailureCategory::HashMismatch.failure(message));
     }
     make_folders()?;
     let _lock = lock()?;
@@ -140,10 +140,7 @@ fn end_running(services: &mut Services) -> Result<(), Failure> {
     if process.is_none_or(|process| process.wait(RETIRE)) {
         return Ok(());
     }
-    Err(Failure::new(
-        FailureCategory::AgentUnavailable,
-        "the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it",
-    ))
+    Err(FailureCategory::AgentUnavailable.failure("the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it"))
 }
 
 /// Starts the service and sees that it is the program in place that answers.
@@ -153,7 +150,7 @@ fn start(services: &mut Services, sha256: &str) -> Result<(), Failure> {
     match apply::ping(deadline)? {
         Some(runs) if runs != sha256 => {
             let message = format!("the agent that answers has sha256 {runs}");
-            Err(Failure::new(FailureCategory::AgentUnavailable, message))
+            Err(FailureCategory::AgentUnavailable.failure(message))
         }
         _ => Ok(()),
     }
@@ -169,7 +166,7 @@ fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
         _ => "there is none before it to go back to".to_owned(),
     };
     let message = format!("the agent with sha256 {sha256} does not come up: {why}; {outcome}");
-    Failure::new(FailureCategory::AgentUnavailable, message)
+    FailureCategory::AgentUnavailable.failure(message)
 }
 
 fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {

@@ -114,12 +114,12 @@ pub fn node_state(
 
 fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
     let status = |path: &String| {
-        let sha256 = files::sha256_now(path)?;
+        let sha256 = files::sha256_within(path, files::BRIEF)?;
         let path = path.clone();
         Ok(FileStatus { path, sha256 })
     };
     let files = paths.iter().map(status).collect::<Result<_, _>>()?;
-    Ok((files, files::sha256_now(AGENT_EXE)?))
+    Ok((files, files::sha256_within(AGENT_EXE, files::BRIEF)?))
 }
 
 fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
@@ -192,10 +192,8 @@ fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Fai
 
 /// Who serves each of the pipes, as far as Windows says.
 fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>> {
-    let ids = open
-        .iter()
-        .filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)));
-    let ids: BTreeMap<&String, u32> = ids.collect();
+    let id_of = |pipe| Some((pipe, pipes::server_of(pipe)?));
+    let ids: BTreeMap<&String, u32> = open.iter().filter_map(id_of).collect();
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }

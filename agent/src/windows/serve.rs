@@ -83,7 +83,7 @@ fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
             let result = handed.ok().and_then(|()| result.recv().ok());
             let result = result.ok_or_else(|| {
                 let message = "the agent's service is about to stop";
-                Failure::new(FailureCategory::AgentUnavailable, message)
+                FailureCategory::AgentUnavailable.failure(message)
             })??;
             Ok(Reply::Result {
                 result: Box::new(result),

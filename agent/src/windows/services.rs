@@ -169,7 +169,7 @@ impl Services {
     fn terminate(&self, service: &OpenService, name: &str) -> Result<Instant, Failure> {
         let stuck = |why: &str| {
             let message = format!("service {name} does not stop in time, and {why}");
-            Failure::new(FailureCategory::ServiceStop, message)
+            FailureCategory::ServiceStop.failure(message)
         };
         let process = self.process(name);
         let process = process.ok_or_else(|| stuck("its process is not known"))?;
@@ -235,7 +235,7 @@ impl Services {
     pub fn start(&mut self, name: &str, deadline: Instant) -> Result<(), Failure> {
         const CATEGORY: FailureCategory = FailureCategory::ServiceStart;
         let doing = format!("starting service {name}");
-        let failed = |why: &str| Failure::new(CATEGORY, format!("service {name} {why}"));
+        let failed = |why: &str| CATEGORY.failure(format!("service {name} {why}"));
         let service = self.scm.open(name, CHANGE).context_or(CATEGORY, &doing)?;
         let service = service.ok_or_else(|| failed("is not there"))?;
         service.start().context_or(CATEGORY, &doing)?;
@@ -283,7 +283,7 @@ impl Services {
                 continue;
             };
             let message = format!("service {name} {what}; missing: {}", names(&missing));
-            return Err(Failure::new(category, message));
+            return Err(category.failure(message));
         }
     }
 
@@ -307,7 +307,7 @@ impl Services {
                     who.as_deref().unwrap_or("an unknown process"),
                     names(&held)
                 );
-                return Err(Failure::new(FailureCategory::Foreign, message));
+                return Err(FailureCategory::Foreign.failure(message));
             }
             sleep(POLL);
         }

@@ -19,11 +19,9 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
         // The service says what is wrong with it.
         return Ok(None);
     };
-    let packed: Vec<_> = request
-        .files
-        .iter()
-        .filter_map(|file| Some((file.packed.as_ref()?, file)))
-        .collect();
+    let files = request.files.iter();
+    let packed = files.filter_map(|file| Some((file.packed.as_ref()?, file)));
+    let packed: Vec<_> = packed.collect();
     if packed.is_empty() {
         return Ok(None);
     }
@@ -86,5 +84,5 @@ fn refusal(path: &str, error: &UnpackError) -> Failure {
         },
         UnpackError::Content(_) => FailureCategory::HashMismatch,
     };
-    Failure::new(category, format!("unpacking {path}: {error}"))
+    category.failure(format!("unpacking {path}: {error}"))
 }

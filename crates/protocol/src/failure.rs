@@ -12,12 +12,12 @@ pub struct Failure {
     pub message: String,
 }
 
-impl Failure {
-    /// A failure of the given kind.
+impl FailureCategory {
+    /// A failure of this kind.
     #[must_use]
-    pub fn new(category: FailureCategory, message: impl Into<String>) -> Self {
-        Self {
-            category,
+    pub fn failure(self, message: impl Into<String>) -> Failure {
+        Failure {
+            category: self,
             message: message.into(),
         }
     }

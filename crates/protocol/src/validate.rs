@@ -128,7 +128,7 @@ fn check_service(service: &Service) -> Result<(), Failure> {
 
 /// What comes from the Node object is not for the agent to fill in, and not every way to compress is known.
 fn check_support(request: &Request) -> Result<(), Failure> {
-    let unsupported = |message| Err(Failure::new(FailureCategory::Unsupported, message));
+    let unsupported = |message| Err(FailureCategory::Unsupported.failure(message));
     for file in &request.files {
         let format = file.packed.as_ref().map(|packed| packed.format);
         if format == Some(Format::Unknown) {
@@ -166,7 +166,7 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failure>
 
 /// A request that cannot be carried out at all.
 pub(crate) fn invalid(message: String) -> Failure {
-    Failure::new(FailureCategory::InvalidRequest, message)
+    FailureCategory::InvalidRequest.failure(message)
 }
 
 fn is_word(text: &str) -> bool {

@@ -261,7 +261,7 @@ mod tests {
             ..Reconciled::default()
         };
         metrics.count_reconcile(&Ok(reconciled), Duration::from_secs(1));
-        let unreachable = NodeError::new(Reason::Unreachable, "no");
+        let unreachable = Reason::Unreachable.error("no");
         metrics.count_reconcile(&Err(unreachable), Duration::from_secs(3));
         for (series, expected) in [
             ("node_visits_total{result=\"Success\"}", "1"),

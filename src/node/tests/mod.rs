@@ -11,8 +11,8 @@ use crate::api::WindowsStorageSpec;
 use crate::index::Secret;
 use crate::node::desired::desired;
 use crate::node::{
-    Context, Desired, HostKeyPolicy, NodeError, PRIVATE_KEY, Pins, PrivateKey, Reason,
-    RolloutSlots, Target, check_private_key,
+    Context, Desired, HostKeyPolicy, PRIVATE_KEY, Pins, PrivateKey, Reason, RolloutSlots, Target,
+    check_private_key,
 };
 use crate::payload::Payload;
 use crate::services::Document;
@@ -37,7 +37,7 @@ impl Target {
                 ..HostKeyPolicy::default()
             },
             agent_seen: false,
-            desired: Err(NodeError::new(Reason::InvalidServices, "not of interest")),
+            desired: Err(Reason::InvalidServices.error("not of interest")),
         }
     }
 }

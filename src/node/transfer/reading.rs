@@ -150,8 +150,8 @@ fn regular(name: &Path, stat: &FileStat) -> Option<Found> {
 }
 
 fn ended(path: &str, part: Part, error: &std::io::Error) -> NodeError {
-    NodeError::new(
-        Reason::TransferFailed,
-        format!("{path}: reading ended after {} bytes: {error}", part.read),
-    )
+    Reason::TransferFailed.error(format!(
+        "{path}: reading ended after {} bytes: {error}",
+        part.read
+    ))
 }

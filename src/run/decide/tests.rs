@@ -14,7 +14,7 @@ use crate::api::{
 use crate::assess::report::Reason;
 use crate::gate::GateReport;
 use crate::index::{AnyTable, ConfigMap, CsiNode, NodeAddress, Secret};
-use crate::node::{NodeError, Observation, RolloutSlots, SSH_SECRET, Standing};
+use crate::node::{Observation, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
 use crate::services::csi_proxy_service;
 
@@ -178,7 +178,7 @@ impl Rig {
             revision: desired.revision.clone(),
             attempt: desired.attempt.clone(),
             problem: (standing == Standing::Failed)
-                .then(|| NodeError::new(crate::node::Reason::RolledBack, "undone")),
+                .then(|| crate::node::Reason::RolledBack.error("undone")),
             ..Observation::default()
         };
         self.observations.insert(node.to_owned(), observation);

@@ -5,7 +5,7 @@ use protocol::{
 };
 
 use super::*;
-use crate::node::{Desired, NodeError, Reason, Target};
+use crate::node::{Desired, Reason, Target};
 
 const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -44,7 +44,7 @@ fn observed(state: Option<NodeState>, problem: Option<Reason>) -> Observation {
     Observation {
         state,
         last_contact: Some(Timestamp::from_second(7).unwrap()),
-        problem: problem.map(|reason| NodeError::new(reason, "words")),
+        problem: problem.map(|reason| reason.error("words")),
         reconciles: 1,
         ..Observation::default()
     }
@@ -118,7 +118,7 @@ fn an_unreachable_node_loses_nothing_of_what_was_known() {
 
 #[test]
 fn a_reason_that_is_mended_does_not_stay_until_the_first_reconcile() {
-    let blocked = NodePlan::Blocked(NodeError::new(Reason::NoAddress, "words"));
+    let blocked = NodePlan::Blocked(Reason::NoAddress.error("words"));
     let before = status(&WindowsNodeStorageStatus::default(), &blocked, None, 10);
     assert_eq!(said(&before, CSI_PROXY_READY), ("Unknown", "NoAddress"));
     let after = status(&before, &NodePlan::Waiting, None, 20);

@@ -53,7 +53,7 @@ fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
         let _ = disk.remove(&packed.path);
         let missing = || {
             let message = format!("{} is not there", packed.path);
-            Failure::new(FailureCategory::UploadMissing, message)
+            FailureCategory::UploadMissing.failure(message)
         };
         let announced = Announced {
             size: packed.unpacked_size,
@@ -91,7 +91,7 @@ fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
     }
     let mut file = File::default();
     unpack(packed.content(), &mut file, announced)
-        .map_err(|error| Failure::new(FailureCategory::HashMismatch, error.to_string()))?;
+        .map_err(|error| FailureCategory::HashMismatch.failure(error.to_string()))?;
     known.insert(key, file.clone());
     Ok(file)
 }
@@ -167,7 +167,7 @@ impl Agent {
             (Outcome::Failed, what)
         };
         let message = format!("the agent ended in the middle of the request; {what}");
-        let why = Failure::new(FailureCategory::Interrupted, message);
+        let why = FailureCategory::Interrupted.failure(message);
         self.remember(&request, End::bad(outcome, why));
     }
 
@@ -180,10 +180,9 @@ impl Agent {
         let file = disk.file(program).cloned().unwrap_or_default();
         let sha256 = file.sha256();
         if let Some(expected) = expected.filter(|expected| *expected != sha256) {
-            return Err(Failure::new(
-                FailureCategory::HashMismatch,
-                format!("{program} has sha256 {sha256}, not {expected} as announced"),
-            ));
+            return Err(FailureCategory::HashMismatch.failure(format!(
+                "{program} has sha256 {sha256}, not {expected} as announced"
+            )));
         }
         disk.make_folders(INCOMING_DIR);
         disk.make_folders(AGENT_LOG_DIR);
@@ -199,10 +198,7 @@ impl Agent {
 
     fn apply(&mut self, disk: &mut Disk, path: &str) -> Result<Answer, Failure> {
         if self.service != ServiceState::Running {
-            return Err(Failure::new(
-                FailureCategory::AgentUnavailable,
-                "the service does not run",
-            ));
+            return Err(FailureCategory::AgentUnavailable.failure("the service does not run"));
         }
         let request = Self::request(disk, path)?;
         unpack_files(disk, &request)?;
@@ -230,7 +226,7 @@ impl Agent {
 
     pub(super) fn request(disk: &Disk, path: &str) -> Result<Request, Failure> {
         validate_request_path(path)?;
-        let invalid = |message: String| Failure::new(FailureCategory::InvalidRequest, message);
+        let invalid = |message: String| FailureCategory::InvalidRequest.failure(message);
         let file = disk
             .file(path)
             .ok_or_else(|| invalid(format!("there is no file {path}")))?;
@@ -248,7 +244,7 @@ impl Agent {
             }
             let missing = |what: &str| {
                 let message = format!("{} is not as requested, and {what}", file.path);
-                Failure::new(FailureCategory::UploadMissing, message)
+                FailureCategory::UploadMissing.failure(message)
             };
             let upload = file.upload.as_deref();
             let upload = upload.ok_or_else(|| missing("no upload is named"))?;
@@ -256,10 +252,8 @@ impl Agent {
                 .file(upload)
                 .ok_or_else(|| missing(&format!("{upload} is not there")))?;
             if !is_right(found) {
-                return Err(Failure::new(
-                    FailureCategory::HashMismatch,
-                    format!("{upload} has sha256 {}", found.sha256()),
-                ));
+                return Err(FailureCategory::HashMismatch
+                    .failure(format!("{upload} has sha256 {}", found.sha256())));
             }
             moves.push((file.path.clone(), found.clone()));
         }
