@@ -33,10 +33,8 @@ pub fn category(error: &io::Error) -> FailureCategory {
 /// Whether waiting may help: a virus scanner holds new files for a moment, a process that ends holds its program.
 #[must_use]
 pub fn may_pass(error: &io::Error) -> bool {
-    matches!(
-        category(error),
-        FailureCategory::FileInUse | FailureCategory::AccessDenied
-    )
+    let passing = [FailureCategory::FileInUse, FailureCategory::AccessDenied];
+    passing.contains(&category(error))
 }
 
 /// Whether a service knows that it is to stop, after Windows answered with this error; false where it is to be asked again

@@ -93,9 +93,8 @@ impl Backoff {
 
 /// The time between an attempt and the next, after so many before it.
 fn delay(attempts: u32) -> Duration {
-    FIRST_DELAY
-        .saturating_mul(2_u32.saturating_pow(attempts))
-        .min(LONGEST_DELAY)
+    let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(attempts));
+    delay.min(LONGEST_DELAY)
 }
 
 /// What is remembered about one service.

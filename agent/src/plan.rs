@@ -182,24 +182,21 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
 #[must_use]
 pub fn settings(request: &Request, service: &Service) -> ServiceSettings {
     let variables = request.environment.iter();
+    let variables = variables.map(|(name, value)| format!("{name}={value}"));
     ServiceSettings {
         command: service.path.clone(),
         description: description(&service.name),
         dependencies: service.dependencies.clone(),
         start_type: AUTO_START,
-        environment: variables
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect(),
+        environment: variables.collect(),
     }
 }
 
 /// Whether a service runs or is about to.
 #[must_use]
 pub fn is_up(state: ServiceState) -> bool {
-    matches!(
-        state,
-        ServiceState::Running | ServiceState::StartPending | ServiceState::Paused
-    )
+    use ServiceState::{Paused, Running, StartPending};
+    matches!(state, Running | StartPending | Paused)
 }
 
 fn service_change(
@@ -230,11 +227,10 @@ fn refuse_foreign(
     let name = &service.name;
     match observed.services.get(&key(name)) {
         Some(there) if !request.replace_foreign && !is_ours(name, there, observed) => {
-            let message = format!(
+            Err(FailureCategory::Foreign.failure(format!(
                 "service {name} was not made by windows-storage-operator; its command is: {}; delete it, let its maker look after it, or allow that foreign services are replaced",
                 there.settings.command
-            );
-            Err(FailureCategory::Foreign.failure(message))
+            )))
         }
         _ => Ok(()),
     }
@@ -252,11 +248,10 @@ fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failur
                     || (there.process_id.is_none() && is_left_of(&there.settings.command, server))
             });
             if !is_known {
-                let message = format!(
+                return Err(FailureCategory::Foreign.failure(format!(
                     "pipe {pipe} of service {} is served by process {}, {}, which is not that service's; stop it, or remove what starts it",
                     of.service, server.id, server.program
-                );
-                return Err(FailureCategory::Foreign.failure(message));
+                )));
             }
         }
     }

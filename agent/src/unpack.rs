@@ -54,18 +54,16 @@ pub fn unpack(
 ) -> Result<(), UnpackError> {
     let mut decoder =
         DCtx::try_create().ok_or_else(|| UnpackError::Write(ErrorKind::OutOfMemory.into()))?;
-    decoder
-        .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
-        .map_err(damaged)?;
+    let window = DParameter::WindowLogMax(WINDOW_LOG);
+    decoder.set_parameter(window).map_err(damaged)?;
     let (mut size, mut hasher) = (0_u64, Sha256::new());
     let (mut arrived, mut buffer) = (vec![0; BUFFER], vec![0; BUFFER]);
     let (mut begin, mut end) = (0, 0);
     loop {
         let mut from = InBuffer::around(&arrived[begin..end]);
         let mut to = OutBuffer::around(buffer.as_mut_slice());
-        let wanted = decoder
-            .decompress_stream(&mut to, &mut from)
-            .map_err(damaged)?;
+        let wanted = decoder.decompress_stream(&mut to, &mut from);
+        let wanted = wanted.map_err(damaged)?;
         begin += from.pos();
         let length = to.pos();
         size += length as u64;
@@ -73,9 +71,8 @@ pub fn unpack(
             return Err(announced.refuse_size(size));
         }
         hasher.update(&buffer[..length]);
-        content
-            .write_all(&buffer[..length])
-            .map_err(UnpackError::Write)?;
+        let written = content.write_all(&buffer[..length]);
+        written.map_err(UnpackError::Write)?;
         if wanted == 0 {
             break;
         }
@@ -165,10 +162,8 @@ impl Arriving {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound && self.seen => {
-                return Err(io::Error::new(
-                    ErrorKind::NotFound,
-                    "it was taken back before it was complete",
-                ));
+                let why = "it was taken back before it was complete";
+                return Err(io::Error::new(ErrorKind::NotFound, why));
             }
             // A virus scanner looks at it, or the server lets nobody else read.
             Err(error) if error.kind() == ErrorKind::NotFound || may_pass(&error) => return Ok(0),
@@ -194,10 +189,8 @@ impl Read for Arriving {
         loop {
             match self.look(buffer)? {
                 0 if Instant::now() >= by => {
-                    return Err(io::Error::new(
-                        ErrorKind::TimedOut,
-                        format!("{} of {} bytes have arrived", self.position, self.size),
-                    ));
+                    let why = format!("{} of {} bytes have arrived", self.position, self.size);
+                    return Err(io::Error::new(ErrorKind::TimedOut, why));
                 }
                 0 => sleep(pause(begin)),
                 length => {

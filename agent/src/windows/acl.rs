@@ -67,17 +67,12 @@ impl Drop for Descriptor {
 pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
     let descriptor = Descriptor::parse(sddl)?;
     let raw = descriptor.0;
-    let (mut flag, mut list, mut owner) = (0, null_mut(), null_mut());
-    let ignored = &raw mut flag;
+    let (mut ignored, mut list, mut owner) = (0, null_mut(), null_mut());
+    let flag = &raw mut ignored;
     // SAFETY: the descriptor is valid, all results go to valid places, and what they point to lives as long as the descriptor.
     unsafe {
-        check(GetSecurityDescriptorDacl(
-            raw,
-            ignored,
-            &raw mut list,
-            ignored,
-        ))?;
-        check(GetSecurityDescriptorOwner(raw, &raw mut owner, ignored))?;
+        check(GetSecurityDescriptorDacl(raw, flag, &raw mut list, flag))?;
+        check(GetSecurityDescriptorOwner(raw, &raw mut owner, flag))?;
     }
     let which = OWNER_SECURITY_INFORMATION
         | DACL_SECURITY_INFORMATION
@@ -109,10 +104,8 @@ pub fn make_folder(path: &str, sddl: &str) -> io::Result<()> {
     };
     if !there.is_dir() || is_link(path) {
         // An account without rights may have laid a link here, to lead SYSTEM elsewhere.
-        return Err(io::Error::new(
-            io::ErrorKind::NotADirectory,
-            "there is a link or a file in the folder's place",
-        ));
+        let why = "there is a link or a file in the folder's place";
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
     }
     protect(path, sddl)
 }

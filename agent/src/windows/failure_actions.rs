@@ -44,17 +44,13 @@ impl OpenService {
         });
         let actions = actions.collect::<io::Result<Vec<_>>>()?;
         let after = |seconds| ServiceFailureResetPeriod::After(Duration::from_secs(seconds));
-        let reset = before
-            .reset_seconds
-            .map_or(ServiceFailureResetPeriod::Never, after);
-        self.set_failure_actions(reset, actions)?;
-        let service = &self.0;
-        let set = |on| {
-            service
-                .set_failure_actions_on_non_crash_failures(on)
-                .map_err(plain)
-        };
-        before.on_errors.map_or(Ok(()), set)
+        let reset = before.reset_seconds.map(after);
+        self.set_failure_actions(reset.unwrap_or(ServiceFailureResetPeriod::Never), actions)?;
+        if let Some(on) = before.on_errors {
+            let set = self.0.set_failure_actions_on_non_crash_failures(on);
+            set.map_err(plain)?;
+        }
+        Ok(())
     }
 
     /// Whether Windows itself starts the service again after a crash.

@@ -14,7 +14,7 @@ use windows_storage_agent::keep::Backoff;
 use super::engine::Engine;
 use super::transaction::remove_uploads;
 use super::win32::now;
-use super::{log, point, store};
+use super::{files, log, point, store};
 
 impl Engine {
     /// The new state works.
@@ -97,10 +97,10 @@ impl Engine {
     fn close(&mut self, journal: &Journal, end: &End) {
         self.note(&journal.request.id, end);
         point("noted");
-        match store::forget(JOURNAL_FILE) {
+        match files::remove(JOURNAL_FILE) {
             Ok(()) => self.again = None,
-            Err(failure) => {
-                log::line(failure.message);
+            Err(error) => {
+                log::line(format!("removing {JOURNAL_FILE}: {error}"));
                 self.try_again_later();
             }
         }

@@ -91,6 +91,10 @@ pub fn node_state(
     });
     let (files, agent_sha256) = files?;
     let running = memory.running_agent_sha256.clone();
+    let pipe_status = |name: String| PipeStatus {
+        open: pipes::is_open(&name),
+        name,
+    };
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_sha256,
@@ -101,13 +105,7 @@ pub fn node_state(
         foreign: foreign?,
         services,
         files,
-        pipes: pipes
-            .into_iter()
-            .map(|name| PipeStatus {
-                open: pipes::is_open(&name),
-                name,
-            })
-            .collect(),
+        pipes: pipes.into_iter().map(pipe_status).collect(),
         last_result: memory.last_result.clone(),
     })
 }
@@ -192,8 +190,9 @@ fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Fai
 
 /// Who serves each of the pipes, as far as Windows says.
 fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>> {
-    let id_of = |pipe| Some((pipe, pipes::server_of(pipe)?));
-    let ids: BTreeMap<&String, u32> = open.iter().filter_map(id_of).collect();
+    let names = open.iter();
+    let ids = names.filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)));
+    let ids: BTreeMap<&String, u32> = ids.collect();
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }

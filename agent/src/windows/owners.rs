@@ -93,11 +93,8 @@ fn own_account() -> io::Result<String> {
     let mut token: HANDLE = null_mut();
     // SAFETY: the result goes to a valid place, and is nobody else's.
     let token = unsafe {
-        check(OpenProcessToken(
-            GetCurrentProcess(),
-            TOKEN_QUERY,
-            &raw mut token,
-        ))?;
+        let this = GetCurrentProcess();
+        check(OpenProcessToken(this, TOKEN_QUERY, &raw mut token))?;
         owned(token)?
     };
     // For a TOKEN_USER and its SID, which has 68 bytes at most; of words, so that it is aligned.

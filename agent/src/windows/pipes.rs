@@ -37,10 +37,7 @@ pub fn is_open(name: &str) -> bool {
     let path = wide(&format!(r"\\.\pipe\{name}"));
     // SAFETY: the name is terminated by nul.
     let waited = check(unsafe { WaitNamedPipeW(path.as_ptr(), 1) });
-    waited.map_or_else(
-        |error| !is(&error, ERROR_FILE_NOT_FOUND) && !is(&error, ERROR_PATH_NOT_FOUND),
-        |()| true,
-    )
+    !waited.is_err_and(|error| is(&error, ERROR_FILE_NOT_FOUND) || is(&error, ERROR_PATH_NOT_FOUND))
 }
 
 /// The end of a pipe at which callers are taken.

@@ -103,14 +103,10 @@ impl Scm {
         };
         let command = wide(&settings.command);
         // An empty list, not null, takes dependencies away.
-        let mut dependencies = wide_list(&settings.dependencies);
-        dependencies.push(0);
-        change(
-            &service.0,
-            settings.start_type,
-            command.as_ptr(),
-            dependencies.as_ptr(),
-        )?;
+        let mut needed = wide_list(&settings.dependencies);
+        needed.push(0);
+        let start = settings.start_type;
+        change(&service.0, start, command.as_ptr(), needed.as_ptr())?;
         let described = service.0.set_description(&settings.description);
         described.map_err(plain)?;
         registry::set_environment(name, &settings.environment)?;

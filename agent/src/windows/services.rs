@@ -302,12 +302,11 @@ impl Services {
             }
             if begin.elapsed() >= timeout {
                 let who = self.hold_server(name, "", wanted);
-                let message = format!(
+                return Err(FailureCategory::Foreign.failure(format!(
                     "the pipes of service {name} are served by {}, so it cannot start; held: {}",
                     who.as_deref().unwrap_or("an unknown process"),
                     names(&held)
-                );
-                return Err(FailureCategory::Foreign.failure(message));
+                )));
             }
             sleep(POLL);
         }

@@ -36,8 +36,3 @@ pub fn save<T: Serialize>(path: &str, value: &T) -> Result<(), Failure> {
     let text = serde_json::to_vec_pretty(value).context(doing)?;
     files::write_whole(path, &text).context(doing)
 }
-
-/// Removes a file.
-pub fn forget(path: &str) -> Result<(), Failure> {
-    files::remove(path).context(format_args!("removing {path}"))
-}

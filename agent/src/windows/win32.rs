@@ -78,11 +78,8 @@ pub fn wide(text: &str) -> Vec<u16> {
 
 /// A list of texts as Windows takes it: each ends with nul, and the list with one more.
 pub fn wide_list(texts: &[String]) -> Vec<u16> {
-    texts
-        .iter()
-        .flat_map(|text| wide(text))
-        .chain([0])
-        .collect()
+    let texts = texts.iter().flat_map(|text| wide(text));
+    texts.chain([0]).collect()
 }
 
 /// The text before the first nul, if there is one.
