@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use kube::client::Body;
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::BoxError;
@@ -136,11 +136,8 @@ impl RequestPolicy {
 
 /// How long an answer asks to wait before the next request.
 pub fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
-    let refuses = [
-        StatusCode::TOO_MANY_REQUESTS,
-        StatusCode::SERVICE_UNAVAILABLE,
-    ];
-    if !refuses.contains(&answer.status()) {
+    let too_many_or_unavailable = [429, 503];
+    if !too_many_or_unavailable.contains(&answer.status().as_u16()) {
         return None;
     }
     // The API server says seconds; a date, which HTTP allows as well, it never does.

@@ -58,9 +58,8 @@ pub fn merged(existing: &[Value], decision: &Decision, now: Timestamp) -> Option
             return None;
         }
         if previous.status == condition.status {
-            condition
-                .last_transition_time
-                .clone_from(&previous.last_transition_time);
+            let since = &previous.last_transition_time;
+            condition.last_transition_time.clone_from(since);
         }
         if is_single && previous == condition {
             return None;

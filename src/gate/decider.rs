@@ -96,10 +96,8 @@ impl Decider {
             // What stays open opens nothing.
             judged.is_fresh && !is_held && !self.is_open()
         });
-        self.opens_at = self
-            .open_since
-            .map(|since| self.opening(since))
-            .filter(|at| *at > now);
+        let opens_at = self.open_since.map(|since| self.opening(since));
+        self.opens_at = opens_at.filter(|at| *at > now);
         let may_be_said = is_held || self.is_open() || self.open_since.is_some();
         self.decision = Some(if may_be_said && self.opens_at.is_none() {
             let yields = !self.has_judged && now < self.started + START;
@@ -150,10 +148,8 @@ impl Decider {
         let yields = self.decision.as_ref().is_some_and(|last| last.yields);
         let insists = Some(self.started + START).filter(|at| yields && *at > now);
         let operations = self.operations.next_end(now);
-        [self.opens_at, insists, operations]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [self.opens_at, insists, operations];
+        due.into_iter().flatten().min()
     }
 
     fn is_open(&self) -> bool {
@@ -164,9 +160,8 @@ impl Decider {
 
 /// How long a verdict must stand after the gate has been opened too early so many times.
 fn moment(closings: usize) -> Duration {
-    MOMENT
-        .saturating_mul(1 << closings.min(16))
-        .min(LONGEST_MOMENT)
+    let moment = MOMENT.saturating_mul(1 << closings.min(16));
+    moment.min(LONGEST_MOMENT)
 }
 
 fn operation(nodes: &[&str]) -> Verdict {

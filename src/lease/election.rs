@@ -207,9 +207,8 @@ impl Election {
         };
         // Others count from when they see what is written, which is not before this.
         let asked = since_boot();
-        let spec = known
-            .as_ref()
-            .map(|lease| lease.spec.clone().unwrap_or_default());
+        let spec = known.as_ref().map(|lease| lease.spec.clone());
+        let spec = spec.map(Option::unwrap_or_default);
         let spec = match self.record.next(spec.as_ref(), identity, timings, asked) {
             Decision::Wait { holder, free_at } => {
                 let holder = visible(&holder);

@@ -57,9 +57,8 @@ impl Record {
 
 /// Who holds it; nobody where it was released.
 fn holder(spec: &LeaseSpec) -> Option<&str> {
-    spec.holder_identity
-        .as_deref()
-        .filter(|holder| !holder.is_empty())
+    let holder = spec.holder_identity.as_deref();
+    holder.filter(|holder| !holder.is_empty())
 }
 
 /// How long its holder has said that it lasts, or as long as ours would.
@@ -77,14 +76,13 @@ fn ours(
     now: Timestamp,
 ) -> LeaseSpec {
     let held = before.filter(|before| holder(before) == Some(identity));
+    let acquired = held.and_then(|held| held.acquire_time.clone());
     let so_far = before.map(|before| before.lease_transitions.unwrap_or_default());
     let transitions = so_far.map_or(0, |so_far| so_far.saturating_add(i32::from(held.is_none())));
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
         lease_duration_seconds: Some(timings.lease_seconds()),
-        acquire_time: held
-            .and_then(|held| held.acquire_time.clone())
-            .or(Some(MicroTime(now))),
+        acquire_time: acquired.or(Some(MicroTime(now))),
         renew_time: Some(MicroTime(now)),
         lease_transitions: Some(transitions),
         // Whatever others have said about coordinated elections is left to them.

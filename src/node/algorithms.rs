@@ -59,10 +59,8 @@ pub fn restrict(session: &Session, known: &[String]) -> Result<(), NodeError> {
 
 fn host_keys(known: &[String]) -> String {
     let rank = |name: &str| {
-        known
-            .iter()
-            .position(|known| known == name || (known == "ssh-rsa" && name.starts_with("rsa-")))
-            .unwrap_or(known.len())
+        let is = |known: &String| known == name || (known == "ssh-rsa" && name.starts_with("rsa-"));
+        known.iter().position(is).unwrap_or(known.len())
     };
     let mut names = HOST_KEYS;
     // Stable: those of the same rank stay in their order.

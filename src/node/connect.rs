@@ -61,9 +61,8 @@ pub async fn connect(
     let place = place(address, port);
     let kinds = known.kinds();
     let mut phases = Phases::default();
-    let stream = phases
-        .time("connect", open((address, port), &place))
-        .await?;
+    let opening = open((address, port), &place);
+    let stream = phases.time("connect", opening).await?;
     let lost = |error: std::io::Error| unreachable(&place, &error);
     let cutter = Cutter(stream.try_clone().map_err(lost)?);
     let handshake = async {
@@ -159,7 +158,7 @@ pub fn place(address: &str, port: u16) -> String {
 /// No connection to that place.
 pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
     Reason::Unreachable.error(format!(
-            "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
-             firewall is in between"
-        ))
+        "no SSH connection to {place}: {problem}; check that the host is up, that sshd runs there and that no \
+         firewall is in between"
+    ))
 }

@@ -190,23 +190,23 @@ impl<'a> Planner<'a> {
             }
         }
         let address = addresses.first().ok_or_else(|| {
-            Reason::NoAddress.error("the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node")
+            Reason::NoAddress.error(
+                "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
+            )
         })?;
         Ok(((*address).to_owned(), self.spec.ssh.user.clone()))
     }
 
     /// What is known of a node's host keys.
     pub(super) fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
+        let (kind, key) = (&node.wmco_host_key_type, &node.wmco_host_key);
         let pin = pins(self.cluster).and_then(|pins| pins.get(name));
         let other = self.pinned.get(&one_spelling(address));
         let other = other.filter(|other| **other != name);
         HostKeyPolicy {
             pin: pin.map(|text| HostKey::parse(text)),
             known: self.known_hosts.look_up(address, self.spec.ssh.port),
-            announced: HostKey::announced(
-                node.wmco_host_key_type.as_deref(),
-                node.wmco_host_key.as_deref(),
-            ),
+            announced: HostKey::announced(kind.as_deref(), key.as_deref()),
             trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
             address_of: other.map(|other| (*other).to_owned()),
         }
@@ -271,9 +271,9 @@ fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), Nod
         None => "has a version that says nothing about its age",
     };
     Err(Reason::VulnerableVersion.error(format!(
-            "csi-proxy {version} of the payload {problem}, so it is not brought to any node; take an operator with csi-proxy {OLDEST_SAFE} or \
-             later, or accept the risk by spec.csiProxy.allowVulnerable of WindowsStorage"
-        )))
+        "csi-proxy {version} of the payload {problem}, so it is not brought to any node; take an operator with csi-proxy {OLDEST_SAFE} or \
+         later, or accept the risk by spec.csiProxy.allowVulnerable of WindowsStorage"
+    )))
 }
 
 pub(super) fn desired(

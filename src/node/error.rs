@@ -89,63 +89,47 @@ impl NodeError {
     #[must_use]
     pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
         let said = &failure.message;
-        let (reason, message) = match failure.category {
-            _ if rolled_back => (
-                Reason::RolledBack,
-                format!(
-                    "the change did not work and was undone, what ran before runs again: {said}; it is not tried again before \
-                     spec.rollout.resume of WindowsStorage changes or there is another version"
-                ),
-            ),
-            FailureCategory::DiskFull => (
-                Reason::DiskFull,
-                format!("no space is left on the node: {said}; free some space on drive C:"),
-            ),
-            FailureCategory::HashMismatch | FailureCategory::UploadMissing => (
-                Reason::TransferFailed,
-                format!("a file did not arrive whole and was not used: {said}"),
-            ),
-            FailureCategory::InvalidRequest | FailureCategory::Unsupported => (
-                Reason::InvalidServices,
-                format!("the agent refused the services document: {said}"),
-            ),
-            FailureCategory::AgentUnavailable => (
-                Reason::AgentFailed,
-                format!("the agent's service does not answer: {said}"),
-            ),
-            FailureCategory::AccessDenied => (
-                Reason::AgentFailed,
-                format!(
-                    "Windows refused access: {said}; the SSH user must be an administrator of the node"
-                ),
-            ),
-            FailureCategory::Foreign => (
-                Reason::ForeignCSIProxy,
-                format!(
-                    "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service \
-                     csi-proxy, or spec.csiProxy.management to External where another owner shall manage csi-proxy"
-                ),
-            ),
-            FailureCategory::PreScript => (
-                Reason::UnresolvedCommand,
-                format!(
-                    "{said}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"
-                ),
-            ),
+        match failure.category {
+            _ if rolled_back => Reason::RolledBack.error(format!(
+                "the change did not work and was undone, what ran before runs again: {said}; it is not tried again before \
+                 spec.rollout.resume of WindowsStorage changes or there is another version"
+            )),
+            FailureCategory::DiskFull => Reason::DiskFull.error(format!(
+                "no space is left on the node: {said}; free some space on drive C:"
+            )),
+            FailureCategory::HashMismatch | FailureCategory::UploadMissing => {
+                Reason::TransferFailed.error(format!(
+                    "a file did not arrive whole and was not used: {said}"
+                ))
+            }
+            FailureCategory::InvalidRequest | FailureCategory::Unsupported => {
+                Reason::InvalidServices.error(format!(
+                    "the agent refused the services document: {said}"
+                ))
+            }
+            FailureCategory::AgentUnavailable => {
+                Reason::AgentFailed.error(format!("the agent's service does not answer: {said}"))
+            }
+            FailureCategory::AccessDenied => Reason::AgentFailed.error(format!(
+                "Windows refused access: {said}; the SSH user must be an administrator of the node"
+            )),
+            FailureCategory::Foreign => Reason::ForeignCSIProxy.error(format!(
+                "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service \
+                 csi-proxy, or spec.csiProxy.management to External where another owner shall manage csi-proxy"
+            )),
+            FailureCategory::PreScript => Reason::UnresolvedCommand.error(format!(
+                "{said}; correct the script on the node, or the powershellPreScripts entry of ConfigMap windows-services"
+            )),
             FailureCategory::ServiceStart
             | FailureCategory::ServiceStop
             | FailureCategory::FileInUse
             | FailureCategory::PipesMissing
             | FailureCategory::Interrupted
             | FailureCategory::Internal
-            | FailureCategory::Unknown => (
-                Reason::CSIProxyFailed,
-                format!(
-                    "{said}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
-                ),
-            ),
-        };
-        reason.error(message)
+            | FailureCategory::Unknown => Reason::CSIProxyFailed.error(format!(
+                "{said}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
+            )),
+        }
     }
 }
 

@@ -109,9 +109,8 @@ impl HostKeyPolicy {
     #[must_use]
     pub fn kinds(&self) -> Vec<String> {
         let keys = self.pin.iter().chain(&self.known.keys);
-        keys.chain(&self.announced)
-            .map(|key| key.kind().to_owned())
-            .collect()
+        let keys = keys.chain(&self.announced);
+        keys.map(|key| key.kind().to_owned()).collect()
     }
 
     /// What to make of a presented key. Whatever contradicts it stops the work: nothing outvotes anything else.

@@ -30,10 +30,10 @@ pub async fn inspect<T: Send + 'static>(
         Judgement::Known => {}
         Judgement::New => {
             return Err(Reason::HostKeyUnknown.error(format!(
-                    "the SSH host key {} is not known yet, so the node was not logged in to; the operator stores it in ConfigMap \
-                     {HOST_KEYS_CONFIG_MAP} of namespace {namespace} at its first contact",
-                    key.summary()
-                )));
+                "the SSH host key {} is not known yet, so the node was not logged in to; the operator stores it in ConfigMap \
+                 {HOST_KEYS_CONFIG_MAP} of namespace {namespace} at its first contact",
+                key.summary()
+            )));
         }
         Judgement::Refused(error) => return Err(error),
     }

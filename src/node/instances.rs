@@ -33,12 +33,8 @@ fn user(address: &str, line: &str) -> Result<String, String> {
     if key.trim() != "username" {
         return problem("starts with something else than username=");
     }
-    if user.is_empty()
-        || user.len() > 256
-        || user
-            .chars()
-            .any(|c| c.is_whitespace() || c.is_control() || "/:;,\"".contains(c))
-    {
+    let is_unusable = |c: char| c.is_whitespace() || c.is_control() || "/:;,\"".contains(c);
+    if user.is_empty() || user.len() > 256 || user.contains(is_unusable) {
         return problem("names no usable user");
     }
     Ok(user.to_owned())

@@ -111,9 +111,9 @@ fn parse_line(line: &str) -> Result<Line, &'static str> {
     match marker {
         None | Some("@revoked") => {}
         Some("@cert-authority") => {
-            return Err(
-                "authorities of host certificates are not supported; list the hosts' own keys",
-            );
+            let why =
+                "authorities of host certificates are not supported; list the hosts' own keys";
+            return Err(why);
         }
         Some(_) => return Err("its marker is not known"),
     }
@@ -139,10 +139,9 @@ fn parse_hosts(text: &str) -> Result<Hosts, &'static str> {
     let hashed = text.strip_prefix("|1|");
     let hashed = hashed.ok_or("its hosts are hashed in a way that is not known")?;
     let decode = |text| openssl::base64::decode_block(text).ok();
-    hashed
-        .split_once('|')
-        .and_then(|(salt, hash)| Some(Hosts::Hashed(decode(salt)?, decode(hash)?)))
-        .ok_or("its hashed host does not parse")
+    let hashed = hashed.split_once('|');
+    let hosts = hashed.and_then(|(salt, hash)| Some(Hosts::Hashed(decode(salt)?, decode(hash)?)));
+    hosts.ok_or("its hashed host does not parse")
 }
 
 /// The key's own bytes begin with its type: a line whose two disagree was pasted together.

@@ -53,9 +53,9 @@ pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
     if let Some((name, failing)) = failing_service(state) {
         return Reason::CrashLoop.error(format!(
-                "service {name} does not stay up: {}; it was started {} times without success, and next {} s after the last time; {logs}",
-                failing.message, failing.attempts, failing.retry_seconds
-            ));
+            "service {name} does not stay up: {}; it was started {} times without success, and next {} s after the last time; {logs}",
+            failing.message, failing.attempts, failing.retry_seconds
+        ));
     }
     let services = request.services.iter();
     let broken = services.filter(|service| !has_service(request, state, service));

@@ -35,11 +35,8 @@ impl Pins {
             Judgement::Known => Ok(()),
             Judgement::New => {
                 self.pin(&target.node, key).await?;
-                tracing::info!(
-                    key = %key.fingerprint(),
-                    kind = key.kind(),
-                    "host key pinned at the first contact"
-                );
+                let (key, kind) = (key.fingerprint(), key.kind());
+                tracing::info!(%key, kind, "host key pinned at the first contact");
                 Ok(())
             }
             Judgement::Refused(error) => {
@@ -159,9 +156,8 @@ impl Pins {
         // These are operations of a JSON patch; without them nothing would be changed.
         let operations = Patch::Json::<()>(serde_json::from_value(operations).unwrap_or_default());
         let parameters = PatchParams::default();
-        let patched = self
-            .api
-            .patch(HOST_KEYS_CONFIG_MAP, &parameters, &operations);
+        let api = &self.api;
+        let patched = api.patch(HOST_KEYS_CONFIG_MAP, &parameters, &operations);
         deadline::call("store host key", patched).await.map(drop)
     }
 
@@ -178,9 +174,9 @@ impl Pins {
     }
 
     async fn read(&self) -> Result<Option<ConfigMap>, NodeError> {
-        deadline::call("read host keys", self.api.get_opt(HOST_KEYS_CONFIG_MAP))
-            .await
-            .map_err(|error| self.refused(&error))
+        let reading = self.api.get_opt(HOST_KEYS_CONFIG_MAP);
+        let read = deadline::call("read host keys", reading).await;
+        read.map_err(|error| self.refused(&error))
     }
 
     /// Makes the ConfigMap, if it is not there.

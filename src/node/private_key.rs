@@ -49,18 +49,18 @@ impl fmt::Debug for PrivateKey {
 #[must_use]
 pub fn invalid(what: &str) -> NodeError {
     Reason::InvalidPrivateKey.error(format!(
-            "key {PRIVATE_KEY} of Secret {SSH_SECRET} {what}; store an RSA, ECDSA or Ed25519 private key in PEM or OpenSSH \
-             format, and its passphrase, if it has one, as key {PASSPHRASE}"
-        ))
+        "key {PRIVATE_KEY} of Secret {SSH_SECRET} {what}; store an RSA, ECDSA or Ed25519 private key in PEM or OpenSSH \
+         format, and its passphrase, if it has one, as key {PASSPHRASE}"
+    ))
 }
 
 /// Finds the key in the Secret and says what is wrong where it cannot be used.
 pub fn check(secret: Option<&Secret>, namespace: &str) -> Result<PrivateKey, NodeError> {
     let missing = |what: String| {
         Reason::CredentialsMissing.error(format!(
-                "{what}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} --from-file={PRIVATE_KEY}=<path of \
-                 the private key>"
-            ))
+            "{what}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} --from-file={PRIVATE_KEY}=<path of \
+             the private key>"
+        ))
     };
     let secret = secret.ok_or_else(|| missing(format!("there is no Secret {SSH_SECRET}")))?;
     let bytes = (secret.data.get(PRIVATE_KEY))

@@ -106,13 +106,11 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     };
     let mut slots: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
     if halt.is_none() {
-        let unavailable = (candidates.values())
-            .filter(|candidate| candidate.at_work || is_unavailable(**candidate, limits))
-            .count();
+        let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits);
+        let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
-        let mut queue: Vec<_> = (of(Standing::Waiting))
-            .filter(|(_, candidate)| !candidate.at_work)
-            .collect();
+        let waiting = of(Standing::Waiting);
+        let mut queue: Vec<_> = waiting.filter(|(_, it)| !it.at_work).collect();
         queue.sort_by_key(|&(name, it)| (!it.cut_short, it.failures, !it.has_slot, name));
         slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }

@@ -96,19 +96,18 @@ impl Session {
     pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
-        let done = self
-            .ssh
-            .userauth_pubkey_memory(user, None, key.pem(), key.passphrase());
+        let (pem, passphrase) = (key.pem(), key.passphrase());
+        let done = (self.ssh).userauth_pubkey_memory(user, None, pem, passphrase);
         done.map_err(|error| match error.code() {
             ssh2::ErrorCode::Session(UNUSABLE_KEY) if key.passphrase().is_some() => {
                 invalid("is damaged, or is not opened by the Secret's passphrase")
             }
             ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
             _ => Reason::LoginRefused.error(format!(
-                    "the server refused the login of user {user}: {error}; check that the public key is in \
-                     C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
-                     spec.ssh.user names the right user"
-                )),
+                "the server refused the login of user {user}: {error}; check that the public key is in \
+                 C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
+                 spec.ssh.user names the right user"
+            )),
         })
     }
 
@@ -123,9 +122,9 @@ impl Session {
         let mut channel = opened.map_err(|error| {
             self.give_up();
             Reason::TransferFailed.error(format!(
-                    "the server opens no channel for a command: {error}; if it says so each time, look at MaxSessions in \
-                     sshd_config on the node"
-                ))
+                "the server opens no channel for a command: {error}; if it says so each time, look at MaxSessions in \
+                 sshd_config on the node"
+            ))
         })?;
         self.confirm_closed()?;
         self.check_lease()?;
@@ -154,10 +153,8 @@ impl Session {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => break done.map(Some),
             }
-            let is_sent = matches!(
-                self.ssh.block_directions(),
-                BlockDirections::Inbound | BlockDirections::None
-            );
+            let waits = self.ssh.block_directions();
+            let is_sent = matches!(waits, BlockDirections::Inbound | BlockDirections::None);
             if is_sent {
                 break Ok(None);
             }

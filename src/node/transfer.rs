@@ -153,8 +153,8 @@ impl Session {
             None => self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
                 Reason::TransferFailed.error(format!(
-                        "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
-                    ))
+                    "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
+                ))
             })?,
         });
         self.check_lease()?;
@@ -212,7 +212,7 @@ fn was_answered(session: &ssh2::Session) -> bool {
 /// one in all likelihood.
 fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Display) -> NodeError {
     Reason::DiskFull.error(format!(
-            "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
-             space is left on drive C:; free some space. What ran on the node before still runs"
-        ))
+        "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
+         space is left on drive C:; free some space. What ran on the node before still runs"
+    ))
 }

@@ -187,12 +187,8 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         let pause = pause_after(problem.as_ref(), failures, assignment.interval);
         if let Some(error) = &problem {
             let retry_seconds = pause.as_secs();
-            tracing::warn!(
-                reason = error.reason.as_str(),
-                phase = error.phase,
-                retry_seconds,
-                "{error}"
-            );
+            let (reason, phase) = (error.reason.as_str(), error.phase);
+            tracing::warn!(reason, phase, retry_seconds, "{error}");
         }
         // Whatever changes how often: a node is not connected to without a pause.
         tokio::time::sleep(LEAST_PAUSE).await;

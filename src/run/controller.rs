@@ -78,9 +78,8 @@ pub async fn lead(
     context.fence = options.fence.clone();
     let metrics = shown.metrics.clone();
     let object = options.gate(&client);
-    let (gate, gate_task) = object
-        .map(|object| Gate::new(object, metrics.clone()))
-        .unzip();
+    let gate = object.map(|object| Gate::new(object, metrics.clone()));
+    let (gate, gate_task) = gate.unzip();
     let mut controller = Controller {
         gate,
         config_maps,

@@ -34,12 +34,10 @@ pub async fn run(
     };
     // They end with this.
     let _servers = serving::start(&client, &options, &shown).await?;
+    let gate = options.operator_condition.as_deref();
     tracing::info!(
         namespace = options.namespace,
-        operator_condition = options
-            .operator_condition
-            .as_deref()
-            .unwrap_or("none: the verdict is in WindowsStorage only"),
+        operator_condition = gate.unwrap_or("none: the verdict is in WindowsStorage only"),
         csi_proxy = payload.csi_proxy.version,
         agent = payload.agent.version,
         "windows-storage-operator {} starts",

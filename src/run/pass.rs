@@ -67,19 +67,13 @@ impl Controller {
         );
         self.judging = started.elapsed();
         self.levels.set(self.decisions.spec.log_level);
-        tracing::debug!(
-            statuses = todo.nodes.len(),
-            took_ms = self.judging.as_millis(),
-            "judged"
-        );
+        let (statuses, took_ms) = (todo.nodes.len(), self.judging.as_millis());
+        tracing::debug!(statuses, took_ms, "judged");
         let verdict = &todo.verdict;
         if before.as_ref() != Some(verdict) {
-            tracing::info!(
-                upgradeable = verdict.upgradeable.as_str(),
-                reason = verdict.reason.as_str(),
-                "verdict: {}",
-                verdict.message
-            );
+            let (upgradeable, reason) = (verdict.upgradeable.as_str(), verdict.reason.as_str());
+            let message = &verdict.message;
+            tracing::info!(upgradeable, reason, "verdict: {message}");
         }
         todo
     }

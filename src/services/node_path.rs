@@ -21,15 +21,12 @@ impl fmt::Debug for NodePath {
 impl NodePath {
     /// Reads a path; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let inner = text
-            .trim()
-            .strip_prefix('{')
-            .and_then(|rest| rest.strip_suffix('}'))
-            .ok_or("it is not in braces")?;
+        let rest = text.trim().strip_prefix('{');
+        let inner = rest.and_then(|rest| rest.strip_suffix('}'));
+        let inner = inner.ok_or("it is not in braces")?;
         let standard = standard(inner.trim())?;
-        JsonPath::parse(&standard)
-            .map(Self)
-            .map_err(|error| error.to_string())
+        let path = JsonPath::parse(&standard);
+        path.map(Self).map_err(|error| error.to_string())
     }
 
     /// The one value that a Node has there, fit for a command line.
@@ -51,9 +48,8 @@ impl NodePath {
         // It becomes part of a command that SYSTEM runs: nothing that could end an argument or begin another.
         let fit = |c: char| c.is_ascii_alphanumeric() || "._:/-+=@,".contains(c);
         if text.is_empty() || text.len() > LONGEST || !text.chars().all(fit) {
-            return Err(
-                "the Node object has something there that does not belong in a command".to_owned(),
-            );
+            let problem = "the Node object has something there that does not belong in a command";
+            return Err(problem.to_owned());
         }
         Ok(text)
     }
@@ -72,9 +68,8 @@ fn standard(path: &str) -> Result<String, String> {
             standard.push_str(&rest[..end]);
             rest = &rest[end..];
         } else {
-            let mut after = rest
-                .strip_prefix('.')
-                .ok_or("after a bracket comes neither '.' nor '['")?;
+            let after = rest.strip_prefix('.');
+            let mut after = after.ok_or("after a bracket comes neither '.' nor '['")?;
             if let Some(deeper) = after.strip_prefix('.') {
                 // Any depth: RFC 9535 writes it the same way.
                 standard.push_str("..");

@@ -87,10 +87,9 @@ pub fn with_verdict(
 ) -> WindowsStorageStatus {
     let new = verdict_conditions(previous, inputs);
     let mut conditions = settle(&previous.conditions, new, when);
-    let others = previous
-        .conditions
-        .iter()
-        .filter(|other| ![UPGRADEABLE, OPERATOR_CONDITION_WRITTEN].contains(&other.type_.as_str()));
+    let of_verdict = [UPGRADEABLE, OPERATOR_CONDITION_WRITTEN];
+    let others = previous.conditions.iter();
+    let others = others.filter(|other| !of_verdict.contains(&&*other.type_));
     conditions.extend(others.cloned());
     WindowsStorageStatus {
         verdict: Some(inputs.verdict.clone()),
@@ -131,9 +130,8 @@ fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
 
 fn instances(cluster: &Cluster) -> NewCondition {
     let users = node::instances(cluster);
-    let problems: Vec<&String> = (users.values())
-        .filter_map(|user| user.as_ref().err())
-        .collect();
+    let problems = users.values().filter_map(|user| user.as_ref().err());
+    let problems: Vec<&String> = problems.collect();
     let Some(first) = problems.first() else {
         let message = format!("{} address(es) have a user of their own", users.len());
         return yes("Valid", message);

@@ -44,6 +44,7 @@ pub fn csi_proxy_status(
     let (open, missing): (Vec<_>, Vec<_>) = pipes.partition(|pipe| pipe.open);
     let last_result = state.last_result.as_ref();
     let interruption = last_result.and_then(|last| last.end.interruption_milliseconds);
+    let interruption = interruption.map(|pause| pause.min(LONGEST_PAUSE));
     let known = previous.and_then(|status| status.last_interruption_milliseconds);
     CsiProxyStatus {
         version: (sha256.as_deref() == Some(wanted_sha256)).then(|| version.to_owned()),
@@ -52,9 +53,7 @@ pub fn csi_proxy_status(
         open_pipes: u32::try_from(open.len()).unwrap_or(u32::MAX),
         missing_pipes: missing.iter().map(|pipe| pipe.name.clone()).collect(),
         restarts: service.map_or(0, |service| service.restarts),
-        last_interruption_milliseconds: interruption
-            .map(|pause| pause.min(LONGEST_PAUSE))
-            .or(known),
+        last_interruption_milliseconds: interruption.or(known),
     }
 }
 

@@ -45,16 +45,12 @@ pub fn node_status(
     let csi_node = if readiness.csi_node {
         yes("Present", "the node has its CSINode object")
     } else {
-        no(
-            "CSINodeMissing",
-            "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered",
-        )
+        let message = "the node has no CSINode object; its kubelet makes one at start: check that the kubelet runs and is registered";
+        no("CSINodeMissing", message)
     };
     let drivers = if readiness.missing_drivers.is_empty() {
-        yes(
-            "DriversRegistered",
-            "every CSI driver that workloads need here is registered",
-        )
+        let message = "every CSI driver that workloads need here is registered";
+        yes("DriversRegistered", message)
     } else {
         no("DriversMissing", missing_drivers(readiness))
     };
@@ -170,10 +166,8 @@ fn ready_condition(
         let message = format!("a driver on this node needs csi-proxy: {}", said.message);
         return no(&said.reason, message);
     }
-    yes(
-        "StorageReady",
-        "the node has what its workloads need for their storage",
-    )
+    let message = "the node has what its workloads need for their storage";
+    yes("StorageReady", message)
 }
 
 #[cfg(test)]

@@ -154,11 +154,9 @@ impl NodeApi {
                 }
             })?;
         let reference = written.object_ref(&());
-        self.shared.update(|cluster| {
-            cluster
-                .node_statuses
-                .apply(name.clone(), written.status.unwrap_or_default())
-        });
+        let status = written.status.unwrap_or_default();
+        self.shared
+            .update(|cluster| cluster.node_statuses.apply(name.clone(), status));
         // The kubelet's own events have the node's name as uid, and `kubectl describe node` looks for that.
         let node = ObjectReference {
             api_version: Some("v1".to_owned()),

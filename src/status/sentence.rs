@@ -12,9 +12,8 @@ pub fn sentence(message: &str) -> Cow<'_, str> {
     let word = &message[..end];
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'\'';
     // Of an object the kind comes first, as kubectl writes it.
-    let is_kind = KINDS
-        .iter()
-        .any(|kind| kind.name().eq_ignore_ascii_case(word));
+    let mut kinds = KINDS.iter();
+    let is_kind = kinds.any(|kind| kind.name().eq_ignore_ascii_case(word));
     if word.is_empty() || !word.bytes().all(is_plain) || is_kind {
         return Cow::Borrowed(message);
     }

@@ -136,17 +136,16 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
             condition.type_ == type_ && IN_PROGRESS.contains(&condition.reason.as_str())
         })
     };
-    news(previous, current)
-        .into_iter()
-        .filter(|condition| {
-            let good = condition.status == "True";
-            let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
-            let first = previous.is_empty()
-                || (condition.type_ == "ServicesValid" && was_in_progress(&condition.type_));
-            let in_progress = IN_PROGRESS.contains(&condition.reason.as_str());
-            !in_progress && !(if good { first } else { sums_up })
-        })
-        .collect()
+    let mut worth = news(previous, current);
+    worth.retain(|condition| {
+        let good = condition.status == "True";
+        let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
+        let first = previous.is_empty()
+            || (condition.type_ == "ServicesValid" && was_in_progress(&condition.type_));
+        let in_progress = IN_PROGRESS.contains(&condition.reason.as_str());
+        !in_progress && !(if good { first } else { sums_up })
+    });
+    worth
 }
 
 #[cfg(test)]

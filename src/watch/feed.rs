@@ -56,11 +56,8 @@ pub(super) async fn feed(
         } else {
             interruption.explain()
         };
-        tracing::warn!(
-            kind = %kind.name(),
-            retry_seconds = pause.as_secs_f32(),
-            "watch interrupted: {problem}"
-        );
+        let (name, retry_seconds) = (kind.name(), pause.as_secs_f32());
+        tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {problem}");
         shared.update(|cluster| {
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.

@@ -68,15 +68,12 @@ impl Interruption {
 
     /// The same for objects of which nothing may be shown: without what the server says, which may be what it was asked for.
     pub fn explain_without_words(&self) -> String {
+        use kube::Error::{Auth, HyperError, Service};
         match (self.status(), self.failure()) {
             (Some(status), _) if status.code == 403 => "reading it is forbidden".to_owned(),
             (Some(status), _) => format!("the API server answers {}", status.code),
             // The way to the server, and nothing of what came on it.
-            (
-                None,
-                None
-                | Some(kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::Auth(_)),
-            ) => self.explain(),
+            (None, None | Some(Service(_) | HyperError(_) | Auth(_))) => self.explain(),
             (None, Some(_)) => "the answer is not one of an API server".to_owned(),
         }
     }

@@ -75,9 +75,8 @@ pub fn start(
     // The lists that are under way.
     let lists = Arc::new(Semaphore::new(LISTS));
     for kind in KINDS.iter() {
-        let all = watcher::Config::default()
-            .page_size(PAGE_SIZE)
-            .timeout(WATCH);
+        let all = watcher::Config::default();
+        let all = all.page_size(PAGE_SIZE).timeout(WATCH);
         let named = |name: &str| all.clone().fields(&format!("metadata.name={name}"));
         let selected = match kind.scope {
             Scope::Named(name) => named(name),

@@ -140,7 +140,9 @@ fn end_running(services: &mut Services) -> Result<(), Failure> {
     if process.is_none_or(|process| process.wait(RETIRE)) {
         return Ok(());
     }
-    Err(FailureCategory::AgentUnavailable.failure("the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it"))
+    Err(FailureCategory::AgentUnavailable.failure(
+        "the agent's service is busy with a request; it ends after that, and Windows starts the new program; run install again to see it",
+    ))
 }
 
 /// Starts the service and sees that it is the program in place that answers.

@@ -57,9 +57,9 @@ fn check_owner(path: &str, own: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(FailureCategory::AccessDenied.failure(format!(
-            "{path} belongs to {owner}, who is no administrator and could replace what SYSTEM runs or writes there; look at \
-             what is in it, and remove it or give it to the administrators: takeown /A /F {path}"
-        )))
+        "{path} belongs to {owner}, who is no administrator and could replace what SYSTEM runs or writes there; look at \
+         what is in it, and remove it or give it to the administrators: takeown /A /F {path}"
+    )))
 }
 
 /// The owner of a file or folder, and of a link itself, as text.

@@ -90,9 +90,8 @@ impl Session {
         sought.map_err(|error| ReadFailure::Node(ended(path, part, &error)))?;
         let mut piece = vec![0; PIECE];
         while part.read < length {
-            let wanted = usize::try_from(length - part.read)
-                .unwrap_or(PIECE)
-                .min(PIECE);
+            let left = usize::try_from(length - part.read);
+            let wanted = left.unwrap_or(PIECE).min(PIECE);
             match file.read(&mut piece[..wanted]) {
                 Ok(0) => {
                     part.shortened = true;

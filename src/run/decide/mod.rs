@@ -104,9 +104,8 @@ impl Decisions {
         if is_respecified {
             self.spec = cluster.wanted();
         }
-        let mut touched: BTreeSet<String> = (self.assessment.update(cluster).iter())
-            .map(ToString::to_string)
-            .collect();
+        let touched = self.assessment.update(cluster);
+        let mut touched: BTreeSet<String> = touched.iter().map(ToString::to_string).collect();
         // A status has what the node has been through, which its plan follows from.
         touched.extend(cluster.node_statuses.take_changed());
         let cluster = &*cluster;

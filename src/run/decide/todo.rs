@@ -33,10 +33,7 @@ pub struct News<'a> {
 }
 
 /// What a pass has to do.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each says of another actor whether it has work"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Todo {
     /// The verdict, with the message that is announced; with it the gate comes first.
     pub verdict: Verdict,
