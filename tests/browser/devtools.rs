@@ -97,7 +97,7 @@ impl Page {
         self.wait(|message| message["method"] == "Page.loadEventFired");
     }
 
-    /// The value of an expression in the page. The page's own policy does not hold for who looks at it from outside.
+    /// The value of an expression in the page. The page's own policy does not hold for who evaluates from outside.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let answer = self.call(
             "Runtime.evaluate",

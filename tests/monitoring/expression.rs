@@ -1,4 +1,4 @@
-//! What an expression of Prometheus asks for: as much of the grammar as tells metrics and labels from the rest.
+//! What an expression of Prometheus asks for: as much of the grammar as distinguishes metrics and labels from the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -122,7 +122,7 @@ fn bad_programs_files_and_requests() {
     assert_eq!(failure.category, FailureCategory::InvalidRequest);
 }
 
-/// Windows then says "The pipe has been ended" to whoever told it to stop.
+/// Windows then says "The pipe has been ended" to whoever asked it to stop.
 #[test]
 fn a_service_that_ends_while_it_is_asked_to_stop_has_stopped() {
     let (quits, good) = (standin_for_csi_proxy(Behaviour::Quits), variant(0));

@@ -27,7 +27,7 @@ fn are_let_alone_unless_they_may_be_replaced() {
     assert!(failure.message.contains("csi-proxy-smb-v1"), "{failure:?}");
     assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
 
-    // Somebody else's service of the very name, with a program of its own.
+    // Another owner's service of the very name, with a program of its own.
     let theirs = r"C:\theirs\csi-proxy.exe";
     fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
     fs::write(node.local(theirs), standin_for_csi_proxy(Behaviour::Well)).unwrap();

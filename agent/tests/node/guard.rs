@@ -1,4 +1,4 @@
-//! The build for tests ends where its heap is damaged, and tells of it: else the other tests with it would show nothing.
+//! The build for tests ends where its heap is damaged, and reports it: else the other tests with it would show nothing.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn damage_to_the_heap_ends_the_agent_that_is_built_for_it() {
     const TOUCHED: &str = "exception 0xc0000005";
     let node = Node::with(Build::FaultInjection);
     let damage = node.local(HEAP_DAMAGE);
-    for (trial, told) in [
+    for (trial, reported) in [
         ("write behind", TOUCHED),
         ("write before", WRITTEN),
         ("write where nothing is for its alignment", WRITTEN),
@@ -32,7 +32,7 @@ fn damage_to_the_heap_ends_the_agent_that_is_built_for_it() {
         assert!(output.stdout.is_empty(), "{trial}: {output:?}");
         let lines: Vec<&str> = said.lines().collect();
         assert!(
-            matches!(lines[..], [line] if line.contains(told)),
+            matches!(lines[..], [line] if line.contains(reported)),
             "{trial}: {said}"
         );
         fs::remove_file(&damage).unwrap();

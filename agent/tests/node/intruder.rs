@@ -18,7 +18,7 @@ use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
 const SOMEBODY: u32 = 65_534;
 
 impl Node {
-    /// Has something there belong to somebody else: by its owner, where this may change it, or by a link to what is
+    /// Has something there belong to another owner: by its owner, where this may change it, or by a link to what is
     /// root's.
     fn give_away(&self, path: &str) {
         let path = self.local(path);
@@ -89,14 +89,14 @@ fn a_pipe_that_another_process_serves_is_not_taken_for_the_agents() {
     node.bring_tool();
     node.stop_agent();
     let name = AGENT_PIPE.trim_start_matches(r"\\.\pipe\");
-    let told = node.while_tool(&format!("serve {name}"), || {
+    let answer = node.while_tool(&format!("serve {name}"), || {
         node.upload("first", &csi_proxy, &sha256(&csi_proxy));
         let command =
             format!(r"{AGENT_EXE} apply --request {INCOMING_DIR}\first.json --timeout 120");
         node.answer(&command)
     });
-    // Who is called first says nothing at all, and would be waited for in vain.
-    match told {
+    // Who is called first says nothing at all, and would be waited for without success.
+    match answer {
         // The agent's service serves it, too, and its process is the one that was called then.
         Answer::ApplyResult(result) => {
             assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}");

@@ -69,7 +69,7 @@ fn what_comes_packed_is_unpacked_or_refused() {
     let node = Node::new();
     let packed = pack(&good);
     let first = announced("first", &good, &packed);
-    // Left by a visit that was cut off hours ago, and by one whose request may still wait for this one's end.
+    // Left by a reconcile that was cut off hours ago, and by one whose request may still wait for this one's end.
     for name in ["earlier", "waiting"] {
         fs::write(node.local(&packed_path(name)), &packed[..9]).unwrap();
     }

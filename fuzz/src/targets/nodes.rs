@@ -148,7 +148,7 @@ pub fn private_key(bytes: &[u8]) {
     }
 }
 
-/// What a Lease says, one line of JSON after the other, a second apart. Nobody takes what somebody else has renewed.
+/// What a Lease says, one line of JSON after the other, a second apart. Nobody takes what another holder has renewed.
 pub fn lease(bytes: &[u8]) {
     const SECOND: Duration = Duration::from_secs(1);
     let timings = Timings::new(SECOND * 10, SECOND * 8, SECOND * 2).unwrap();

@@ -8,7 +8,7 @@
 //! given away again only after many thousand others. Fresh memory is no zeros, so that what was never written shows.
 //!
 //! It sees nothing of what Windows allocates itself, and of what is before a block only writing, within its pages. A call
-//! that the kernel itself carries out ends nothing either: it fails with `ERROR_NOACCESS`, as the call's caller will tell.
+//! that the kernel itself carries out ends nothing either: it fails with `ERROR_NOACCESS`, as the call's caller will report.
 //!
 //! What it finds is added to the file `heap.damage` in the agent's folder. `heap.trial` there names a fault to commit, by
 //! which a test knows that such are found.
@@ -105,12 +105,12 @@ unsafe impl GlobalAlloc for Guarded {
         let (front, rest) = pages.split_at(place.start);
         let behind = rest.get(layout.size()..).unwrap_or_default();
         if front.iter().chain(behind).any(|byte| *byte != AROUND) {
-            tell(&format!("{} bytes have been written around", layout.size()));
+            report(&format!("{} bytes have been written around", layout.size()));
             end();
         }
         // SAFETY: it was one reservation from its base on; nobody may touch it after it was freed.
         if unsafe { VirtualFree(base.cast(), 0, MEM_DECOMMIT) } == 0 {
-            tell("what was freed can still be touched");
+            report("what was freed can still be touched");
             end();
         }
         let slot = NEXT.fetch_add(1, Ordering::Relaxed) % KEPT;
@@ -122,7 +122,7 @@ unsafe impl GlobalAlloc for Guarded {
     }
 }
 
-/// From here on a fault is told before it ends the process: where memory was touched that may not be, before anybody
+/// From here on a fault is reported before it ends the process: where memory was touched that may not be, before anybody
 /// handles it, because some functions of Windows do, and only say that an argument was bad. Commits the fault that a test
 /// asks for.
 pub fn watch_heap() {
@@ -134,7 +134,7 @@ pub fn watch_heap() {
     let trial = std::fs::read_to_string(format!(r"{STATE_DIR}\heap.trial"));
     if let Ok(trial) = trial {
         commit(trial.trim());
-        tell(&format!("{trial:?} was not noticed"));
+        report(&format!("{trial:?} was not noticed"));
     }
 }
 
@@ -153,7 +153,7 @@ unsafe extern "system" fn touched(exception: *mut EXCEPTION_POINTERS) -> i32 {
 unsafe extern "system" fn fault(exception: *const EXCEPTION_POINTERS) -> i32 {
     // SAFETY: Windows hands over pointers to a record that is there until this returns.
     let record = unsafe { &*(*exception).ExceptionRecord };
-    tell(&format!(
+    report(&format!(
         "exception {:#x}, at {:#x}",
         record.ExceptionCode, record.ExceptionInformation[1]
     ));
@@ -167,7 +167,7 @@ fn end() -> ! {
     unreachable!("the process was ended");
 }
 
-fn tell(what: &str) {
+fn report(what: &str) {
     let file = OpenOptions::new()
         .append(true)
         .create(true)
@@ -214,7 +214,7 @@ fn commit(trial: &str) {
                 let mut short = vec![0_u16; 4];
                 GetWindowsDirectoryW(black_box(short.as_mut_ptr()), 260);
             }
-            other => tell(&format!("there is no fault {other:?}")),
+            other => report(&format!("there is no fault {other:?}")),
         }
     }
 }

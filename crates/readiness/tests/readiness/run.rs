@@ -75,7 +75,7 @@ fn describe(life: &[Event], difference: &Difference, seed: u64, cluster: u32) ->
     text
 }
 
-/// What tells objects apart.
+/// What distinguishes objects.
 pub fn key(object: &Value) -> String {
     let metadata = &object["metadata"];
     format!(
