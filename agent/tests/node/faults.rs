@@ -6,7 +6,7 @@ use std::thread;
 use protocol::paths::{CSI_PROXY_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{Answer, FailureCategory, Outcome};
 
-use crate::host::{Build, Node, csi_proxy_of, is_well, request, sha256, upload_path};
+use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha256, upload_path};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
 /// What is left on a full disk, in bytes.
@@ -40,12 +40,7 @@ fn bad_programs_files_and_requests() {
         bad.files[0].sha256 = sha256(&content);
         bad.start_timeout_seconds = 3;
         let result = node.apply_request(&bad, Some(&content));
-        assert_eq!(result.end.outcome, Outcome::RolledBack, "{result:?}");
-        assert_eq!(
-            result.end.failure.as_ref().unwrap().category,
-            category,
-            "{result:?}"
-        );
+        message_of(&result, Outcome::RolledBack, category);
         assert!(is_well(&result.state, &good), "{result:?}");
     }
 
@@ -66,11 +61,7 @@ fn bad_programs_files_and_requests() {
     // Held for ever, the file is not touched; held for a while, it is waited for.
     let keeps = format!("hold {CSI_PROXY_EXE}");
     let held = node.while_tool(&keeps, || node.apply("better", &better));
-    assert_eq!(held.end.outcome, Outcome::Failed, "{held:?}");
-    assert_eq!(
-        held.end.failure.unwrap().category,
-        FailureCategory::FileInUse
-    );
+    message_of(&held, Outcome::Failed, FailureCategory::FileInUse);
     assert_eq!(csi_proxy_of(&node.state()).process_id, process);
     let waited = thread::scope(|scope| {
         let apply = node.while_tool(&keeps, || {
@@ -147,11 +138,7 @@ fn a_full_disk() {
     node.upload_request(&large);
     node.host.fill_disk(ROOM as u64).unwrap();
     let full = node.apply_uploaded("better");
-    assert_eq!(full.end.outcome, Outcome::Failed, "{full:?}");
-    assert_eq!(
-        full.end.failure.unwrap().category,
-        FailureCategory::DiskFull
-    );
+    message_of(&full, Outcome::Failed, FailureCategory::DiskFull);
     assert_eq!(csi_proxy_of(&full.state).process_id, process);
     node.host.free_disk().unwrap();
 

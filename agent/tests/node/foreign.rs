@@ -4,7 +4,7 @@ use std::fs;
 
 use protocol::{FailureCategory, ForeignKind, Outcome};
 
-use crate::host::{Build, Node, csi_proxy, csi_proxy_of, is_well, request, sha256};
+use crate::host::{Build, Node, csi_proxy, csi_proxy_of, is_well, message_of, request, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
 
 #[test]
@@ -21,10 +21,8 @@ fn are_let_alone_unless_they_may_be_replaced() {
         assert_eq!(seen.command.to_lowercase(), TOOL.to_lowercase());
         node.apply("first", &ours)
     });
-    assert_eq!(held.end.outcome, Outcome::Failed, "{held:?}");
-    let failure = held.end.failure.unwrap();
-    assert_eq!(failure.category, FailureCategory::Foreign);
-    assert!(failure.message.contains("csi-proxy-smb-v1"), "{failure:?}");
+    let message = message_of(&held, Outcome::Failed, FailureCategory::Foreign);
+    assert!(message.contains("csi-proxy-smb-v1"), "{message}");
     assert!(!node.local(r"C:\k\csi-proxy.exe").exists());
 
     // Another owner's service of the very name, with a program of its own.
@@ -46,9 +44,8 @@ fn are_let_alone_unless_they_may_be_replaced() {
     let settings = node.configuration("csi-proxy");
 
     let refused = node.apply("first", &ours);
-    let failure = refused.end.failure.unwrap();
-    assert_eq!(failure.category, FailureCategory::Foreign);
-    assert!(failure.message.contains(theirs), "{failure:?}");
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::Foreign);
+    assert!(message.contains(theirs), "{message}");
     assert_eq!(node.configuration("csi-proxy"), settings);
 
     // With leave, but with a program that does not work: theirs is back as it was.
@@ -58,13 +55,8 @@ fn are_let_alone_unless_they_may_be_replaced() {
     let broken = standin(Behaviour::Well, &["csi-proxy-disk-v1"]);
     replace.files[0].sha256 = sha256(&broken);
     let rolled_back = node.apply_request(&replace, Some(&broken));
-    assert_eq!(
-        rolled_back.end.outcome,
-        Outcome::RolledBack,
-        "{rolled_back:?}"
-    );
-    let failure = rolled_back.end.failure.unwrap();
-    assert_eq!(failure.category, FailureCategory::PipesMissing);
+    let category = FailureCategory::PipesMissing;
+    message_of(&rolled_back, Outcome::RolledBack, category);
     assert_eq!(node.configuration("csi-proxy"), settings);
     let back = rolled_back.state.foreign;
     assert!(back.len() == 1 && back[0].running, "{back:?}");

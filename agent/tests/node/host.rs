@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use protocol::document::Service;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
 use protocol::{
-    Answer, ApplyResult, DesiredFile, Failure, NodeState, Outcome, Request, ServicePipes,
-    ServiceState, ServiceStatus,
+    Answer, ApplyResult, DesiredFile, Failure, FailureCategory, NodeState, Outcome, Request,
+    ServicePipes, ServiceState, ServiceStatus,
 };
 use sha2::{Digest, Sha256};
 use testbed::parts::part;
@@ -370,6 +370,15 @@ pub fn csi_proxy_of(state: &NodeState) -> &ServiceStatus {
         .iter()
         .find(|service| service.name == CSI_PROXY_SERVICE);
     found.unwrap_or_else(|| panic!("{state:?}"))
+}
+
+/// What a request says that ended so, and for such a failure.
+#[track_caller]
+pub fn message_of(result: &ApplyResult, outcome: Outcome, category: FailureCategory) -> &str {
+    assert_eq!(result.end.outcome, outcome, "{result:?}");
+    let failure = result.end.failure.as_ref().unwrap();
+    assert_eq!(failure.category, category, "{result:?}");
+    &failure.message
 }
 
 /// csi-proxy runs, with all its pipes, from this content.

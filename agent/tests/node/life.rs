@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use protocol::paths::{AGENT_EXE, INCOMING_DIR, JOURNAL_FILE};
 use protocol::{FailureCategory, Outcome, ServiceState};
 
-use crate::host::{Node, csi_proxy, is_well, sha256};
+use crate::host::{Node, csi_proxy, is_well, message_of, sha256};
 
 #[test]
 fn a_life() {
@@ -48,11 +48,7 @@ fn a_life() {
 
     node.upload("wrong", &old, &"a".repeat(64));
     let wrong = node.apply_uploaded("wrong");
-    assert_eq!(wrong.end.outcome, Outcome::Failed);
-    assert_eq!(
-        wrong.end.failure.unwrap().category,
-        FailureCategory::HashMismatch
-    );
+    message_of(&wrong, Outcome::Failed, FailureCategory::HashMismatch);
     assert!(is_well(&wrong.state, &new));
     assert_eq!(wrong.state.services[0].process_id, process);
 

@@ -49,14 +49,10 @@ fn a_real_api_server_takes_everything_in_the_bundle_and_its_examples() {
     }
 
     // The Deployment inside the CSV is checked by OLM only when it makes it.
-    let mut deployment = at(&csv, "spec/install/spec/deployments/0").clone();
-    deployment["metadata"] =
-        serde_yaml::from_str("{name: of-the-csv, namespace: default}").unwrap();
-    let [spec, metadata] = ["spec", "metadata"].map(|key| deployment[key].clone());
-    let mut object: serde_yaml::Value =
-        serde_yaml::from_str("{apiVersion: apps/v1, kind: Deployment}").unwrap();
-    object["metadata"] = metadata;
-    object["spec"] = spec;
+    let object =
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: of-the-csv, namespace: default}}";
+    let mut object: serde_yaml::Value = serde_yaml::from_str(object).unwrap();
+    object["spec"] = at(&csv, "spec/install/spec/deployments/0/spec").clone();
     let object = serde_yaml::to_string(&object).unwrap();
     control_plane
         .kubectl_with_input(&["create", "--validate=strict", "-f", "-"], &object)

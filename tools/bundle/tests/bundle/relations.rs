@@ -1,6 +1,6 @@
 //! What no validator checks: that the parts of the bundle fit each other and their sources.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use semver::Version;
@@ -12,37 +12,24 @@ type Rights = BTreeSet<[String; 4]>;
 
 /// Rules one by one: group, resource, name, verb.
 fn rights(rules: &[Value]) -> Rights {
-    let words = |rule: &Value, key: &str| -> Vec<String> {
-        let words: Vec<_> = rule.get(key).map_or(Vec::new(), |words| {
-            words
-                .as_sequence()
-                .unwrap()
-                .iter()
-                .map(|word| word.as_str().unwrap().to_owned())
-                .collect()
-        });
-        if words.is_empty() {
-            vec!["*".to_owned()]
-        } else {
-            words
-        }
-    };
     let mut rights = Rights::new();
     for rule in rules {
-        let keys: BTreeSet<_> = rule
-            .as_mapping()
-            .unwrap()
-            .keys()
-            .map(|key| key.as_str().unwrap())
-            .collect();
-        let known = BTreeSet::from(["apiGroups", "resources", "resourceNames", "verbs"]);
-        assert!(keys.is_subset(&known), "{keys:?}");
-        for group in words(rule, "apiGroups") {
-            for resource in words(rule, "resources") {
-                for name in words(rule, "resourceNames") {
-                    for verb in words(rule, "verbs") {
-                        rights.insert([group.clone(), resource.clone(), name.clone(), verb]);
-                    }
+        let mut rule: BTreeMap<String, Vec<String>> = serde_yaml::from_value(rule.clone()).unwrap();
+        let keys = ["apiGroups", "resources", "resourceNames", "verbs"];
+        let [groups, resources, names, verbs] = keys.map(|key| {
+            let words = rule.remove(key).unwrap_or_default();
+            if words.is_empty() {
+                vec!["*".to_owned()]
+            } else {
+                words
+            }
+        });
+        assert!(rule.is_empty(), "{rule:?}");
+        for group in &groups {
+            for resource in &resources {
+                for name in &names {
+                    let of_verb = |verb| [group, resource, name, verb].map(Clone::clone);
+                    rights.extend(verbs.iter().map(of_verb));
                 }
             }
         }
