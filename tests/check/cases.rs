@@ -77,6 +77,7 @@ fn each_command_line_ends_and_prints_as_its_case_says() {
         let texts: Vec<_> = files.map(|(name, file)| (&**name, file.text())).collect();
         let texts: Vec<_> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
         let own = folder(&texts);
+        std::fs::create_dir(own.path().join("empty")).unwrap();
         let at = if texts.is_empty() {
             input()
         } else {
