@@ -19,7 +19,7 @@ const BUFFER: usize = 512 << 10;
 /// How soon it is checked again for what arrives, and how late while nothing does.
 const POLL: Duration = Duration::from_millis(2);
 const SLOWEST_POLL: Duration = Duration::from_millis(100);
-/// How long it is left to arrive before more of it is read, where all that was there is read: each look opens the file,
+/// How long it is left to arrive before more of it is read, where all that was there is read: each check opens the file,
 /// which takes longer than to unpack the little that has arrived since.
 const GATHER: Duration = Duration::from_millis(10);
 

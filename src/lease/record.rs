@@ -179,7 +179,7 @@ mod tests {
             waits_until(&next(&mut record, Some(&spec), almost)),
             START + SECOND * 20
         );
-        // Renewed at the last moment: the time begins anew.
+        // Renewed at the last moment: the time begins again.
         let renewed = held_by("them", "2001-01-01T00:00:01Z");
         assert_eq!(
             waits_until(&next(&mut record, Some(&renewed), almost)),

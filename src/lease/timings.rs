@@ -14,7 +14,7 @@ pub struct Timings {
     pub(crate) lease_duration: Duration,
     /// How long a leader acts after it has last begun a renewal that succeeded.
     pub(crate) renew_deadline: Duration,
-    /// The pause between two looks at the lease, and between two renewals.
+    /// The pause between two checks of the lease, and between two renewals.
     pub(crate) retry_period: Duration,
 }
 

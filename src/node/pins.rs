@@ -88,7 +88,7 @@ impl Pins {
             }
             let pinned = pinned.map_or_else(|| "none".to_owned(), HostKey::summary);
             Err(not_stored(format!(
-                "the pinned key has changed meanwhile, to {pinned}, so nothing was changed; look again"
+                "the pinned key has changed meanwhile, to {pinned}, so nothing was changed; check it again"
             )))
         })
         .await

@@ -32,7 +32,7 @@ const GIVE_BACK: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a single pass waits for nodes before it looks again.
 const ONCE_PAUSE: Duration = Duration::from_secs(2);
-/// The least time between two looks at volumes that hold upgrades.
+/// The least time between two checks of volumes that hold upgrades.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// An update that lost its operator goes on by itself for no longer than this: the agent's own limits for a stop and a
 /// start, once forward and once back, bound it.

@@ -90,7 +90,7 @@ pub fn csi_proxy_condition(
         ),
         (None, Some(works)) if observation.standing == Standing::Waiting => yes(
             "UpdatePending",
-            format!("{works}; it waits for its turn to be updated"),
+            format!("{works}; it waits for a rollout slot to be updated"),
         ),
         (None, Some(works)) => yes("PipesOpen", works),
     }

@@ -76,7 +76,7 @@ pub fn rollout_condition(
             ),
         ),
         None if waiting > 0 => {
-            let more = format!("; {waiting} wait(s) for its turn or is being updated");
+            let more = format!("; {waiting} wait(s) for a rollout slot or is being updated");
             ("True", "Updating", more)
         }
         None if current < nodes => {
@@ -118,7 +118,7 @@ mod tests {
                 "paused",
             ),
             (of(&|rollout| rollout.down = names(1)), "Blocked", "win-0"),
-            (of(&|_| ()), "Updating", "for its turn"),
+            (of(&|_| ()), "Updating", "for a rollout slot"),
             (of(&|rollout| rollout.waiting = 0), "Updating", "the others"),
             (
                 of(&|rollout| (rollout.waiting, rollout.current) = (0, 9)),

@@ -23,7 +23,7 @@ pub use todo::{Left, News, Todo};
 
 /// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
 const STALE: Duration = Duration::from_secs(120);
-/// The least time between two looks at volumes that hold upgrades, for their events.
+/// The least time between two checks of volumes that hold upgrades, for their events.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// What was decided so far.

@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(120);
 type Announced = (Verdict, usize);
 
 /// What is announced of the verdict over time: where pods come and go all the time, its message would be another one at
-/// each look, and three objects would be written for it.
+/// each pass, and three objects would be written for it.
 #[derive(Debug, Default)]
 pub struct MessageThrottle {
     /// What is announced.
