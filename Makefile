@@ -78,7 +78,7 @@ image-check: setup image image-must-gather ## Check the image of make image, as 
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
 
 # Most tests wait for programs, deadlines and watches more than they compute.
-TEST_THREADS := 8
+TEST_THREADS := 10
 # API servers and kubectl are started often. With more memory kubectl takes a third less of a processor, the others a tenth.
 TEST_GOGC := 400
 

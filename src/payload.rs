@@ -41,7 +41,7 @@ pub enum PayloadError {
         pinned: &'static str,
     },
     /// A file is not what the manifest says.
-    #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it anew", path = path.display())]
+    #[error("{path} has sha256 {found}, but the manifest pins {pinned}; the folder was changed or damaged, build it again", path = path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -103,7 +103,7 @@ pub struct Program {
 
 impl Program {
     /// What travels. All who need it at the same time share one copy; whoever comes after the last of them has it read
-    /// and checked anew: it is large, and rarely needed.
+    /// and checked again: it is large, and rarely needed.
     pub fn read(&self) -> Result<Arc<Vec<u8>>, PayloadError> {
         // Held while it is read, so that others wait for this copy. Nothing is half done where a thread has panicked.
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);

@@ -64,7 +64,7 @@ pub enum Problem {
     },
     /// What the API server said in place of objects.
     #[error(
-        "the API server refused to give objects: {0}; take them anew with the rights to read them"
+        "the API server refused to give objects: {0}; take them again with the rights to read them"
     )]
     Refused(String),
     /// A list that is a part of a longer one.
@@ -73,7 +73,7 @@ pub enum Problem {
     )]
     OnePage,
     /// The items of a list are none.
-    #[error("the items of this {0} are no list of objects; take it anew")]
+    #[error("the items of this {0} are no list of objects; take it again")]
     NoItems(String),
     /// An object does not say of which apiVersion it is.
     #[error("an object of kind {0} without an apiVersion; add it")]

@@ -287,7 +287,7 @@ fn a_single_pass_does_nothing_beside_a_leader() {
 }
 
 #[test]
-fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
+fn a_leader_that_was_stopped_in_the_middle_of_reconciles_goes_on_with_none() {
     const HOSTS: usize = 12;
     let mut simulation = Simulation::new(HOSTS);
     let payload = simulation.payload("v1.3.0");
@@ -319,7 +319,7 @@ fn a_leader_that_was_stopped_in_the_middle_of_visits_goes_on_with_none() {
     harness.eventually("the successor has brought csi-proxy everywhere", || {
         simulation.ready().len() == HOSTS
     });
-    harness.eventually("its visits are over", || {
+    harness.eventually("its reconciles are over", || {
         names
             .iter()
             .all(|name| simulation.host(name).counters().connections_now == 1)

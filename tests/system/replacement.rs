@@ -47,7 +47,7 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
     assert!(on_node() == good, "the file that worked is not back");
     csi_proxy_answers(&host).unwrap();
 
-    // It is not tried again and again: the process stays the same over further visits.
+    // It is not tried again and again: the process stays the same over further reconciles.
     let process = csi_proxy_process(&host).unwrap();
     let seen = crate::harness::logins(&host);
     harness.eventually("two more looks", || {

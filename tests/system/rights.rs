@@ -109,7 +109,7 @@ fn every_right_is_needed_and_no_other_is() {
         simulation.ready().len() == 2
     });
 
-    // The entry is written anew, with a flag.
+    // The entry is written again, with a flag.
     simulation.want(&json!({"csiProxy": {"extraArgs": ["-v=5"]}}));
     harness.eventually("the flag is in the entry", || {
         let map = harness.get("configmap/windows-services");

@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn counters_get_their_whole_name_and_the_end_goes() {
-        let open = "# HELP a_visits Visits.\n# TYPE a_visits counter\na_visits_total{x=\"# TYPE\"} 1\n\
+        let open = "# HELP a_logins Logins.\n# TYPE a_logins counter\na_logins_total{x=\"# TYPE\"} 1\n\
                     # HELP a_nodes Nodes.\n# TYPE a_nodes gauge\na_nodes 2\n# EOF\n";
-        let expected = "# HELP a_visits_total Visits.\n# TYPE a_visits_total counter\na_visits_total{x=\"# TYPE\"} 1\n\
+        let expected = "# HELP a_logins_total Logins.\n# TYPE a_logins_total counter\na_logins_total{x=\"# TYPE\"} 1\n\
                         # HELP a_nodes Nodes.\n# TYPE a_nodes gauge\na_nodes 2\n";
         assert_eq!(plain(open), expected);
     }

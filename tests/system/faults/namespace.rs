@@ -1,4 +1,4 @@
-//! The operator's namespace is deleted under it, and made anew.
+//! The operator's namespace is deleted under it, and recreated.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What happens to a node over its life: it is started anew, ignored, handed to somebody else, and leaves.
+//! What happens to a node over its life: it is rebooted, ignored, handed to another owner, and leaves.
 
 use serde_json::json;
 use testbed::simulated_host::File;

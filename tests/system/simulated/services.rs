@@ -70,7 +70,7 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
     assert_eq!(
         simulation.host("win-000").counters().uploads,
         uploads,
-        "nothing is handed over anew"
+        "nothing is handed over again"
     );
     harness.assert_nothing_was_forbidden();
 }

@@ -236,8 +236,8 @@ impl Resolver<'_> {
         self.found.findings.push(finding!(
             STORAGE_CLASS_NOT_FOUND,
             format!("StorageClass/{name}"),
-            "{subject} asks for the StorageClass {name}, but there is no such class; create it, or make the claim \
-             anew with a class that exists"
+            "{subject} asks for the StorageClass {name}, but there is no such class; create it, or \
+             recreate the claim with a class that exists"
         ));
         None
     }
