@@ -199,7 +199,7 @@ impl ControlPlane {
             "--authorization-mode=RBAC",
             // Without a controller there is no account `default`, and pods would be refused.
             "--disable-admission-plugins=ServiceAccount",
-            // In MB. A log that began anew would have forgotten what came before.
+            // In MB. A log that began again would have forgotten what came before.
             "--audit-log-maxsize=100000",
         ]);
         let policy = self.write_audit_policy()?;
