@@ -15,21 +15,11 @@ const BUILT_FOR: Option<&str> = option_env!("WINDOWS_STORAGE_PAYLOAD_SHA256");
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {cause}; `make payload` builds the programs for Windows nodes, --payload-dir says where they are", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: std::io::Error,
-    },
+    #[error("cannot read {path}: {1}; `make payload` builds the programs for Windows nodes, --payload-dir says where they are", path = .0.display())]
+    Read(PathBuf, std::io::Error),
     /// The manifest does not parse.
-    #[error("{path} is not a payload manifest: {cause}", path = path.display())]
-    Manifest {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: serde_json::Error,
-    },
+    #[error("{path} is not a payload manifest: {1}", path = .0.display())]
+    Manifest(PathBuf, serde_json::Error),
     /// The manifest is another one than that which the operator was built for.
     #[error("{path} has sha256 {found}, but this operator was built for {pinned} and brings nothing else to nodes; the folder was changed or damaged, deploy the image anew", path = path.display())]
     NotBuiltFor {
@@ -153,8 +143,8 @@ impl Payload {
                 });
             }
         }
-        let manifest: Manifest = serde_json::from_slice(&text)
-            .map_err(|cause| PayloadError::Manifest { path, cause })?;
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|cause| PayloadError::Manifest(path, cause))?;
         Ok(Self {
             csi_proxy: program(folder, manifest.csi_proxy)?,
             agent: program(folder, manifest.agent)?,
@@ -163,10 +153,7 @@ impl Payload {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, PayloadError> {
-    std::fs::read(path).map_err(|cause| PayloadError::Read {
-        path: path.to_owned(),
-        cause,
-    })
+    std::fs::read(path).map_err(|cause| PayloadError::Read(path.to_owned(), cause))
 }
 
 fn program(folder: &Path, entry: ManifestEntry) -> Result<Program, PayloadError> {

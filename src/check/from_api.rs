@@ -10,17 +10,14 @@ use crate::index::Cluster;
 use crate::listing::{self, Step};
 use crate::objects::{Kind, Received, Scope, cluster_kinds};
 
-/// Why the cluster could not be read.
+/// Why the cluster could not be read: a list failed for a reason other than a missing right.
 #[derive(Debug, thiserror::Error)]
-pub enum ApiError {
-    /// A list failed for a reason other than a missing right.
-    #[error("cannot read objects of kind {kind}: {cause}")]
-    List {
-        /// The kind.
-        kind: String,
-        /// Why.
-        cause: CallError,
-    },
+#[error("cannot read objects of kind {kind}: {cause}")]
+pub struct ApiError {
+    /// The kind.
+    kind: String,
+    /// Why.
+    cause: CallError,
 }
 
 /// What happens while a cluster is read.
@@ -102,26 +99,24 @@ impl Reading<'_> {
         };
         let mut take = |step| self.take(kind, step);
         let ended = budget.ask(listing::list(&api, &selected, &mut take)).await;
-        let table = kind.table_mut(&mut self.cluster);
-        match ended {
-            Ok(()) => {
-                table.finish();
-            }
+        let problem = match ended {
+            Ok(()) => None,
             // A custom resource whose definition is not installed has no objects, so the defaults hold.
-            Err(error) if error.is_not_found() && kind.is_own() => {
-                table.finish();
-            }
+            Err(error) if error.is_not_found() && kind.is_own() => None,
             Err(error) if error.is_forbidden() => {
-                table.fail(format!("reading it is forbidden: {}", error.answer()));
+                Some(format!("reading it is forbidden: {}", error.answer()))
             }
             Err(cause) if self.needs_all => {
                 let kind = kind.name().to_owned();
-                return Err(ApiError::List { kind, cause });
+                return Err(ApiError { kind, cause });
             }
-            Err(cause) => {
-                table.fail(format!("it cannot be read: {}", cause.answer()));
-            }
-        }
+            Err(cause) => Some(format!("it cannot be read: {}", cause.answer())),
+        };
+        let table = kind.table_mut(&mut self.cluster);
+        match problem {
+            Some(problem) => table.fail(problem),
+            None => table.finish(),
+        };
         (self.report)(Read::End {
             resource: &kind.resource,
             is_complete: table.is_complete(),

@@ -1,6 +1,6 @@
 //! A cluster out of files.
 
-use crate::files::{self, Object, Progress, ReadErrors, Source};
+use crate::files::{self, Progress, ReadErrors, Source};
 use crate::index::Cluster;
 use crate::objects::{Gathered, Loader, kind};
 
@@ -52,17 +52,7 @@ pub fn from_files(
         kind(api_version, name).is_some() || Gathered::is_one(api_version, name)
     };
     let tally = files::read(sources, &is_wanted, progress, &mut |object| {
-        let Object {
-            api_version,
-            kind,
-            value,
-            ..
-        } = object;
-        let put = if Gathered::is_one(&api_version, &kind) {
-            loader.put_record(&value)
-        } else {
-            loader.put(&api_version, &kind, &value)
-        };
+        let put = loader.put(&object.api_version, &object.kind, &object.value);
         put.map_err(|error| error.to_string())
     })?;
     let counts = loader.counts();

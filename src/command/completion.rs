@@ -7,10 +7,7 @@ use crate::command::print;
 
 /// Prints the completion script of a shell.
 pub fn completion(arguments: &CompletionArgs, called_as: CalledAs) -> anyhow::Result<()> {
-    print(&script(arguments.shell, called_as))
-}
-
-fn script(shell: Shell, called_as: CalledAs) -> String {
+    let shell = arguments.shell;
     let name = called_as.file_name();
     // The generator for bash replaces a hyphen in the program's name in two different ways, and its script then finds no
     // command. So it gets a name without one, and only the registration names the program.
@@ -26,5 +23,5 @@ fn script(shell: Shell, called_as: CalledAs) -> String {
         &mut script,
     );
     let script = String::from_utf8_lossy(&script);
-    script.replace(&format!(" {generated_name}\n"), &format!(" {name}\n"))
+    print(&script.replace(&format!(" {generated_name}\n"), &format!(" {name}\n")))
 }

@@ -47,7 +47,8 @@ pub async fn serve_health(listener: TcpListener, shown: Shown) -> Infallible {
     let metrics = if is_local {
         get(metrics_text)
     } else {
-        get(metrics_are_elsewhere)
+        let words = "metrics are served over TLS, at the address of --metrics-address\n";
+        get(async move || (StatusCode::NOT_FOUND, words))
     };
     let routes = Router::new()
         .route("/healthz", get(alive))
@@ -102,11 +103,6 @@ async fn metrics_text(State(shown): State<Shown>, headers: HeaderMap) -> impl In
         [(header::CONTENT_TYPE, format.content_type())],
         shown.metrics.encode(format),
     )
-}
-
-async fn metrics_are_elsewhere() -> impl IntoResponse {
-    let words = "metrics are served over TLS, at the address of --metrics-address\n";
-    (StatusCode::NOT_FOUND, words)
 }
 
 #[cfg(test)]

@@ -1,30 +1,19 @@
 //! Reports to show.
 
 use crate::assess::report::{
-    API_VERSION, ClusterFacts, DriverReadiness, Finding, KIND, NodeReadiness, ReadinessReport,
-    Reason, Source, Upgradeable, Verdict, VolumeUse, Workload,
+    DriverReadiness, Finding, NodeReadiness, ReadinessReport, Reason, Source, Upgradeable, Verdict,
+    VolumeUse, Workload,
 };
 
 pub const AZURE_DISK: &str = "disk.csi.azure.com";
 
 pub fn report(upgradeable: Upgradeable, reason: Reason, message: &str) -> ReadinessReport {
-    ReadinessReport {
-        api_version: API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
-        cluster: ClusterFacts {
-            kubernetes_version: Some("v1.30.4".to_owned()),
-            windows_nodes: 0,
-        },
-        verdict: Verdict {
-            upgradeable,
-            reason,
-            message: message.to_owned(),
-        },
-        nodes: Vec::new(),
-        volumes: Vec::new(),
-        drivers: Vec::new(),
-        findings: Vec::new(),
-    }
+    let verdict = Verdict {
+        upgradeable,
+        reason,
+        message: message.to_owned(),
+    };
+    ReadinessReport { verdict, ..empty() }
 }
 
 pub fn with_nodes(mut report: ReadinessReport, nodes: Vec<NodeReadiness>) -> ReadinessReport {
@@ -114,23 +103,17 @@ pub fn overridden() -> ReadinessReport {
 
 /// No Windows nodes, nothing else.
 pub fn empty() -> ReadinessReport {
-    report(
-        Upgradeable::True,
-        Reason::NoWindowsNodes,
-        "the cluster has no Windows nodes",
-    )
+    read(include_str!("samples/empty.json"))
 }
 
 /// Not everything could be read; this much was.
 pub fn unknown() -> ReadinessReport {
-    let mut report = overridden();
-    report.verdict = Verdict {
-        upgradeable: Upgradeable::False,
-        reason: Reason::ReadinessUnknown,
-        message: "not all of the cluster has been read, missing: StorageClass (forbidden)"
-            .to_owned(),
-    };
-    report
+    let message = "not all of the cluster has been read, missing: StorageClass (forbidden)";
+    let unknown = report(Upgradeable::False, Reason::ReadinessUnknown, message);
+    ReadinessReport {
+        verdict: unknown.verdict,
+        ..overridden()
+    }
 }
 
 /// What a terminal or a browser would act on, wherever a text can be.
@@ -138,26 +121,8 @@ pub const HOSTILE: &str =
     "<b a=\"1\">&\u{1b}[2J\n\r\t\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{2028}end";
 
 /// Hostile text in every field.
+pub const HOSTILE_REPORT: &str = include_str!("samples/hostile.json");
+
 pub fn hostile() -> ReadinessReport {
-    let mut report = with_nodes(
-        report(Upgradeable::False, Reason::ReadinessUnknown, HOSTILE),
-        vec![node(HOSTILE, Some(&[HOSTILE]), &[HOSTILE])],
-    );
-    report.cluster.kubernetes_version = Some(HOSTILE.to_owned());
-    let found = vec![finding(HOSTILE, HOSTILE, HOSTILE)];
-    report.nodes[0].findings.clone_from(&found);
-    // Not shown with a driver already.
-    report.nodes[0].findings[0].code.push('2');
-    let mut driver = driver(HOSTILE, &[HOSTILE], &[HOSTILE]);
-    driver.daemon_set = Some(HOSTILE.to_owned());
-    driver.csi_proxy_pipes = vec![HOSTILE.to_owned()];
-    driver.findings.clone_from(&found);
-    report.drivers = vec![driver];
-    let mut volume = volume(HOSTILE, HOSTILE, Some(HOSTILE), Some(HOSTILE), &[HOSTILE]);
-    volume.workload.kind = HOSTILE.to_owned();
-    volume.workload.namespace = HOSTILE.to_owned();
-    volume.storage_class = Some(HOSTILE.to_owned());
-    report.volumes = vec![volume];
-    report.findings = found;
-    report
+    read(HOSTILE_REPORT)
 }

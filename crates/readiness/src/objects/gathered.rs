@@ -144,7 +144,9 @@ mod tests {
         loader.put("v1", "Node", &node()).unwrap();
         for record in records {
             let value = serde_json::to_value(record).unwrap();
-            loader.put_record(&value).unwrap();
+            loader
+                .put(&record.api_version, Gathered::KIND, &value)
+                .unwrap();
         }
         assess(&mut loader.finish())
     }

@@ -23,21 +23,19 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Takes the record of a must-gather.
-    pub fn put_record(&mut self, value: &Value) -> Result<(), FieldError> {
-        self.records.push(decode(value)?);
-        Ok(())
-    }
-
     /// Whether a must-gather says what there was and what was not.
     #[must_use]
     pub fn has_record(&self) -> bool {
         !self.records.is_empty()
     }
 
-    /// Takes an object of a kind that [is used](kind). Of one that comes again the higher resourceVersion counts,
+    /// Takes an object of a kind that [is used](kind), or the record of a must-gather. Of one that comes again the higher resourceVersion counts,
     /// else the later one.
     pub fn put(&mut self, api_version: &str, name: &str, value: &Value) -> Result<(), FieldError> {
+        if Gathered::is_one(api_version, name) {
+            self.records.push(decode(value)?);
+            return Ok(());
+        }
         let Some(kind) = kind(api_version, name) else {
             return Ok(());
         };

@@ -26,9 +26,10 @@ pub struct Affinity {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self")]
 struct NodeAffinity {
-    required_during_scheduling_ignored_during_execution: Option<core::NodeSelector>,
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<core::NodeSelector>,
 }
 
 /// What of a pod's spec asks for Windows.
@@ -56,10 +57,7 @@ pub fn selects_windows(selector: &BTreeMap<String, String>) -> bool {
 /// One of the terms has to fit, so every one of them has to say Windows.
 fn requires_windows(affinity: &Affinity) -> bool {
     let affinity = affinity.node_affinity.as_ref();
-    let required = affinity.and_then(|affinity| {
-        let required = &affinity.required_during_scheduling_ignored_during_execution;
-        required.as_ref()
-    });
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
     required.is_some_and(|selector| {
         let terms = &selector.node_selector_terms;
         let says_windows = |term: &core::NodeSelectorTerm| {
