@@ -22,9 +22,7 @@ pub async fn namespaces(client: &Client) -> Result<BTreeSet<String>, CallError> 
     let deployments: Api<Deployment> = Api::all(client.clone());
     let listed = deployments.list_metadata(&selected);
     let found = deadline::call("find the operator's Deployment", listed).await?;
-    let namespaces = found
-        .items
-        .into_iter()
-        .filter_map(|found| found.metadata.namespace);
+    let found = found.items.into_iter();
+    let namespaces = found.filter_map(|found| found.metadata.namespace);
     Ok(namespaces.collect())
 }

@@ -71,13 +71,11 @@ pub fn from_files(
     if used == 0 && !knows_all {
         return Err(InputError::Nothing(summary));
     }
-    let not_given = EXPECTED_KINDS
-        .into_iter()
-        .filter(|kind| !knows_all && !counts.contains_key(*kind))
-        .collect();
+    let kinds = EXPECTED_KINDS.into_iter();
+    let not_given = kinds.filter(|kind| !knows_all && !counts.contains_key(*kind));
     Ok(Input {
         summary,
-        not_given,
+        not_given: not_given.collect(),
         cluster: loader.finish(),
     })
 }

@@ -105,20 +105,17 @@ async fn is_there(
     namespace: &str,
     name: &str,
 ) -> Result<bool, CallError> {
-    let (kind, is_namespaced) = match asked {
-        Kind::Node => (kind("v1", "Node"), false),
-        Kind::Claim => (kind("v1", "PersistentVolumeClaim"), true),
-        Kind::Workload(WorkloadKind::Pod) => (kind("v1", "Pod"), true),
+    let known = match asked {
+        Kind::Node | Kind::Claim | Kind::Workload(WorkloadKind::Pod) => kind("v1", asked.as_str()),
         // All of these are kept.
-        Kind::Volume | Kind::Workload(_) => (None, false),
+        Kind::Volume | Kind::Workload(_) => None,
     };
-    let Some(objects::Kind { resource, .. }) = kind else {
+    let Some(objects::Kind { resource, .. }) = known else {
         return Ok(false);
     };
-    let api: Api<Received> = if is_namespaced {
-        Api::namespaced_with(client.clone(), namespace, resource)
-    } else {
-        Api::all_with(client.clone(), resource)
+    let api: Api<Received> = match asked {
+        Kind::Node => Api::all_with(client.clone(), resource),
+        _ => Api::namespaced_with(client.clone(), namespace, resource),
     };
     let found = deadline::call("look for the object", api.get_metadata_opt(name)).await?;
     Ok(found.is_some())

@@ -35,21 +35,19 @@ impl Identity {
     }
 
     pub fn is_list(&self) -> bool {
-        self.kind
-            .as_ref()
-            .is_some_and(|kind| kind.ends_with("List"))
+        let kind = self.kind.as_ref();
+        kind.is_some_and(|kind| kind.ends_with("List"))
     }
 
-    pub fn is_whole(&self) -> bool {
-        self.api_version.is_some() && self.kind.is_some()
+    /// Both, where both are known.
+    pub fn whole(&self) -> Option<(&str, &str)> {
+        Some((self.api_version.as_deref()?, self.kind.as_deref()?))
     }
 
     /// What an item of a list with this identity is, where it does not say so itself.
     pub fn of_item(&self, item: Self) -> Self {
-        let kind = self
-            .kind
-            .as_ref()
-            .and_then(|kind| kind.strip_suffix("List"));
+        let kind = self.kind.as_ref();
+        let kind = kind.and_then(|kind| kind.strip_suffix("List"));
         match kind {
             Some(kind) if !kind.is_empty() && self.api_version.is_some() => Self {
                 api_version: item.api_version.or_else(|| self.api_version.clone()),
@@ -99,10 +97,8 @@ impl Items {
 
     /// Those that wait, in the order in which they came.
     pub fn recall(self) -> io::Result<impl Iterator<Item = serde_json::Result<Mapping>>> {
-        let mut file = self
-            .spool
-            .into_inner()
-            .map_err(IntoInnerError::into_error)?;
+        let spool = self.spool.into_inner();
+        let mut file = spool.map_err(IntoInnerError::into_error)?;
         file.rewind()?;
         Ok(serde_json::Deserializer::from_reader(BufReader::new(file)).into_iter())
     }

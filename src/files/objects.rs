@@ -180,8 +180,8 @@ impl<'a> Reading<'a> {
         }
         match (list, siblings) {
             (Some(items), _) => self.list(items, &identity),
-            (None, Some(siblings)) if !identity.is_whole() => {
-                if siblings.list.is_whole() {
+            (None, Some(siblings)) if identity.whole().is_none() => {
+                if siblings.list.whole().is_some() {
                     let identity = siblings.list.of_item(identity);
                     return self.object(mapping, identity);
                 }
@@ -256,20 +256,14 @@ impl<'a> Reading<'a> {
     /// Whether the items of a list may be of use.
     fn is_list_wanted(&self, list: &Identity) -> bool {
         let item = list.of_item(Identity::default());
-        match (&item.api_version, &item.kind) {
-            (Some(api_version), Some(kind)) => (self.wanted)(api_version, kind),
-            // A List of all sorts.
-            _ => true,
-        }
+        // A List may be of all sorts.
+        item.whole()
+            .is_none_or(|(version, kind)| (self.wanted)(version, kind))
     }
 
     fn is_needed(&self, identity: &Identity) -> bool {
-        match (&identity.api_version, &identity.kind) {
-            (Some(api_version), Some(kind)) => {
-                (self.wanted)(api_version, kind) || is_status(api_version, kind)
-            }
-            _ => true,
-        }
+        let is_wanted = |(version, kind)| (self.wanted)(version, kind) || is_status(version, kind);
+        identity.whole().is_none_or(is_wanted)
     }
 
     fn field(&mut self) -> Node<'_, 'a> {

@@ -47,10 +47,8 @@ pub async fn authorize(
     next: Next,
 ) -> Response {
     let header = request.headers().get(header::AUTHORIZATION);
-    let token = header
-        .and_then(|value| value.to_str().ok())
-        .and_then(bearer);
-    let decision = match token {
+    let header = header.and_then(|value| value.to_str().ok());
+    let decision = match header.and_then(bearer) {
         Some(token) => access.decide(token).await,
         None => Ok(Decision::Unknown),
     };

@@ -95,10 +95,8 @@ async fn ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> impl In
 }
 
 async fn metrics_text(State(shown): State<Shown>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok());
-    let format = Format::accepted(accept);
+    let accept = headers.get(header::ACCEPT);
+    let format = Format::accepted(accept.and_then(|value| value.to_str().ok()));
     (
         [(header::CONTENT_TYPE, format.content_type())],
         shown.metrics.encode(format),

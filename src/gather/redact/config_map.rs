@@ -72,9 +72,8 @@ fn is_plain(text: &str) -> bool {
             user.chars().all(is_plain)
         }),
         [kind, key, ref comment @ ..] => {
-            let is_kind = ["ssh-", "ecdsa-", "sk-"]
-                .iter()
-                .any(|begin| kind.starts_with(begin));
+            let mut kinds = ["ssh-", "ecdsa-", "sk-"].iter();
+            let is_kind = kinds.any(|begin| kind.starts_with(begin));
             is_kind && is_base64(key) && comment.iter().all(|word| COMMENTS.contains(word))
         }
     }

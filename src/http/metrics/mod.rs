@@ -120,10 +120,8 @@ impl Metrics {
             None => ("success", SUCCESS),
             Some(error) => ("failure", error.reason.as_str()),
         };
-        self.0
-            .node_reconciles
-            .get_or_create(&[("result", result)])
-            .inc();
+        let labels = [("result", result)];
+        self.0.node_reconciles.get_or_create(&labels).inc();
         observe(&self.0.node_reconcile_duration, "result", ended, took);
         let Ok(reconciled) = outcome else {
             return;

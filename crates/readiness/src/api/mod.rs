@@ -30,18 +30,13 @@ pub const SETTINGS_NAME: &str = "cluster";
 /// # Panics
 /// Never: the definitions are data of this program that always serialize.
 #[must_use]
-pub fn custom_resource_definitions() -> Vec<(String, String)> {
-    [WindowsStorage::crd(), WindowsNodeStorage::crd()]
-        .into_iter()
-        .map(|crd| {
-            let name = crd.metadata.name.clone().unwrap_or_default();
-            let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
-            #[expect(
-                clippy::expect_used,
-                reason = "a definition made by the derive macro always serializes"
-            )]
-            let text = serde_yaml::to_string(&crd).expect("a CRD serializes");
-            (format!("{group}_{plural}.yaml"), text)
-        })
-        .collect()
+pub fn custom_resource_definitions() -> [(String, String); 2] {
+    [WindowsStorage::crd(), WindowsNodeStorage::crd()].map(|crd| {
+        #[expect(
+            clippy::expect_used,
+            reason = "a definition made by the derive macro always serializes"
+        )]
+        let text = serde_yaml::to_string(&crd).expect("a CRD serializes");
+        (format!("{GROUP}_{}.yaml", crd.spec.names.plural), text)
+    })
 }

@@ -174,12 +174,9 @@ impl Cluster {
     /// Whether a pod or a template asks for Windows.
     #[must_use]
     pub fn asks_for_windows(&self, request: &WindowsRequest) -> bool {
-        request.by_itself
-            || request.runtime_class.as_ref().is_some_and(|name| {
-                self.runtime_classes
-                    .get(name)
-                    .is_some_and(|class| class.asks_for_windows)
-            })
+        let class = request.runtime_class.as_ref();
+        let class = class.and_then(|name| self.runtime_classes.get(name));
+        request.by_itself || class.is_some_and(|class| class.asks_for_windows)
     }
 
     /// What the administrator wants, by default everything at its default.

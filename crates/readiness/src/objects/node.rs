@@ -116,11 +116,8 @@ struct CsiNodeEntry {
 }
 
 pub(super) fn csi_node(_: &ObjectMeta, csi_node: CsiNodeObject) -> CsiNode {
-    let entries = csi_node
-        .spec
-        .unwrap_or_default()
-        .drivers
-        .unwrap_or_default();
+    let spec = csi_node.spec.unwrap_or_default();
+    let entries = spec.drivers.unwrap_or_default();
     CsiNode {
         drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
     }
@@ -141,9 +138,8 @@ struct Scheduling {
 }
 
 pub(super) fn runtime_class(_: &ObjectMeta, class: RuntimeClassObject) -> RuntimeClass {
-    let selector = class
-        .scheduling
-        .and_then(|scheduling| scheduling.node_selector);
+    let scheduling = class.scheduling;
+    let selector = scheduling.and_then(|scheduling| scheduling.node_selector);
     RuntimeClass {
         asks_for_windows: selector.as_ref().is_some_and(selects_windows),
     }

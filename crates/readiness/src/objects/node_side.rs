@@ -195,10 +195,8 @@ fn versioned(repository: &str, tag: &str) -> Option<Image> {
         return None;
     }
     let (major, rest) = tag.trim_start_matches('v').split_once('.')?;
-    let minor = rest
-        .split(|letter: char| !letter.is_ascii_digit())
-        .next()
-        .unwrap_or_default();
+    let mut digits = rest.split(|letter: char| !letter.is_ascii_digit());
+    let minor = digits.next().unwrap_or_default();
     Some(Image {
         name: name.to_owned(),
         version: (major.parse().ok()?, minor.parse().ok()?),

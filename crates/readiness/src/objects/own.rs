@@ -47,10 +47,9 @@ impl From<core::ConfigMap> for ConfigMap {
 impl From<core::Secret> for Secret {
     fn from(object: core::Secret) -> Self {
         let data = object.data.unwrap_or_default().into_iter();
+        let data = data.map(|(key, value)| (key, Zeroizing::new(value.0)));
         Self {
-            data: data
-                .map(|(key, value)| (key, Zeroizing::new(value.0)))
-                .collect(),
+            data: data.collect(),
         }
     }
 }

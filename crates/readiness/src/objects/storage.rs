@@ -79,10 +79,8 @@ struct TemplateMeta {
 impl ClaimTemplateObject {
     /// The claim that will be made.
     pub(super) fn claim(&self) -> Claim {
-        let annotations = self
-            .metadata
-            .as_ref()
-            .and_then(|meta| meta.annotations.as_ref());
+        let meta = self.metadata.as_ref();
+        let annotations = meta.and_then(|meta| meta.annotations.as_ref());
         let annotation = |key: &str| annotations?.get(key).map(String::as_str);
         let default = ClaimSpec::default();
         self.spec.as_ref().unwrap_or(&default).claim(annotation)
@@ -146,14 +144,11 @@ pub(super) struct ClassObject {
 }
 
 pub(super) fn class(meta: &ObjectMeta, object: ClassObject) -> StorageClass {
+    let mut keys = DEFAULT_CLASS_ANNOTATIONS.into_iter();
+    let created = meta.creation_timestamp.as_ref();
     StorageClass {
-        is_default: DEFAULT_CLASS_ANNOTATIONS
-            .into_iter()
-            .any(|key| annotation(meta, key) == Some("true")),
-        created: meta
-            .creation_timestamp
-            .as_ref()
-            .map_or(i64::MIN, |time| time.0.as_second()),
+        is_default: keys.any(|key| annotation(meta, key) == Some("true")),
+        created: created.map_or(i64::MIN, |time| time.0.as_second()),
         provisioner: object.provisioner.unwrap_or_default(),
     }
 }

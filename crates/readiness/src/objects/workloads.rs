@@ -68,9 +68,8 @@ impl OwnerSpec {
     fn template(&mut self) -> PodSpec {
         let job_template = || self.job_template.take()?.spec?.template;
         let template = self.template.take().or_else(job_template);
-        template
-            .and_then(|template| template.spec)
-            .unwrap_or_default()
+        let spec = template.and_then(|template| template.spec);
+        spec.unwrap_or_default()
     }
 }
 
@@ -105,18 +104,14 @@ fn of_template(meta: &ObjectMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
     // Volumes of a template that cannot ask for Windows are nobody's concern.
     if !owner.request.never_asks() {
         let claim_templates = spec.volume_claim_templates.unwrap_or_default();
-        owner.claim_templates = claim_templates
-            .iter()
-            .map(ClaimTemplateObject::named)
-            .collect();
+        let named = claim_templates.iter().map(ClaimTemplateObject::named);
+        owner.claim_templates = named.collect();
         let is_replaced = |volume: &PodVolume| {
             let mut templates = owner.claim_templates.iter();
             templates.any(|template| template.name == volume.name)
         };
-        owner.volumes = pod
-            .volumes()
-            .filter(|volume| !is_replaced(volume))
-            .collect();
+        let volumes = pod.volumes().filter(|volume| !is_replaced(volume));
+        owner.volumes = volumes.collect();
     }
     (owner, pod)
 }

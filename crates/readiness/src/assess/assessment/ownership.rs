@@ -113,10 +113,8 @@ impl Ownership {
             return Controlled::No;
         }
         for _ in 0..LONGEST_CHAIN {
-            level = level
-                .into_iter()
-                .flat_map(|controller| self.controllers(controller))
-                .collect();
+            let above = level.into_iter().flat_map(|key| self.controllers(key));
+            level = above.collect();
             if level.is_empty() {
                 return Controlled::Yes;
             }
@@ -129,14 +127,10 @@ impl Ownership {
     }
 
     fn controllers(&self, key: &WorkloadKey) -> impl Iterator<Item = &WorkloadKey> {
-        let controller = self
-            .links
-            .get(key)
-            .and_then(|link| link.controller.as_ref());
-        controller
-            .and_then(|uid| self.by_uid.get(uid))
-            .into_iter()
-            .flat_map(Workloads::iter)
+        let link = self.links.get(key);
+        let controller = link.and_then(|link| link.controller.as_ref());
+        let owners = controller.and_then(|uid| self.by_uid.get(uid));
+        owners.into_iter().flat_map(Workloads::iter)
     }
 
     fn family(&self, key: &WorkloadKey, link: &Link, touched: &mut BTreeSet<WorkloadKey>) {
@@ -169,11 +163,8 @@ impl Ownership {
         // As far as a chain counts, and no further: what is beyond cannot matter.
         for _ in 0..=LONGEST_CHAIN {
             let mut further = Vec::new();
-            for key in level
-                .into_iter()
-                .filter_map(&next)
-                .flat_map(Workloads::iter)
-            {
+            let found = level.into_iter().filter_map(&next);
+            for key in found.flat_map(Workloads::iter) {
                 if reached.insert(key.clone())
                     && let Some(uid) = self.links.get(key).and_then(&uid_of)
                 {

@@ -103,9 +103,8 @@ impl Assessment {
         let needs_csi_proxy = cluster.wanted().csi_proxy.needed == CsiProxyNeed::Always
             || pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty());
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
-        let is_down = csi_proxy
-            .as_ref()
-            .is_some_and(|finding| finding.code == codes::CSI_PROXY_NOT_READY);
+        let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
+        let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
         let mut findings: Vec<Finding> = csi_proxy.into_iter().collect();
         if csi_node.is_none() {
             findings.push(finding!(
@@ -141,9 +140,7 @@ impl Assessment {
         Some(NodeReadiness {
             name: name.to_string(),
             csi_node: csi_node.is_some(),
-            drivers: csi_node
-                .map(|csi_node| texts(&csi_node.drivers))
-                .unwrap_or_default(),
+            drivers: csi_node.map_or_else(Vec::new, |csi_node| texts(&csi_node.drivers)),
             ready: csi_node.is_some() && missing.is_empty() && !is_down,
             missing_drivers: missing.iter().map(ToString::to_string).collect(),
             findings,
@@ -195,8 +192,7 @@ impl Assessment {
             missing_on: missing,
             daemon_set: windows.map(|set| set.key.to_string()),
             csi_proxy_pipes: windows
-                .map(|set| set.node_side.csi_proxy_pipes.clone())
-                .unwrap_or_default(),
+                .map_or_else(Vec::new, |set| set.node_side.csi_proxy_pipes.clone()),
             findings,
         }
     }
@@ -213,9 +209,8 @@ impl Assessment {
     }
 
     fn volume_use(&self, key: &WorkloadKey, row: &Resolved) -> VolumeUse {
-        let need = row
-            .driver()
-            .and_then(|driver| self.needs.drivers.get(driver));
+        let driver = row.driver();
+        let need = driver.and_then(|driver| self.needs.drivers.get(driver));
         let missing_on = need.map(|need| texts(&need.missing)).unwrap_or_default();
         let plugin = row.plugin();
         let text = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
@@ -231,9 +226,9 @@ impl Assessment {
             persistent_volume: text(&row.persistent_volume),
             storage_class: text(&row.storage_class),
             plugin: plugin.map(|plugin| plugin.name.to_owned()),
-            csi_driver: row.driver().map(str::to_owned),
+            csi_driver: driver.map(str::to_owned),
             in_tree: plugin.is_some(),
-            blocking: plugin.is_some() && (row.driver().is_none() || !missing_on.is_empty()),
+            blocking: plugin.is_some() && (driver.is_none() || !missing_on.is_empty()),
             missing_on,
         }
     }

@@ -125,9 +125,6 @@ fn deploy(driver: &str) -> String {
 /// Whether files that were read have no pod of that namespace, so that nothing follows from the lack of one.
 fn lacks_pods_of(cluster: &Cluster, namespace: &Name) -> bool {
     let first = ObjectKey::new(namespace.clone(), "");
-    let mut pods = cluster.pods.from(&first);
-    cluster.read_from == ReadFrom::Files
-        && pods
-            .next()
-            .is_none_or(|(key, _)| key.namespace != *namespace)
+    let next = cluster.pods.from(&first).next();
+    cluster.read_from == ReadFrom::Files && next.is_none_or(|(key, _)| key.namespace != *namespace)
 }

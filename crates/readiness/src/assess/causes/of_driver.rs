@@ -23,11 +23,8 @@ pub fn of_driver(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(duplicates(driver, sets));
-    findings.extend(
-        sets.windows
-            .iter()
-            .filter_map(|set| version_skew(set, &sets.others)),
-    );
+    let windows = sets.windows.iter();
+    findings.extend(windows.filter_map(|set| version_skew(set, &sets.others)));
     findings.extend(no_csi_driver(cluster, driver, sets));
     if is_missing && driver == drivers::VSPHERE {
         findings.extend(switch_off(cluster, sets));

@@ -39,9 +39,8 @@ pub fn why_missing(place: &Place<'_>) -> Vec<Finding> {
 pub fn stale_entry(place: &Place<'_>) -> Option<Finding> {
     let Place { driver, sets, .. } = place;
     let pods = place.driver_pods();
-    let is_registered = place
-        .csi_node
-        .is_some_and(|csi_node| csi_node.drivers.contains(*driver));
+    let drivers = place.csi_node.map(|csi_node| &csi_node.drivers);
+    let is_registered = drivers.is_some_and(|drivers| drivers.contains(*driver));
     if !is_registered || pods.iter().any(|(_, pod)| is_ready(pod)) {
         return None;
     }
@@ -89,9 +88,8 @@ impl<'a> Place<'a> {
     fn driver_pods(&self) -> Vec<(&'a ObjectKey, &'a Pod)> {
         let of_windows = |pod: &Pod| self.sets.windows.iter().any(|set| set.has_made(pod));
         let names_driver = |pod: &Pod| {
-            pod.driver
-                .as_ref()
-                .is_some_and(|driver| driver.names.contains(self.driver))
+            let driver = pod.driver.as_ref();
+            driver.is_some_and(|driver| driver.names.contains(self.driver))
         };
         self.pods
             .iter()
@@ -181,12 +179,9 @@ impl<'a> Place<'a> {
         let closed = csi_proxy.map_or(&[][..], |csi_proxy| &csi_proxy.missing_pipes);
         let mut findings = Vec::new();
         for set in &self.sets.windows {
-            let (known, unknown): (Vec<&str>, Vec<&str>) = set
-                .node_side
-                .csi_proxy_pipes
-                .iter()
-                .map(String::as_str)
-                .partition(|pipe| CSI_PROXY_PIPES.contains(pipe));
+            let mounted = set.node_side.csi_proxy_pipes.iter().map(String::as_str);
+            let (known, unknown): (Vec<&str>, Vec<&str>) =
+                mounted.partition(|pipe| CSI_PROXY_PIPES.contains(pipe));
             let is_closed = |pipe: &&str| closed.iter().any(|closed| closed == pipe);
             let shut: Vec<&str> = known.into_iter().filter(is_closed).collect();
             for (pipes, what) in [
