@@ -67,13 +67,17 @@ impl Liveness {
     /// Why only a new start helps, where it does.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
+        self.problem_at(Instant::now())
+    }
+
+    fn problem_at(&self, now: Instant) -> Option<String> {
         let marks = self.marks();
-        let silence = marks.heartbeat.elapsed();
+        let silence = now.saturating_duration_since(marks.heartbeat);
         if silence > marks.longest_silence {
             let seconds = silence.as_secs();
             return Some(format!("the controller has not moved for {seconds} s"));
         }
-        let pass = marks.pass_began?.elapsed();
+        let pass = now.saturating_duration_since(marks.pass_began?);
         (pass > marks.longest_pass)
             .then(|| format!("a pass has taken {} s and has not ended", pass.as_secs()))
     }
@@ -81,5 +85,34 @@ impl Liveness {
     fn marks(&self) -> MutexGuard<'_, Marks> {
         // Each mark is set by itself.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_without_heartbeat_or_in_an_endless_pass_is_stuck_and_one_that_waits_is_not() {
+        let liveness = Liveness::default();
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        assert_eq!(liveness.problem_at(now), None);
+        assert_eq!(
+            liveness.problem_at(now + LONGEST_SILENCE.saturating_sub(second)),
+            None
+        );
+        let late = liveness.problem_at(now + LONGEST_SILENCE + 2 * second);
+        assert!(late.is_some_and(|late| late.contains("has not moved for 9")));
+
+        liveness.pass_begins();
+        let mut later = now + LONGEST_PASS + 2 * second;
+        liveness.marks().heartbeat = later;
+        let stuck = liveness.problem_at(later);
+        assert!(stuck.is_some_and(|stuck| stuck.contains("a pass has taken 60")));
+        liveness.pass_ends();
+        later += Duration::from_secs(3600);
+        liveness.marks().heartbeat = later;
+        assert_eq!(liveness.problem_at(later), None, "nothing has to be done");
     }
 }
