@@ -162,3 +162,20 @@ pub fn unreachable(place: &str, problem: &dyn std::fmt::Display) -> NodeError {
          firewall is in between"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_address_is_kept_apart_from_its_port() {
+        for (address, port, expected) in [
+            ("::1", 22, "[::1]:22"),
+            ("fd00::7:22", 2222, "[fd00::7:22]:2222"),
+            ("10.0.0.1", 22, "10.0.0.1:22"),
+            ("win-1.example", 22, "win-1.example:22"),
+        ] {
+            assert_eq!(place(address, port), expected);
+        }
+    }
+}

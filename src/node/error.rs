@@ -156,4 +156,12 @@ mod tests {
         assert_eq!(error.message, "a [2Jb  c d");
         assert!(printable(&"x".repeat(5000)).chars().count() <= 2501);
     }
+
+    #[test]
+    fn a_rollback_is_named_as_one_whatever_its_cause() {
+        let failure = FailureCategory::PipesMissing.failure("pipe x");
+        let reason = |rolled_back| NodeError::from_agent(&failure, rolled_back).reason;
+        assert_eq!(reason(true), Reason::RolledBack);
+        assert_eq!(reason(false), Reason::CSIProxyFailed);
+    }
 }

@@ -198,6 +198,13 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_in_a_pin_does_not_count() {
+        let key = key("ssh-ed25519", "one");
+        let pin = format!(" {key}  win-1 put here by ops\n");
+        assert_eq!(HostKey::parse(&pin), key);
+    }
+
+    #[test]
     fn an_address_of_two_nodes_is_not_trusted_at_first_sight() {
         let shown = key("ssh-ed25519", "of a");
         let mut policy = HostKeyPolicy {
