@@ -1,10 +1,13 @@
 //! Pinned host keys, by node name in a ConfigMap of the operator's namespace, where a node's own kubelet cannot write.
 
 use std::collections::BTreeMap;
+use std::iter;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::deadline::{self, CallError};
 use crate::node::host_key::{
@@ -20,13 +23,30 @@ const ATTEMPTS: u32 = 5;
 pub struct Pins {
     api: Api<ConfigMap>,
     namespace: String,
+    /// First contacts, many at one time where a fleet is new. The API server's work for a write grows with the ConfigMap, and
+    /// it does it again for each write that another overtakes.
+    contacts: mpsc::UnboundedSender<FirstContact>,
+    /// Those whose pins are to be written; locked by whoever writes.
+    waiting: Arc<Mutex<mpsc::UnboundedReceiver<FirstContact>>>,
+}
+
+struct FirstContact {
+    node: String,
+    pin: String,
+    stored: oneshot::Sender<()>,
 }
 
 impl Pins {
     /// The pins in that API's namespace.
     #[must_use]
     pub fn new(api: Api<ConfigMap>, namespace: String) -> Self {
-        Self { api, namespace }
+        let (contacts, waiting) = mpsc::unbounded_channel();
+        Self {
+            api,
+            namespace,
+            contacts,
+            waiting: Arc::new(Mutex::new(waiting)),
+        }
     }
 
     /// Makes sure that it is the host's key, as far as that can be known. A key that is trusted at first sight is pinned.
@@ -51,7 +71,11 @@ impl Pins {
 
     /// Pins a key at the first contact, unless another key was pinned meanwhile.
     pub async fn pin(&self, node: &str, key: &HostKey) -> Result<(), NodeError> {
-        self.edit(node, Some(format!("{key} {FIRST_CONTACT}")), |pinned| {
+        let pin = format!("{key} {FIRST_CONTACT}");
+        if self.pin_with_others(node, &pin).await {
+            return Ok(());
+        }
+        self.edit(node, Some(pin), |pinned| {
             let policy = HostKeyPolicy {
                 pin: pinned.cloned(),
                 trust_on_first_use: true,
@@ -64,6 +88,32 @@ impl Pins {
             }
         })
         .await
+    }
+
+    /// Pins it in one write with all that wait for the write before. Says whether it is stored: if any of them is pinned
+    /// already, or there is no ConfigMap yet, none is.
+    async fn pin_with_others(&self, node: &str, pin: &str) -> bool {
+        let (stored, mut is_stored) = oneshot::channel();
+        let contact = FirstContact {
+            node: node.to_owned(),
+            pin: pin.to_owned(),
+            stored,
+        };
+        // The receiver lives as long as the sender.
+        let _ = self.contacts.send(contact);
+        let mut waiting = self.waiting.lock().await;
+        let batch: Vec<_> = iter::from_fn(|| waiting.try_recv().ok()).collect();
+        let operations = batch.iter().flat_map(|contact| {
+            let path = path(&contact.node);
+            operations(&path, &Value::Null, &json!(contact.pin))
+        });
+        if !batch.is_empty() && self.patch(operations.collect()).await.is_ok() {
+            for contact in batch {
+                // Whoever waited for it may have given up.
+                let _ = contact.stored.send(());
+            }
+        }
+        is_stored.try_recv().is_ok()
     }
 
     /// Forgets the key of a node that is gone, so that another host of that name is met for the first time. A pin that is
@@ -119,7 +169,15 @@ impl Pins {
                         self.namespace
                     )));
                 }
-                Some(_) => self.patch(node, stored, data.is_none(), pin.as_ref()).await,
+                // An empty ConfigMap has no data to add to.
+                Some(_) if data.is_none() => {
+                    let data = json!({ node: pin });
+                    self.patch(operations("/data", &Value::Null, &data)).await
+                }
+                Some(_) => {
+                    let changes = operations(&path(node), &json!(stored), &json!(pin));
+                    self.patch(changes).await
+                }
             };
             match written {
                 // Another client was faster. The API server answers 422 where a patch's test fails.
@@ -132,29 +190,10 @@ impl Pins {
         )))
     }
 
-    /// Changes one pin, if it is still the `stored` one.
-    async fn patch(
-        &self,
-        node: &str,
-        stored: Option<&String>,
-        is_empty: bool,
-        pin: Option<&String>,
-    ) -> Result<(), CallError> {
-        // The name of a Node has no sign that such a path would have to escape.
-        let path = format!("/data/{node}");
-        let (path, old, new) = match pin {
-            // An empty ConfigMap has no data to add to.
-            Some(pin) if is_empty => ("/data", json!(null), json!({ node: pin })),
-            pin => (path.as_str(), json!(stored), json!(pin)),
-        };
-        let change = if new.is_null() {
-            json!({"op": "remove", "path": path})
-        } else {
-            json!({"op": "add", "path": path, "value": new})
-        };
-        let operations = json!([{"op": "test", "path": path, "value": old}, change]);
+    async fn patch(&self, operations: Vec<Value>) -> Result<(), CallError> {
         // These are operations of a JSON patch; without them nothing would be changed.
-        let operations = Patch::Json::<()>(serde_json::from_value(operations).unwrap_or_default());
+        let operations = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
+        let operations = Patch::Json::<()>(operations);
         let parameters = PatchParams::default();
         let api = &self.api;
         let patched = api.patch(HOST_KEYS_CONFIG_MAP, &parameters, &operations);
@@ -201,6 +240,20 @@ impl Pins {
             "the host key could not be stored in ConfigMap {HOST_KEYS_CONFIG_MAP} of namespace {namespace}: {error}{next}"
         ))
     }
+}
+
+/// Where a node's pin is. The name of a Node has no sign that such a path would have to escape.
+fn path(node: &str) -> String {
+    format!("/data/{node}")
+}
+
+/// The operations that change what is there from one value to another, or, with null, remove it.
+fn operations(path: &str, old: &Value, new: &Value) -> Vec<Value> {
+    let change = match new {
+        Value::Null => json!({"op": "remove", "path": path}),
+        new => json!({"op": "add", "path": path, "value": new}),
+    };
+    vec![json!({"op": "test", "path": path, "value": old}), change]
 }
 
 fn not_stored(message: String) -> NodeError {

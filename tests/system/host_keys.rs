@@ -1,20 +1,27 @@
 //! Pinned host keys on a real API server: pinned once, removed for nodes that left, and plain words where the ConfigMap
 //! cannot be written.
 
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::WatchParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt as _};
 use testbed::control_plane::ControlPlane;
 use testbed::objects::NAMESPACE;
 use windows_storage_operator::node::{HostKey, Pins, Reason};
 
 const MAP: &str = "windows-storage-host-keys";
 
-async fn pins(kubeconfig: &std::path::Path) -> Pins {
+async fn config_maps(kubeconfig: &std::path::Path) -> Api<ConfigMap> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let client = Client::try_from(config.unwrap()).unwrap();
-    Pins::new(Api::namespaced(client, NAMESPACE), NAMESPACE.to_owned())
+    Api::namespaced(client, NAMESPACE)
+}
+
+async fn pins(kubeconfig: &std::path::Path) -> Pins {
+    Pins::new(config_maps(kubeconfig).await, NAMESPACE.to_owned())
 }
 
 fn data(control_plane: &ControlPlane) -> String {
@@ -151,11 +158,23 @@ async fn a_whole_fleet_is_pinned_at_once_and_no_pin_is_lost() {
     for pinned in futures::future::join_all(all).await {
         pinned.unwrap();
     }
+    // From here on the ConfigMap is there: what is met at one time goes along in one write.
+    let map = config_maps(control_plane.kubeconfig()).await;
+    let before = map.get(MAP).await.unwrap().resource_version().unwrap();
+    let more: Vec<String> = (64..128).map(|node| format!("win-{node}")).collect();
+    let all = more.iter().map(|name| pins.pin(name, &key));
+    for pinned in futures::future::join_all(all).await {
+        pinned.unwrap();
+    }
     let kept = data(&control_plane);
-    for name in names {
+    for name in names.iter().chain(&more) {
         let pin = format!(r#""{name}":"{key} stored-at-first-contact""#);
         assert!(kept.contains(&pin), "{name}: {kept}");
     }
+    let one = WatchParams::default().fields("metadata.name=windows-storage-host-keys");
+    let written = map.watch(&one.timeout(1), &before).await.unwrap();
+    let writes = written.count().await;
+    assert!((1..=4).contains(&writes), "{writes} writes");
 }
 
 #[tokio::test]
