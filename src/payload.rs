@@ -21,7 +21,7 @@ pub enum PayloadError {
     #[error("{path} is not a payload manifest: {1}", path = .0.display())]
     Manifest(PathBuf, serde_json::Error),
     /// The manifest is another one than that which the operator was built for.
-    #[error("{path} has sha256 {found}, but this operator was built for {pinned} and brings nothing else to nodes; the folder was changed or damaged, deploy the image anew", path = path.display())]
+    #[error("{path} has sha256 {found}, but this operator was built for {pinned} and brings nothing else to nodes; the folder was changed or damaged, deploy the image again", path = path.display())]
     NotBuiltFor {
         /// The manifest.
         path: PathBuf,

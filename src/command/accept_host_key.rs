@@ -81,7 +81,7 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
                 .usage_error("accept-host-key", kind, problem)
                 .exit();
         }
-        if !is_confirmed(pinned.is_some())? {
+        if !confirm(pinned.is_some())? {
             bail!("not accepted; nothing was changed");
         }
     }
@@ -169,7 +169,7 @@ async fn one(
     Ok(is_there)
 }
 
-fn is_confirmed(takes_the_place: bool) -> anyhow::Result<bool> {
+fn confirm(takes_the_place: bool) -> anyhow::Result<bool> {
     let place = if takes_the_place {
         " in place of the pinned one"
     } else {

@@ -98,7 +98,7 @@ impl Search<'_> {
                     self.errors.in_file(&path, Problem::Read(cause));
                 }
                 Ok(entry) if entry.file_type().is_dir() => {
-                    if !self.is_new(entry.path()) {
+                    if !self.note(entry.path()) {
                         has_some = true;
                         walk.skip_current_dir();
                     }
@@ -109,7 +109,7 @@ impl Search<'_> {
                     if is_named || is_file && format_of(entry.path()).is_some() {
                         has_some = true;
                         // A pipe that the shell makes has no name of its own, and cannot be there twice.
-                        if !is_file || self.is_new(entry.path()) {
+                        if !is_file || self.note(entry.path()) {
                             self.found.push(Source::Path(entry.into_path()));
                         }
                     }
@@ -122,7 +122,7 @@ impl Search<'_> {
     }
 
     /// Whether it was not seen yet. What has no real name cannot be read either, which says more.
-    fn is_new(&mut self, path: &Path) -> bool {
+    fn note(&mut self, path: &Path) -> bool {
         std::fs::canonicalize(path).map_or(true, |real| self.seen.insert(real))
     }
 }

@@ -102,14 +102,18 @@ impl Pins {
         // The receiver lives as long as the sender.
         let _ = self.contacts.send(contact);
         let mut waiting = self.waiting.lock().await;
-        let batch: Vec<_> = iter::from_fn(|| waiting.try_recv().ok()).collect();
+        let batch = iter::from_fn(|| waiting.try_recv().ok());
+        // Who gave up may have done so because the node is gone, and another host may get its name.
+        let batch: Vec<_> = batch
+            .filter(|contact| !contact.stored.is_closed())
+            .collect();
         let operations = batch.iter().flat_map(|contact| {
             let path = path(&contact.node);
             operations(&path, &Value::Null, &json!(contact.pin))
         });
         if !batch.is_empty() && self.patch(operations.collect()).await.is_ok() {
             for contact in batch {
-                // Whoever waited for it may have given up.
+                // One that has given up meanwhile does not mind.
                 let _ = contact.stored.send(());
             }
         }

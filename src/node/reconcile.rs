@@ -154,7 +154,7 @@ fn bring_to_desired(
     let mut slot: Option<Slot> = None;
     let mut changed = false;
     // Whether work that interrupts may begin.
-    let may_interrupt = |slot: &mut Option<Slot>| {
+    let take_slot = |slot: &mut Option<Slot>| {
         *slot = slot.take().or_else(|| slots.take(node));
         slot.is_some()
     };
@@ -168,7 +168,7 @@ fn bring_to_desired(
 
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {
-        if step == (AgentStep::Install { interrupts: true }) && !may_interrupt(&mut slot) {
+        if step == (AgentStep::Install { interrupts: true }) && !take_slot(&mut slot) {
             found.standing = Standing::Waiting;
             return Ok(());
         }
@@ -187,7 +187,7 @@ fn bring_to_desired(
     })?;
 
     if let Comparison::Differs { interrupts } = compare(desired, &state) {
-        if interrupts && !may_interrupt(&mut slot) {
+        if interrupts && !take_slot(&mut slot) {
             found.standing = Standing::Waiting;
             return Ok(());
         }

@@ -96,6 +96,8 @@ impl Session {
     pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
+        /// The one where the server answers that it takes no such key.
+        const REFUSED: i32 = -18;
         let (pem, passphrase) = (key.pem(), key.passphrase());
         let done = (self.ssh).userauth_pubkey_memory(user, None, pem, passphrase);
         done.map_err(|error| match error.code() {
@@ -103,6 +105,15 @@ impl Session {
                 invalid("is damaged, or is not opened by the Secret's passphrase")
             }
             ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
+            // A server that refuses the key says so, or that the signature is not valid. Whatever else is the connection's end,
+            // as after LoginGraceTime where many nodes wait for a place.
+            code if code != ssh2::ErrorCode::Session(REFUSED)
+                && !error.message().contains("signature") =>
+            {
+                Reason::Unreachable.error(format!(
+                    "the server ended the connection before the login of user {user}: {error}"
+                ))
+            }
             _ => Reason::LoginRefused.error(format!(
                 "the server refused the login of user {user}: {error}; check that the public key is in \
                  C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \

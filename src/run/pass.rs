@@ -28,7 +28,7 @@ impl Controller {
             let (status, now) = (&mut self.status, Instant::now());
             status.blocked.publish(&status.events, blocked, now);
         }
-        if self.gate_comes_first(&todo).await {
+        if self.write_gate_first(&todo).await {
             return;
         }
         if todo.knows_configuration {
@@ -79,7 +79,7 @@ impl Controller {
     }
 
     /// Has the gate written before all else. Says whether it opens so soon that all else is to be decided again after it.
-    async fn gate_comes_first(&mut self, todo: &Todo) -> bool {
+    async fn write_gate_first(&mut self, todo: &Todo) -> bool {
         let Some(gate) = &mut self.gate else {
             return false;
         };

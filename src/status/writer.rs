@@ -102,11 +102,12 @@ where
     if written.status() == object.status() {
         return Ok(written);
     }
-    // Fields of other managers, such as a version before server-side apply, survive an apply. They are removed first.
-    let nothing = Patch::Merge(json!({"status": null}));
-    let merge = PatchParams::default();
-    deadline::call(write, api.patch_status(&name, &merge, &nothing)).await?;
-    deadline::call(write, api.patch_status(&name, &apply, &status)).await
+    // Fields of other managers, such as a version before server-side apply, survive an apply. The whole is replaced then.
+    let whole = json!([{"op": "add", "path": "/status", "value": object.status()}]);
+    // This is an operation of a JSON patch; without it nothing would be changed.
+    let whole = Patch::Json::<()>(serde_json::from_value(whole).unwrap_or_default());
+    let replace = PatchParams::default();
+    deadline::call(write, api.patch_status(&name, &replace, &whole)).await
 }
 
 /// Logs the conditions that say something new, and publishes an event on each of those objects, of which the last is the

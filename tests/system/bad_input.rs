@@ -14,7 +14,7 @@ fn each_fault_is_told_in_plain_words_and_the_other_nodes_go_on() {
     let faulty = Faulty::new(&harness);
     let _operator = harness.start();
 
-    without_a_key_no_node_is_visited(&harness);
+    without_a_key_no_node_is_reconciled(&harness);
     every_node_tells_its_own_fault(&harness, &faulty);
     a_changed_host_key_stops_work_until_it_is_accepted(&harness, &faulty.good);
     a_broken_document_stops_nothing_that_runs(&harness, &faulty.good);
@@ -70,7 +70,7 @@ impl Faulty {
     }
 }
 
-fn without_a_key_no_node_is_visited(harness: &Harness) {
+fn without_a_key_no_node_is_reconciled(harness: &Harness) {
     let message = harness.expect(
         "windowsstorage/cluster",
         "CredentialsValid",

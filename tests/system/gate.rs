@@ -33,7 +33,7 @@ impl Harness {
         });
     }
 
-    fn write_gate_as_somebody_else(&self, conditions: &str) {
+    fn write_gate_as_another_client(&self, conditions: &str) {
         let patch = format!(r#"{{"spec":{{"conditions":{conditions}}}}}"#);
         self.patch_operator_condition(&patch);
     }
@@ -191,7 +191,7 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     let theirs = r#"{"type":"Theirs","status":"Unknown","reason":"Kept","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
     let open = r#"{"type":"Upgradeable","status":"True","reason":"Hurry","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
     for _ in 0..3 {
-        harness.write_gate_as_somebody_else(&format!("[{theirs},{open}]"));
+        harness.write_gate_as_another_client(&format!("[{theirs},{open}]"));
         harness.expect_gate("False", "DriversMissing", &["pod shop/web-0"]);
     }
     let message = harness.expect_written("False", "Contested");
@@ -210,7 +210,7 @@ fn what_others_do_to_the_condition_is_undone_and_told() {
     assert!(operator.terminate().unwrap().success());
 
     // Written while no operator ran: the next one corrects it before anything else.
-    harness.write_gate_as_somebody_else(&format!("[{open}]"));
+    harness.write_gate_as_another_client(&format!("[{open}]"));
     harness.patch_operator_condition(
         r#"{"spec":{"overrides":[{"type":"Upgradeable","status":"True","reason":"Accepted","message":"we know"}]}}"#,
     );

@@ -1,7 +1,7 @@
 //! Pinned host keys on a real API server: pinned once, removed for nodes that left, and plain words where the ConfigMap
 //! cannot be written.
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::WatchParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -175,6 +175,32 @@ async fn a_whole_fleet_is_pinned_at_once_and_no_pin_is_lost() {
     let written = map.watch(&one.timeout(1), &before).await.unwrap();
     let writes = written.count().await;
     assert!((1..=4).contains(&writes), "{writes} writes");
+}
+
+#[tokio::test]
+async fn a_first_contact_that_is_given_up_pins_nothing_later_and_takes_nobodys_pin_with_it() {
+    let control_plane = ControlPlane::start().unwrap();
+    control_plane
+        .kubectl(&["create", "namespace", NAMESPACE])
+        .unwrap();
+    let pins = pins(control_plane.kubeconfig()).await;
+    let key = HostKey::new("ssh-ed25519", b"one");
+    pins.pin("win-1", &key).await.unwrap();
+    let [mut writes, mut gone, waits] =
+        ["writes", "gone", "waits"].map(|node| Box::pin(pins.pin(node, &key)));
+    for begun in [&mut writes, &mut gone] {
+        assert!(begun.now_or_never().is_none());
+    }
+    // Its node is gone, and another host may get its name.
+    drop(gone);
+    drop(writes);
+    waits.await.unwrap();
+    pins.pin("win-2", &key).await.unwrap();
+    let kept = data(&control_plane);
+    for node in ["win-1", "win-2", "waits"] {
+        assert!(kept.contains(&format!(r#""{node}":"{key} "#)), "{kept}");
+    }
+    assert!(!kept.contains("gone"), "{kept}");
 }
 
 #[tokio::test]

@@ -52,9 +52,11 @@ fn the_level_follows_the_settings_of_a_running_operator() {
     });
     let logged = || harness.count_lines("DEBUG") + harness.count_lines("TRACE");
     let before = logged();
-    let visits = || simulation.host("win-000").counters().logins;
-    let visited = visits();
-    harness.eventually("the node is visited again", || visits() > visited + 1);
+    let logins = || simulation.host("win-000").counters().logins;
+    let logins_before = logins();
+    harness.eventually("the node is reconciled again", || {
+        logins() > logins_before + 1
+    });
     assert_eq!(logged(), before, "{}", harness.log());
     // The credentials of the operator are in none of it.
     let kubeconfig = std::fs::read_to_string(harness.command.kubeconfig()).unwrap();

@@ -107,12 +107,12 @@ impl Engine {
 
     /// Does again what did not work before.
     fn catch_up(&mut self) {
-        let is_due = |again: &mut Backoff| again.try_now(Instant::now());
-        if self.again.as_mut().is_some_and(is_due) {
+        let try_now = |again: &mut Backoff| again.try_now(Instant::now());
+        if self.again.as_mut().is_some_and(try_now) {
             self.recover_or_log();
             self.watched.clear();
         }
-        if self.unsaved.as_mut().is_some_and(is_due) {
+        if self.unsaved.as_mut().is_some_and(try_now) {
             self.save_memory();
         }
     }

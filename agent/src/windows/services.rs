@@ -272,7 +272,7 @@ impl Services {
             let missing: Vec<_> = wanted.iter().filter(|pipe| !pipes::is_open(pipe)).collect();
             let (category, what) = if missing.is_empty() {
                 return Ok(());
-            } else if self.has_ended(name) {
+            } else if self.check_ended(name) {
                 let what = "ended before it opened all its pipes";
                 (FailureCategory::ServiceStart, what)
             } else if Instant::now() >= deadline {
@@ -313,7 +313,7 @@ impl Services {
     }
 
     /// Whether a service that was started has ended again.
-    fn has_ended(&mut self, name: &str) -> bool {
+    fn check_ended(&mut self, name: &str) -> bool {
         match self.scm.status(name) {
             Ok(Some(status)) if status.state != ServiceState::Stopped => {
                 self.hold(name, status.process_id) == Held::Gone

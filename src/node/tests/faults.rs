@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::paths::AGENT_EXE;
 use protocol::paths::BOOTSTRAP_DIR;
-use testbed::simulated_host::{Greeting, KeyKind, SimulatedHost, Speech};
+use testbed::simulated_host::{Greeting, KeyKind, Moment, SimulatedHost, Speech};
 
 use super::scene::{Scene, is_as_desired, left_over};
 use crate::node::{Connected, NodeError, Reason, Session, Target, connect};
@@ -107,6 +107,17 @@ async fn what_is_wrong_with_a_host_is_named_and_it_is_well_afterwards() {
     host.power_off().await.unwrap();
     scene.fails(&host, Reason::Unreachable, "firewall").await;
     host.boot().await.unwrap();
+    scene.is_well(&host).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_before_the_login_is_answered_is_no_refused_login() {
+    let scene = Scene::new();
+    let host = scene.host();
+    // After the connection itself.
+    host.cut_at(2, Moment::Before);
+    let words = "ended the connection before the login";
+    scene.fails(&host, Reason::Unreachable, words).await;
     scene.is_well(&host).await;
 }
 

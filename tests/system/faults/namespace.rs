@@ -14,7 +14,7 @@ use super::{NODES, Scene};
 const MANY: usize = 100;
 
 #[test]
-fn a_namespace_that_is_deleted_and_made_anew_takes_nothing_from_a_node() {
+fn a_namespace_that_is_deleted_and_recreated_takes_nothing_from_a_node() {
     let mut scene = Scene::new();
     let folder = scene.mounted(&[Issuer::First]);
     put(&folder, "token", scene.token().as_bytes());

@@ -10,7 +10,7 @@ use super::Simulation;
 const IN_THE_MIDDLE: u64 = 8;
 
 #[test]
-fn an_update_goes_by_turns_stops_at_a_failure_and_is_resumed() {
+fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     let simulation = Simulation::new(4);
     let harness = &simulation.harness;
     let operator = harness.start_with(&simulation.payload("v1.1.3"));
@@ -192,7 +192,7 @@ fn an_agent_goes_from_node_to_node_without_waiting_for_the_next_look() {
 }
 
 #[test]
-fn nodes_that_fail_in_their_turn_again_and_again_do_not_keep_the_others_from_theirs() {
+fn nodes_that_fail_again_and_again_do_not_keep_the_others_from_a_slot() {
     let simulation = Simulation::new(4);
     let harness = &simulation.harness;
     simulation.want(&json!({"probeIntervalSeconds": 300}));

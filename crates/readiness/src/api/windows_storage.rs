@@ -150,7 +150,7 @@ pub enum Management {
     Auto,
     /// This operator installs and runs csi-proxy on every Windows node.
     Managed,
-    /// Somebody else does; nodes are watched and never touched.
+    /// Another owner does; nodes are watched and never touched.
     External,
 }
 

@@ -53,7 +53,7 @@ impl Loader {
         }
         // Files are not read again: no object is left out because of others that come later.
         self.cluster.read_from = ReadFrom::Files;
-        if self.is_newer(kind, &metadata) {
+        if self.note_version(kind, &metadata) {
             (kind.put)(&mut self.cluster, &metadata, Source::Value(value))?;
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Loader {
         cluster
     }
 
-    fn is_newer(&mut self, kind: &'static Kind, meta: &ObjectMeta) -> bool {
+    fn note_version(&mut self, kind: &'static Kind, meta: &ObjectMeta) -> bool {
         let version = meta.resource_version.as_deref();
         let version = version.and_then(|version| version.parse::<u128>().ok());
         let id = (kind.name(), kind.table(&self.cluster).key(meta));

@@ -235,27 +235,26 @@ pub(super) fn row(meta: &ObjectMeta, object: PodObject) -> Option<Pod> {
 }
 
 pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
-    if is_left_out(cluster, &pod) {
-        cluster.pods.delete(&key)
-    } else {
-        cluster.pods.apply(key, pod)
+    match pod.node_name.clone() {
+        Some(node) if is_left_out(cluster, &node, &pod) => {
+            note_left_out(cluster, node);
+            cluster.pods.delete(&key)
+        }
+        _ => cluster.pods.apply(key, pod),
     }
 }
 
 /// Most pods of a large cluster are on Linux nodes. One that does not ask for Windows is no Windows workload there and
 /// stands for none; should its node ever run Windows, the pods are listed again.
-fn is_left_out(cluster: &mut Cluster, pod: &Pod) -> bool {
-    let Some(node) = &pod.node_name else {
-        return false;
-    };
+fn is_left_out(cluster: &Cluster, node: &Name, pod: &Pod) -> bool {
     let known = cluster.nodes.get(node);
-    if cluster.read_from == ReadFrom::Files
-        || !pod.request.never_asks()
-        || !known.is_some_and(Node::runs_another_system)
-    {
-        return false;
-    }
-    cluster.without_pods.insert(node.clone());
+    cluster.read_from == ReadFrom::Api
+        && pod.request.never_asks()
+        && known.is_some_and(Node::runs_another_system)
+}
+
+fn note_left_out(cluster: &mut Cluster, node: Name) {
+    cluster.without_pods.insert(node);
     if cluster.without_pods.len() > 2 * cluster.nodes.count() + MOST_GONE {
         // Most of these nodes have left. The new list names those that matter.
         cluster.without_pods.clear();
@@ -263,7 +262,6 @@ fn is_left_out(cluster: &mut Cluster, pod: &Pod) -> bool {
             "many nodes have left since the pods were listed; they are listed again".to_owned(),
         );
     }
-    true
 }
 
 impl PodStatus {

@@ -75,7 +75,7 @@ impl fmt::Display for Phase {
             Self::Commanding => f.write_str("while a command ran on a node"),
             Self::Bringing => f.write_str("while it brought files"),
             Self::Stopped => f.write_str("while csi-proxy was stopped on a node"),
-            Self::Looking => f.write_str("between visits, or at their end"),
+            Self::Looking => f.write_str("between reconciles, or at their end"),
         }
     }
 }
