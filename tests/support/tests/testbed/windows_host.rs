@@ -163,22 +163,26 @@ fn a_full_disk_fails_writes_until_there_is_room() {
 fn a_host_can_be_away_be_another_or_refuse_the_key() {
     let client = Client::new();
     let host = client.fleet.add_host("win-1").unwrap();
-    let works = || client.ssh(&host, "ver").status.success();
+    // The SFTP server is no program under Wine, of which one ends at its start now and then.
+    let works = || {
+        let done = client.sftp(&host, "pwd\n");
+        assert!(done.status.success(), "{}", text(&done));
+    };
 
     host.stop_sshd().unwrap();
     assert!(text(&client.ssh(&host, "ver")).contains("Connection refused"));
     host.start_sshd().unwrap();
-    assert!(works());
+    works();
 
     host.refuse_logins(true).unwrap();
     assert!(text(&client.ssh(&host, "ver")).contains("Permission denied"));
     host.refuse_logins(false).unwrap();
-    assert!(works());
+    works();
 
     let before = host.host_key().unwrap();
     host.change_host_key().unwrap();
     assert_ne!(host.host_key().unwrap(), before);
-    assert!(works());
+    works();
 }
 
 #[test]
