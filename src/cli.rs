@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
 use jiff::Timestamp;
 pub use since::{since, since_time};
+use windows_storage_operator::assess::versions::Release;
 use windows_storage_operator::report::{ColorChoice, Format};
 
 /// Keeps csi-proxy running on the Windows nodes of a cluster, and holds upgrades while in-tree volumes of Windows
@@ -40,6 +41,9 @@ pub enum Command {
     ///
     /// Judges what Windows workloads need for their storage: on the cluster (--kubeconfig, $KUBECONFIG or
     /// ~/.kube/config), or on files that were taken from one (-f). Changes nothing.
+    ///
+    /// Without --to every in-tree volume counts, whenever its plugin goes. With --to only those count whose plugin is
+    /// redirected to its CSI driver, or gone, at that version.
     ///
     /// Files are what kubectl get -o yaml|json and oc adm inspect print, and must-gather trees: YAML and JSON, many
     /// documents, lists. A cluster is judged whole, so give all of: nodes, csinodes, csidrivers, pods, cronjobs,
@@ -110,6 +114,7 @@ const MUST_GATHER_EXAMPLES: &str = "Examples:
 
 const CHECK_EXAMPLES: &str = "Examples:
   windows-storage-operator check
+  windows-storage-operator check --to 1.27
   windows-storage-operator check -o json | jq .verdict
   windows-storage-operator check -f must-gather.local.123/
   kubectl get -A -o yaml \\
@@ -187,6 +192,9 @@ pub struct CheckArgs {
     /// Whether the table is coloured; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
+    /// Judge for that version: of Kubernetes, such as 1.27, or, on OpenShift, such as 4.14
+    #[arg(long, value_name = "VERSION")]
+    pub to: Option<Release>,
 }
 
 /// Arguments of `must-gather`.

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use windows_storage_operator::api::{WindowsStorageSpec, custom_resource_definitions};
 
 #[test]
@@ -15,6 +16,39 @@ fn the_committed_crds_are_those_of_the_code() {
             committed == text,
             "crds/{name} is not what the code says: run make crds"
         );
+    }
+}
+
+#[test]
+fn the_definitions_keep_to_the_conventions_of_kubernetes() {
+    for (name, text) in custom_resource_definitions() {
+        let crd: Value = serde_yaml::from_str(&text).unwrap();
+        for version in crd["spec"]["versions"].as_array().unwrap() {
+            let object = &version["schema"]["openAPIV3Schema"];
+            assert_eq!(object["required"], Value::Null, "{name}: spec is optional");
+            check(object, &name, false);
+        }
+    }
+}
+
+fn check(schema: &Value, path: &str, of_status: bool) {
+    let has = |key: &str| schema.get(key).is_some();
+    match schema["type"].as_str() {
+        Some("integer") => {
+            let known = matches!(schema["format"].as_str(), Some("int32" | "int64"));
+            assert!(known, "{path}: {schema}");
+        }
+        Some("array") => assert!(has("x-kubernetes-list-type"), "{path}: {schema}"),
+        _ => {}
+    }
+    assert!(!(of_status && has("default")), "{path}: {schema}");
+    let fields = schema["properties"].as_object();
+    for (field, schema) in fields.into_iter().flatten() {
+        let of_status = of_status || field == "status";
+        check(schema, &format!("{path}.{field}"), of_status);
+    }
+    if has("items") {
+        check(&schema["items"], &format!("{path}[]"), of_status);
     }
 }
 

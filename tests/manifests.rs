@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use testbed::control_plane::ControlPlane;
 
@@ -28,7 +30,12 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
             .kubectl(&["apply", "-k", folder.to_str().unwrap()])
             .unwrap()
     };
-    apply("crds");
+    let crds = root.join("crds");
+    let mut defining = control_plane.kubectl_command();
+    let defined = defining.args(["apply", "-k"]).arg(crds).output().unwrap();
+    assert!(defined.status.success(), "{defined:?}");
+    let warnings = String::from_utf8_lossy(&defined.stderr);
+    assert_eq!(warnings, "", "a definition is applied without a warning");
     control_plane.await_definitions().unwrap();
     let installed = apply("manifests");
     for object in [
@@ -81,9 +88,27 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         assert!(error.contains(complaint), "{spec}: {error}");
     }
     settings("cluster", r"{csiProxy: {extraArgs: ['-kubelet-path=D:\kubelet']}, ssh: {user: 'CORP\ops', port: 2222}}").unwrap();
-    let explained = control_plane
-        .kubectl(&["explain", "windowsstorage.spec.csiProxy.extraArgs"])
+    // Without a spec the defaults hold.
+    let gate = |object: &str| {
+        control_plane.kubectl(&["get", object, "-o", "jsonpath={.spec.upgradeGate}"])
+    };
+    control_plane
+        .kubectl(&["delete", "windowsstorage", "cluster"])
         .unwrap();
+    control_plane
+        .apply("apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {name: cluster}\n")
+        .unwrap();
+    assert_eq!(gate("windowsstorage/cluster").unwrap(), "Enforce");
+    // The API server publishes the schema some time after it serves the kind.
+    let begin = Instant::now();
+    let explained = loop {
+        let explained =
+            control_plane.kubectl(&["explain", "windowsstorage.spec.csiProxy.extraArgs"]);
+        if explained.is_ok() || begin.elapsed() > Duration::from_secs(60) {
+            break explained.unwrap();
+        }
+        thread::sleep(Duration::from_millis(500));
+    };
     assert!(
         explained.contains("Further flags for csi-proxy"),
         "{explained}"

@@ -8,7 +8,7 @@ use crate::journal::{AUTO_START, Change, FileChange, ServiceChange, ServiceSetti
 use crate::seen::{SeenProcess, SeenService, belongs_to, contains, dependents, runs};
 use crate::state::{DESCRIPTION_MARK, description};
 use protocol::document::Service;
-use protocol::order::{key, start_order};
+use protocol::order::{key, same_name, start_order};
 use protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
 
 /// What is on the node, as far as a request is concerned.
@@ -159,7 +159,7 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
         }
         let is_closed = |pipe: &String| !observed.open_pipes.contains(pipe);
         let is_awaited = |of: &&ServicePipes| {
-            key(&of.service) == key(name) && (start || of.pipes.iter().any(is_closed))
+            same_name(&of.service, name) && (start || of.pipes.iter().any(is_closed))
         };
         let awaited = request.pipes.iter().filter(is_awaited);
         steps.extend(awaited.cloned().map(Step::AwaitPipes));

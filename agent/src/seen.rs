@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::state::DESCRIPTION_MARK;
 use protocol::command::{program, same_path};
-use protocol::order::key;
+use protocol::order::{key, same_name};
 use protocol::{ForeignInstance, ForeignKind};
 
 const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
@@ -79,7 +79,7 @@ pub fn foreign(
 /// Whether a name is among these, compared as the Service Control Manager does.
 #[must_use]
 pub fn contains(names: &[String], name: &str) -> bool {
-    names.iter().any(|known| key(known) == key(name))
+    names.iter().any(|known| same_name(known, name))
 }
 
 /// Whether a process is a service's own, or one that a wrapper such as nssm has started.

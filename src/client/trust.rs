@@ -52,6 +52,8 @@ fn https(config: &kube::Config) -> kube::Result<HttpsConnector<HttpConnector>> {
     tls.set_cert_store(store.map_err(tls_error)?);
     let mut http = HttpConnector::new();
     http.enforce_http(false);
+    // Else a request waits for the answer to the last piece of the handshake, or of the request before: 40 ms.
+    http.set_nodelay(true);
     HttpsConnector::with_connector(http, tls).map_err(tls_error)
 }
 

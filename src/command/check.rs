@@ -1,19 +1,96 @@
 //! `check`: the judgement on a cluster or on files.
 
+use clap::error::ErrorKind;
 use jiff::Timestamp;
-use windows_storage_operator::assess::assess;
-use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::api::{SETTINGS_NAME, UPGRADEABLE};
+use windows_storage_operator::assess::report::{Upgradeable, Verdict};
+use windows_storage_operator::assess::{assess_for, check_target, today};
+use windows_storage_operator::index::Cluster;
 use windows_storage_operator::report::render;
+use windows_storage_operator::visible::visible;
 
-use crate::cli::CheckArgs;
-use crate::command::{input, is_colored, print};
+use crate::cli::{CalledAs, CheckArgs};
+use crate::command::{input, is_colored, print, report_line};
 
 /// Judges and shows the judgement.
-pub fn check(arguments: &CheckArgs) -> anyhow::Result<Upgradeable> {
+pub fn check(arguments: &CheckArgs, called_as: CalledAs) -> anyhow::Result<Upgradeable> {
     let mut cluster = input::read(&arguments.input)?.cluster;
-    let report = assess(&mut cluster);
+    if let Some(target) = arguments.to {
+        if let Err(error) = check_target(&cluster, target) {
+            called_as
+                .usage_error("check", ErrorKind::ValueValidation, error)
+                .exit();
+        }
+        if let Some(today) = today(&cluster).filter(|today| today.minor > target.minor) {
+            report_line(format!(
+                "note: {target} lies in the past: the cluster has {today}"
+            ));
+        }
+    }
+    let report = assess_for(&mut cluster, arguments.to);
     let color = is_colored(arguments.color);
     let made = Timestamp::now();
     print(&render(&report, arguments.output, color, made)?)?;
+    // What files say of the operator may be of another time than they are, and it speaks of the version that runs.
+    let is_alike = arguments.input.files.is_empty() && arguments.to.is_none();
+    let difference = difference(&cluster, &report.verdict);
+    if let Some(difference) = difference.filter(|_| is_alike) {
+        report_line(difference);
+    }
     Ok(report.verdict.upgradeable)
+}
+
+/// What the operator in the cluster says otherwise.
+fn difference(cluster: &Cluster, verdict: &Verdict) -> Option<String> {
+    let status = cluster.settings.get(SETTINGS_NAME)?.status.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let said = conditions.find(|condition| condition.type_ == UPGRADEABLE)?;
+    let is_other = said.status != verdict.upgradeable.as_str();
+    is_other.then(|| {
+        format!(
+            "note: the operator says Upgradeable {} ({}): {}",
+            visible(&said.status),
+            visible(&said.reason),
+            visible(&said.message)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use windows_storage_operator::api::WindowsStorage;
+    use windows_storage_operator::assess::report::Reason;
+
+    use super::*;
+
+    #[test]
+    fn what_the_operator_says_otherwise_is_noted() {
+        let verdict = Verdict {
+            upgradeable: Upgradeable::True,
+            reason: Reason::NoInTreeVolumes,
+            message: String::new(),
+        };
+        let mut cluster = Cluster::default();
+        assert_eq!(difference(&cluster, &verdict), None);
+        let mut say = |status: &str| {
+            let condition = serde_json::json!({
+                "type": "Upgradeable", "status": status, "reason": "DriversMissing", "message": "gone\u{1b}",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            let object: WindowsStorage = serde_json::from_value(serde_json::json!({
+                "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsStorage",
+                "metadata": {"name": "cluster"}, "spec": {}, "status": {"conditions": [condition]},
+            }))
+            .unwrap();
+            cluster.settings.apply(SETTINGS_NAME.to_owned(), object);
+            difference(&cluster, &verdict)
+        };
+        assert_eq!(say("True"), None);
+        let noted = say("False").unwrap();
+        assert!(
+            noted.starts_with("note: the operator says Upgradeable False (DriversMissing): gone"),
+            "{noted}"
+        );
+        assert!(!noted.contains('\u{1b}'));
+    }
 }

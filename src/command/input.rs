@@ -49,7 +49,16 @@ fn read_files(arguments: &InputArgs) -> anyhow::Result<Cluster> {
     let input = from_files(&sources, &mut |reading| show_reading(&bar, &reading));
     bar.finish_and_clear();
     let input = input?;
+    if !input.unread.is_empty() {
+        report_line(format!("error: {}", input.unread));
+    }
     report_line(format!("read {}", input.summary));
+    if !input.left_out.is_empty() {
+        report_line(format!(
+            "note: left out, because they do not parse and name no object of a kind that is used:\n{}",
+            input.left_out
+        ));
+    }
     if !input.not_given.is_empty() {
         report_line(format!(
             "note: the input has no {}; if the cluster has any, the verdict does not know of them",

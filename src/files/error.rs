@@ -176,6 +176,24 @@ impl ReadErrors {
         self.kept.is_empty()
     }
 
+    /// The first by name, and how many more there are.
+    #[must_use]
+    pub fn summary(&self) -> Option<String> {
+        let first = self.kept.first()?;
+        Some(match self.kept.len() as u64 - 1 + self.more {
+            0 => first.to_string(),
+            more => format!("{first}; and {more} more"),
+        })
+    }
+
+    /// These and the others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        others.kept.into_iter().for_each(|error| self.push(error));
+        self.more += others.more;
+        self
+    }
+
     pub(super) fn push(&mut self, error: ReadError) {
         if self.kept.len() < Self::KEPT {
             self.kept.push(error);
@@ -227,5 +245,13 @@ mod tests {
         }
         assert_eq!(errors.kept.len(), ReadErrors::KEPT);
         assert!(errors.to_string().ends_with("\nand 3 more"), "{errors}");
+        assert!(errors.summary().unwrap().ends_with("; and 22 more"));
+        let mut one = ReadErrors::default();
+        one.in_file(Path::new("b"), Problem::Nul);
+        let all = one.and(errors).to_string();
+        assert!(
+            all.starts_with("b: ") && all.ends_with("\nand 4 more"),
+            "{all}"
+        );
     }
 }

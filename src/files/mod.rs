@@ -2,11 +2,14 @@
 //!
 //! `sources` finds the files, `text` makes UTF-8 of them, `yaml` splits YAML into documents, `objects` takes the objects
 //! and lists in a document apart, and `list` keeps items until their list says what they are. JSON is read item by item,
-//! in little memory whatever its size; of YAML one document is in memory as text.
+//! in little memory whatever its size; of YAML one document is in memory as text. `kinds` says whether a file that does
+//! not parse may hold something of use, and `outline` below which field its lines stand.
 
 mod error;
+mod kinds;
 mod list;
 mod objects;
+mod outline;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -26,6 +29,7 @@ pub use error::{Problem, ReadError, ReadErrors};
 pub use sources::Source;
 
 use error::Failure;
+use kinds::Watched;
 use sources::{Format, STANDARD_INPUT};
 use text::{Counts, Text};
 
@@ -121,56 +125,71 @@ pub struct Progress<'a> {
     pub bytes: Option<u64>,
 }
 
+/// Whether objects of that apiVersion and kind are wanted; without an apiVersion, whether those of any are.
+pub type Wanted<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
+
 /// What takes an object, or says which field of it is wrong.
 pub type Sink<'a> = &'a mut dyn FnMut(Object) -> Result<(), String>;
+
+/// What was read, and what was not.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was read.
+    pub tally: Tally,
+    /// Paths that cannot be read.
+    pub absent: ReadErrors,
+    /// Parts of files that cannot be read, and objects with a field that is wrong.
+    pub unread: ReadErrors,
+    /// Files of which a part does not parse, and which name no kind that is wanted.
+    pub left_out: ReadErrors,
+}
 
 /// Reads all sources and hands each object of a wanted apiVersion and kind to `sink`.
 ///
 /// What is wrong in a file ends the reading of that file, but for a wrong field of an object; all else is read all the
-/// same, so that all errors are known at once. What `sink` got counts for nothing then.
+/// same, so that all errors are known at once.
 pub fn read(
     sources: &[Source],
-    wanted: &dyn Fn(&str, &str) -> bool,
+    wanted: Wanted<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
     sink: Sink<'_>,
-) -> Result<Tally, ReadErrors> {
-    let mut errors = ReadErrors::default();
-    let found = sources::find(sources, &mut errors);
+) -> Outcome {
+    let mut absent = ReadErrors::default();
+    let found = sources::find(sources, &mut absent);
     let mut reading = Reading::new(found.len(), wanted, progress, sink);
-    reading.errors = errors;
+    reading.outcome.absent = absent;
     for source in found {
         match source {
             Source::StandardInput => reading.file(STANDARD_INPUT, None, io::stdin().lock()),
             Source::Path(path) => match File::open(&path) {
                 Ok(file) => reading.file(&sources::name_of(&path), sources::format_of(&path), file),
-                Err(error) => reading.errors.in_file(&path, Problem::Read(error)),
+                Err(error) => (reading.outcome.absent).in_file(&path, Problem::Read(error)),
             },
         }
     }
-    reading.finish()
+    reading.outcome
 }
 
 /// Reads one source, as [`read`] reads standard input.
 pub fn read_from(
     name: &str,
     input: impl Read,
-    wanted: &dyn Fn(&str, &str) -> bool,
+    wanted: Wanted<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
     sink: Sink<'_>,
-) -> Result<Tally, ReadErrors> {
+) -> Outcome {
     let mut reading = Reading::new(1, wanted, progress, sink);
     reading.file(name, None, input);
-    reading.finish()
+    reading.outcome
 }
 
 /// All that is known while files are read.
 struct Reading<'a> {
-    wanted: &'a dyn Fn(&str, &str) -> bool,
+    wanted: Wanted<'a>,
     sink: Sink<'a>,
     progress: &'a mut dyn FnMut(Progress<'_>),
     files: u64,
-    tally: Tally,
-    errors: ReadErrors,
+    outcome: Outcome,
     source_name: Arc<str>,
     counts: Rc<Counts>,
     /// The document, from 1, and the line where it starts.
@@ -187,7 +206,7 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(
         files: usize,
-        wanted: &'a dyn Fn(&str, &str) -> bool,
+        wanted: Wanted<'a>,
         progress: &'a mut dyn FnMut(Progress<'_>),
         sink: Sink<'a>,
     ) -> Self {
@@ -196,8 +215,7 @@ impl<'a> Reading<'a> {
             sink,
             progress,
             files: files as u64,
-            tally: Tally::default(),
-            errors: ReadErrors::default(),
+            outcome: Outcome::default(),
             source_name: Arc::default(),
             counts: Rc::default(),
             document: 0,
@@ -213,17 +231,25 @@ impl<'a> Reading<'a> {
         self.counts = Rc::default();
         self.document = 0;
         self.report_progress();
-        if let Err(failure) = self.documents(format, Text::new(input, Rc::clone(&self.counts))) {
+        let mut input = Watched::new(input, self.wanted);
+        let text = Text::new(&mut input, Rc::clone(&self.counts));
+        if let Err(failure) = self.documents(format, text) {
             // What names no line was found ahead of what is read.
             let origin = match failure.place {
                 Some(place) => self.origin(Some(place)),
                 None => Origin::whole(name),
             };
             let problem = self.problem.take().unwrap_or(failure.problem);
-            self.errors.push(ReadError { origin, problem });
+            let names_wanted = input.names_wanted();
+            let errors = match problem {
+                Problem::Read(_) => &mut self.outcome.absent,
+                _ if names_wanted => &mut self.outcome.unread,
+                _ => &mut self.outcome.left_out,
+            };
+            errors.push(ReadError { origin, problem });
         }
-        self.tally.files += 1;
-        self.tally.bytes += self.counts.bytes.take();
+        self.outcome.tally.files += 1;
+        self.outcome.tally.bytes += self.counts.bytes.take();
         self.report_progress();
     }
 
@@ -292,18 +318,10 @@ impl<'a> Reading<'a> {
     fn report_progress(&mut self) {
         (self.progress)(Progress {
             what: &self.source_name,
-            done: self.tally.files,
+            done: self.outcome.tally.files,
             of: self.files,
-            objects: self.tally.objects,
-            bytes: Some(self.tally.bytes + self.counts.bytes.get()),
+            objects: self.outcome.tally.objects,
+            bytes: Some(self.outcome.tally.bytes + self.counts.bytes.get()),
         });
-    }
-
-    fn finish(self) -> Result<Tally, ReadErrors> {
-        if self.errors.is_empty() {
-            Ok(self.tally)
-        } else {
-            Err(self.errors)
-        }
     }
 }

@@ -49,9 +49,9 @@ impl<'a> Reading<'a> {
         match (Node { reading, place }).deserialize(document)? {
             Seen::Value(Value::Null) => return Ok(()),
             Seen::Objects => {}
-            Seen::Value(_) | Seen::Dropped => self.tally.not_objects += 1,
+            Seen::Value(_) | Seen::Dropped => self.outcome.tally.not_objects += 1,
         }
-        self.tally.documents += 1;
+        self.outcome.tally.documents += 1;
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl<'a> Reading<'a> {
                 (_, Some(items)) => {
                     items.misfit.get_or_insert_with(|| self.path.clone());
                 }
-                (_, None) => self.tally.not_objects += 1,
+                (_, None) => self.outcome.tally.not_objects += 1,
             }
             self.path.truncate(length);
         }
@@ -165,12 +165,15 @@ impl<'a> Reading<'a> {
             (Some(_), None) if is_something("kind") => return Err(Problem::NotAName("kind")),
             _ => {}
         }
+        // So Go prints a list without items. An object has a name.
+        let is_empty = fields.get("items") == Some(&Value::Null) && !has_name(fields);
         if identity.is_list() && self.is_list_wanted(&identity) {
             let kind = || identity.kind.clone().unwrap_or_default();
             if list.is_none() && is_something("items") {
                 return Err(Problem::NoItems(kind()));
             }
-            if list.is_some() && fields.get("metadata").is_some_and(is_one_page) {
+            let is_list = list.is_some() || is_empty;
+            if is_list && fields.get("metadata").is_some_and(is_one_page) {
                 return Err(Problem::OnePage);
             }
             if let Some(misfit) = list.as_ref().and_then(|list| list.misfit.as_ref()) {
@@ -179,7 +182,8 @@ impl<'a> Reading<'a> {
             }
         }
         match (list, siblings) {
-            (Some(items), _) => self.list(items, &identity),
+            (Some(items), _) => self.list(Some(items), &identity),
+            (None, _) if is_empty => self.list(None, &identity),
             (None, Some(siblings)) if identity.whole().is_none() => {
                 if siblings.list.whole().is_some() {
                     let identity = siblings.list.of_item(identity);
@@ -191,15 +195,20 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn list(&mut self, items: Items, list: &Identity) -> Result<(), Problem> {
+    fn list(&mut self, items: Option<Items>, list: &Identity) -> Result<(), Problem> {
         match (&list.api_version, &list.kind) {
             (Some(_), Some(_)) if list.is_list() => {}
-            (Some(api_version), Some(kind)) if (self.wanted)(api_version, kind) => {
+            (Some(api_version), Some(kind))
+                if items.is_some() && (self.wanted)(Some(api_version), kind) =>
+            {
                 return Err(Problem::NotAList(kind.clone(), api_version.clone()));
             }
-            (Some(_), Some(kind)) => self.tally.count_unused(kind),
-            _ => self.tally.not_objects += 1,
+            (Some(_), Some(kind)) => self.outcome.tally.count_unused(kind),
+            _ => self.outcome.tally.not_objects += 1,
         }
+        let Some(items) = items else {
+            return Ok(());
+        };
         let path = self.path.clone();
         for item in items.recall().map_err(Problem::Spool)? {
             let item = item.map_err(|error| Problem::Spool(error.into()))?;
@@ -219,7 +228,7 @@ impl<'a> Reading<'a> {
                 return Err(Problem::NoApiVersion(kind));
             }
             _ => {
-                self.tally.not_objects += 1;
+                self.outcome.tally.not_objects += 1;
                 return Ok(());
             }
         };
@@ -228,8 +237,8 @@ impl<'a> Reading<'a> {
         {
             return Err(Problem::Refused(refusal));
         }
-        if !(self.wanted)(&api_version, &kind) {
-            self.tally.count_unused(&kind);
+        if !(self.wanted)(Some(&api_version), &kind) {
+            self.outcome.tally.count_unused(&kind);
             return Ok(());
         }
         if !mapping.is_whole {
@@ -237,7 +246,7 @@ impl<'a> Reading<'a> {
         }
         fields.insert("apiVersion".to_owned(), api_version.clone().into());
         fields.insert("kind".to_owned(), kind.clone().into());
-        self.tally.objects += 1;
+        self.outcome.tally.objects += 1;
         let origin = self.origin(None);
         let taken = (self.sink)(Object {
             origin: origin.clone(),
@@ -247,7 +256,7 @@ impl<'a> Reading<'a> {
         });
         if let Err(field) = taken {
             let problem = Problem::Field { kind, field };
-            self.errors.push(ReadError { origin, problem });
+            self.outcome.unread.push(ReadError { origin, problem });
         }
         self.report_progress();
         Ok(())
@@ -258,11 +267,12 @@ impl<'a> Reading<'a> {
         let item = list.of_item(Identity::default());
         // A List may be of all sorts.
         item.whole()
-            .is_none_or(|(version, kind)| (self.wanted)(version, kind))
+            .is_none_or(|(version, kind)| (self.wanted)(Some(version), kind))
     }
 
     fn is_needed(&self, identity: &Identity) -> bool {
-        let is_wanted = |(version, kind)| (self.wanted)(version, kind) || is_status(version, kind);
+        let is_wanted =
+            |(version, kind)| (self.wanted)(Some(version), kind) || is_status(version, kind);
         identity.whole().is_none_or(is_wanted)
     }
 
@@ -364,6 +374,11 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
         }
         Ok(reading.keep(256, || fields.into()))
     }
+}
+
+fn has_name(fields: &Map<String, Value>) -> bool {
+    let name = fields.get("metadata").and_then(|it| it.get("name"));
+    name.is_some_and(|name| !name.is_null())
 }
 
 fn is_one_page(metadata: &Value) -> bool {

@@ -6,24 +6,34 @@ use std::path::PathBuf;
 
 use super::*;
 
-fn all(_: &str, _: &str) -> bool {
+fn all(_: Option<&str>, _: &str) -> bool {
     true
 }
 
-fn pods(api_version: &str, kind: &str) -> bool {
-    (api_version, kind) == ("v1", "Pod")
+fn pods(api_version: Option<&str>, kind: &str) -> bool {
+    api_version.is_none_or(|version| version == "v1") && kind == "Pod"
+}
+
+/// All that was read, or else what was not.
+fn whole(outcome: Outcome) -> Result<Tally, ReadErrors> {
+    let errors = outcome.absent.and(outcome.unread).and(outcome.left_out);
+    if errors.is_empty() {
+        Ok(outcome.tally)
+    } else {
+        Err(errors)
+    }
 }
 
 fn read_text_as(
     text: impl AsRef<[u8]>,
-    wanted: &dyn Fn(&str, &str) -> bool,
+    wanted: Wanted<'_>,
 ) -> (Vec<Object>, Result<Tally, ReadErrors>) {
     let mut objects = Vec::new();
-    let tally = read_from("in", text.as_ref(), wanted, &mut |_| {}, &mut |object| {
+    let outcome = read_from("in", text.as_ref(), wanted, &mut |_| {}, &mut |object| {
         objects.push(object);
         Ok(())
     });
-    (objects, tally)
+    (objects, whole(outcome))
 }
 
 fn good(text: impl AsRef<[u8]>) -> (Vec<Object>, Tally) {
@@ -48,7 +58,7 @@ fn reading_goes_on_with_the_next_file() {
     std::fs::write(path("e.yaml"), "").unwrap();
     let mut objects = Vec::new();
     let mut seen = Vec::new();
-    let errors = read(
+    let outcome = read(
         &[
             Source::Path(folder.path().to_owned()),
             Source::Path(PathBuf::from("/absent")),
@@ -59,19 +69,16 @@ fn reading_goes_on_with_the_next_file() {
             objects.push(object);
             Ok(())
         },
-    )
-    .unwrap_err();
+    );
     assert_eq!(objects.len(), 1);
-    let errors = errors.to_string();
-    let expected = [
-        "/absent".into(),
-        path("a.yaml"),
-        path("b.json"),
-        path("d.json"),
-    ];
-    assert_eq!(errors.lines().count(), expected.len(), "{errors}");
-    for (line, path) in errors.lines().zip(expected) {
-        let path: PathBuf = path;
+    let one = |errors: ReadErrors| errors.summary().unwrap();
+    assert!(one(outcome.absent).starts_with("/absent: "));
+    // The one that names a kind.
+    assert!(one(outcome.unread).starts_with(path("d.json").to_str().unwrap()));
+    let left_out = outcome.left_out.to_string();
+    let expected = [path("a.yaml"), path("b.json")];
+    assert_eq!(left_out.lines().count(), expected.len(), "{left_out}");
+    for (line, path) in left_out.lines().zip(expected) {
         assert!(line.starts_with(path.to_str().unwrap()), "{line}");
     }
     assert_eq!(seen.first(), Some(&(0, 5, 0)));
@@ -82,14 +89,14 @@ fn reading_goes_on_with_the_next_file() {
 fn progress_counts_files_bytes_and_objects() {
     let text = format!("{POD}---\n").repeat(50);
     let mut seen = Vec::new();
-    let tally = read_from(
+    let outcome = read_from(
         "in",
         text.as_bytes(),
         &all,
         &mut |progress| seen.push((progress.done, progress.bytes.unwrap(), progress.objects)),
         &mut |_| Ok(()),
-    )
-    .unwrap();
+    );
+    let tally = whole(outcome).unwrap();
     let bytes = text.len() as u64;
     assert_eq!((tally.objects, tally.bytes), (50, bytes));
     assert!(seen.is_sorted());
@@ -100,11 +107,11 @@ fn progress_counts_files_bytes_and_objects() {
 #[test]
 fn a_wrong_field_ends_nothing_and_is_told_with_its_object() {
     let text = format!("{POD}---\nitems: [{{kind: Pod, apiVersion: v1}}]\n---\na: 'b");
-    let errors = read_from("in", text.as_bytes(), &all, &mut |_| {}, &mut |object| {
+    let outcome = read_from("in", text.as_bytes(), &all, &mut |_| {}, &mut |object| {
         Err(format!("{} is wrong", object.value["metadata"]["name"]))
     });
     assert_eq!(
-        errors.unwrap_err().to_string(),
+        outcome.unread.to_string(),
         "in, document 1, line 1: Pod: \"a\" is wrong\n\
          in, document 2, items[0]: Pod: null is wrong\n\
          in, document 3, line 7 column 4: unclosed quote; correct the file"

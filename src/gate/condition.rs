@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::{GateCondition, OperatorCondition, UPGRADEABLE};
-use crate::assess::report::Upgradeable;
+use crate::assess::report::{Reason, Upgradeable};
 use crate::gate::Decision;
+use crate::gate::decider::Found;
 use crate::visible::visible;
 
 /// What was seen of the condition when it was made to say what was decided.
@@ -34,6 +35,24 @@ impl Check {
 /// Whether ours has been written.
 pub fn is_there(object: &OperatorCondition) -> bool {
     object.spec.conditions.iter().any(is_ours)
+}
+
+/// What ours says that is to be thought of before it is written for the first time.
+pub fn found(object: &OperatorCondition) -> Found {
+    let mut ours = object.spec.conditions.iter().filter(|value| is_ours(value));
+    let text =
+        |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    let Some(first) = ours.next() else {
+        return Found::Open;
+    };
+    let reason = text(first, "reason");
+    if text(first, "status").as_deref() == Some(Upgradeable::True.as_str()) {
+        Found::Open
+    } else if reason.as_deref() == Some(Reason::NodeOperationInProgress.as_str()) {
+        Found::Operation
+    } else {
+        Found::Held
+    }
 }
 
 /// All conditions with ours as it was decided; `None` where nothing is to be written. The list is atomic for the API
@@ -173,6 +192,32 @@ pub(super) mod tests {
             let conditions = merged(existing, &yields("not read yet"), at(1)).unwrap();
             assert_eq!(conditions[0]["reason"], "ReadinessUnknown");
             assert!(merged(&conditions, &yields("less is missing"), at(2)).is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_found_holds_unless_it_is_true_or_nothing_or_an_update_of_a_node() {
+        let with = |condition: Value| object(&json!({"conditions": [condition]}), &Value::Null);
+        let ours = |status: &str, reason: &str| {
+            with(json!({"type": "Upgradeable", "status": status, "reason": reason}))
+        };
+        for (object, expected) in [
+            (object(&json!({}), &Value::Null), Found::Open),
+            (
+                with(json!({"type": "Other", "status": "False"})),
+                Found::Open,
+            ),
+            (ours("True", "DriversRegistered"), Found::Open),
+            (ours("False", "NodeOperationInProgress"), Found::Operation),
+            (ours("False", "DriversMissing"), Found::Held),
+            (ours("False", "ReadinessUnknown"), Found::Held),
+            (ours("Unknown", "Nonsense"), Found::Held),
+            (
+                with(json!({"type": "Upgradeable", "status": 5})),
+                Found::Held,
+            ),
+        ] {
+            assert_eq!(found(&object), expected, "{:?}", object.spec.conditions);
         }
     }
 

@@ -33,17 +33,17 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The gate in that object, and what writes it.
+    /// The gate in that object, of a process that makes a single pass or goes on, and what writes it.
     #[must_use]
-    pub fn new(object: GateObject, metrics: Metrics) -> (Self, GateTask) {
-        let decider = watch::Sender::new(Decider::new(Instant::now()));
+    pub fn new(object: GateObject, is_once: bool, metrics: Metrics) -> (Self, GateTask) {
+        let decider = watch::Sender::new(Decider::new(Instant::now(), is_once));
         let task = GateTask::new(object, decider.clone(), metrics);
         let report = task.report.subscribe();
         (Self { decider, report }, task)
     }
 
     /// Takes in a verdict. Each is to be given here, also while nothing can be written: the channel keeps only the last
-    /// decision, but a verdict that went back and forth has not stood.
+    /// decision, but what went from sight and came back holds the gate.
     pub fn judge(&self, judged: &Judged<'_>) {
         self.decider
             .send_modify(|decider| decider.judge(judged, Instant::now()));
@@ -75,6 +75,18 @@ impl Gate {
         self.decider.borrow().due(Instant::now())
     }
 
+    /// Whether it waits for the proof that what is known is the present.
+    #[must_use]
+    pub fn wants_proof(&self) -> bool {
+        self.decider.borrow().wants_proof
+    }
+
+    /// Whether there is a report that was not taken yet.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.report.has_changed().unwrap_or(false)
+    }
+
     /// Whether it opens so soon, if the verdict stands, that all else may wait for it.
     #[must_use]
     pub fn is_about_to_open(&self) -> bool {
@@ -89,7 +101,7 @@ impl Gate {
         let decider = self.decider.borrow();
         decider.opens_at.is_none()
             && self.report.borrow().says(decider.decision.as_ref())
-            && !self.report.has_changed().unwrap_or(false)
+            && !self.has_news()
     }
 
     /// Waits, but not for long, until the condition says what was decided, or could not be written.

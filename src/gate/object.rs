@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::api::OperatorCondition;
 use crate::deadline::{self, CallError};
-use crate::gate::condition::{Check, is_there, merged};
+use crate::gate::condition::{Check, found, is_there, merged};
+use crate::gate::decider::Found;
 use crate::gate::{Decision, GateError};
 
 /// How often a write is tried again when others write at the same time.
@@ -37,19 +38,36 @@ impl GateObject {
         Ok(is_there(&self.read().await?))
     }
 
-    /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote.
-    pub async fn ensure(&self, decision: &Decision) -> Result<Check, GateError> {
-        let written = tokio::time::timeout(LIMIT, self.write(decision)).await;
+    /// What the condition says before this process writes it.
+    pub(super) async fn found(&self) -> Result<Found, GateError> {
+        Ok(found(&self.read().await?))
+    }
+
+    /// Makes the condition say what was decided. Reads first, writes only a difference, keeps what others wrote. `None`: it is no
+    /// longer wanted, and nothing was written.
+    pub async fn ensure(
+        &self,
+        decision: &Decision,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Option<Check>, GateError> {
+        let written = tokio::time::timeout(LIMIT, self.write(decision, is_wanted)).await;
         written.unwrap_or_else(|_| Err(GateError::TimedOut(self.name.clone())))
     }
 
-    async fn write(&self, decision: &Decision) -> Result<Check, GateError> {
+    async fn write(
+        &self,
+        decision: &Decision,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Option<Check>, GateError> {
         for _ in 0..ATTEMPTS {
             let existing = self.read().await?;
             let conditions = merged(&existing.spec.conditions, decision, Timestamp::now());
             let Some(conditions) = conditions else {
-                return Ok(Check::new(&existing, false));
+                return Ok(Some(Check::new(&existing, false)));
             };
+            if !is_wanted() {
+                return Ok(None);
+            }
             let patch = Patch::Merge(json!({
                 "metadata": {"resourceVersion": existing.metadata.resource_version},
                 "spec": {"conditions": conditions},
@@ -57,7 +75,7 @@ impl GateObject {
             let parameters = PatchParams::default();
             let writing = self.api.patch(&self.name, &parameters, &patch);
             match deadline::call("write OperatorCondition", writing).await {
-                Ok(written) => return Ok(Check::new(&written, true)),
+                Ok(written) => return Ok(Some(Check::new(&written, true))),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(self.explain(error)),
             }

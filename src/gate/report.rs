@@ -52,7 +52,7 @@ impl GateReport {
     /// Whether the last attempt to write it failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        !self.is_written() && self.reason != PENDING
+        !self.is_written() && !self.is_pending()
     }
 
     /// Whether the condition says that.
@@ -60,6 +60,14 @@ impl GateReport {
     pub fn says(&self, decision: Option<&Decision>) -> bool {
         self.is_written() && self.written.as_ref() == decision
     }
+}
+
+/// Why the condition could not be made to say that.
+#[derive(Debug)]
+struct Failure {
+    held: bool,
+    reason: &'static str,
+    message: String,
 }
 
 /// How the condition stands, as of the last check.
@@ -80,7 +88,7 @@ pub struct Track {
     changes: Vec<Instant>,
     /// How often it could not be written in a row, and why the last time.
     failures: u32,
-    failure: Option<(&'static str, String)>,
+    failure: Option<Failure>,
 }
 
 impl Track {
@@ -92,10 +100,13 @@ impl Track {
         }
     }
 
-    /// Whether it is time to make the object say that. What failed is tried again at its own pace, whatever is decided
-    /// meanwhile.
+    /// Whether it is time to make the object say that. What failed is tried again at its own pace, but for a `False` that
+    /// comes instead of a `True`: the object may say `True`.
     pub fn is_due(&self, decision: &Decision, now: Instant) -> bool {
-        let is_another = self.failure.is_none() && self.written.as_ref() != Some(decision);
+        let is_another = match &self.failure {
+            None => self.written.as_ref() != Some(decision),
+            Some(failure) => !failure.held && decision.holds(),
+        };
         is_another || self.next_check.is_none_or(|next| next <= now)
     }
 
@@ -138,11 +149,15 @@ impl Track {
         is_disturbed
     }
 
-    /// It could not be made to say it.
-    pub fn failed(&mut self, error: &GateError, now: Instant) {
+    /// It could not be made to say that.
+    pub fn failed(&mut self, decision: &Decision, error: &GateError, now: Instant) {
         self.quiet = 0;
         self.failures += 1;
-        self.failure = Some((error.reason(), error.to_string()));
+        self.failure = Some(Failure {
+            held: decision.holds(),
+            reason: error.reason(),
+            message: error.to_string(),
+        });
         self.next_check = Some(now + backoff::pause(self.failures, FIRST_RETRY, LONGEST_RETRY));
     }
 
@@ -159,7 +174,10 @@ impl Track {
 
     fn describe(&self, now: Instant) -> (&'static str, &'static str, String) {
         let name = &self.name;
-        if let Some((reason, message)) = &self.failure {
+        if let Some(Failure {
+            reason, message, ..
+        }) = &self.failure
+        {
             return ("False", reason, message.clone());
         }
         if self.written.is_none() {
@@ -336,7 +354,8 @@ mod tests {
             let message = rig.track.report(rig.now).message;
             assert!(message.contains(words), "{message}");
         }
-        rig.track.failed(&GateError::NotServed, rig.now);
+        rig.track
+            .failed(&decision("n"), &GateError::NotServed, rig.now);
         assert_eq!(rig.reports(), ("False", "NotServed"));
         assert!(rig.track.report(rig.now).has_failed());
         let first = rig.pause();
@@ -344,8 +363,14 @@ mod tests {
         let is_due = rig.is_due("n", Duration::ZERO);
         assert!(!is_due, "news do not make it try sooner");
         assert!(rig.is_due("n", first));
-        rig.track.failed(&GateError::NotServed, rig.now);
+        rig.track
+            .failed(&decision("n"), &GateError::NotServed, rig.now);
         assert!(rig.pause() > first, "pauses grow");
+        let open = tests::decision(Upgradeable::True, "m");
+        rig.track.failed(&open, &GateError::NotServed, rig.now);
+        assert!(!rig.track.is_due(&open, rig.now));
+        let closes = rig.is_due("n", Duration::ZERO);
+        assert!(closes, "the object may say True");
         let is_disturbed = rig.saw("m", WRITTEN, true);
         assert!(!is_disturbed, "recreated after it was gone: nobody's doing");
         assert_eq!(rig.reports(), ("True", "Confirmed"));

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::gate::decider::Decider;
 use crate::gate::report::{REASSERT, Track};
-use crate::gate::{Decision, GateObject, GateReport};
+use crate::gate::{Decision, GateError, GateObject, GateReport};
 use crate::http::Metrics;
 
 /// The one that writes the gate.
@@ -56,10 +56,20 @@ impl GateTask {
     }
 
     async fn ensure(&mut self, decision: Decision) {
-        let ensured = self.object.ensure(&decision).await;
+        // A True must not be written once a False was decided, however slow the server is.
+        let decider = &self.decider;
+        let is_wanted = || {
+            let now = decider.borrow();
+            decision.holds() || now.decision.as_ref().is_some_and(|now| !now.holds())
+        };
+        let ensured = match self.find().await {
+            Ok(()) => self.object.ensure(&decision, is_wanted).await,
+            Err(error) => Err(error),
+        };
         let (name, now) = (&self.object.name, Instant::now());
         match ensured {
-            Ok(check) => {
+            Ok(None) => return,
+            Ok(Some(check)) => {
                 if check.is_changed {
                     let verdict = &decision.verdict;
                     tracing::info!(
@@ -69,7 +79,7 @@ impl GateTask {
                     );
                 }
                 self.decider.send_if_modified(|decider| {
-                    decider.wrote(decision.clone(), now);
+                    decider.wrote(decision.clone());
                     false
                 });
                 if self.track.saw(decision, check, now) {
@@ -81,7 +91,7 @@ impl GateTask {
             Err(error) => {
                 tracing::warn!("{error}");
                 self.metrics.count_failed_write("OperatorCondition");
-                self.track.failed(&error, now);
+                self.track.failed(&decision, &error, now);
             }
         }
         let report = self.track.report(now);
@@ -91,5 +101,17 @@ impl GateTask {
             *before = report;
             differs
         });
+    }
+
+    /// Has it known what the condition says before it is written for the first time.
+    async fn find(&self) -> Result<(), GateError> {
+        if !self.decider.borrow().has_found() {
+            let found = self.object.found().await?;
+            self.decider.send_if_modified(|decider| {
+                decider.find(found);
+                false
+            });
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use protocol::NodeState;
 use protocol::paths::{AGENT_LOG_DIR, CSI_PROXY_LOG_DIR, to_sftp};
 
@@ -17,7 +18,7 @@ use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, inspect, state,
+    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, inspect, printable, state,
 };
 use crate::report::json;
 
@@ -55,12 +56,18 @@ pub async fn gather(
     done: &mut (dyn FnMut(&NodeLine) + Send),
 ) -> Result<Vec<NodeLine>, FolderError> {
     let spec = cluster.wanted();
-    let planner = Planner::read_only(cluster, &spec);
+    let planner = Planner::read_only(cluster, &spec, Timestamp::now());
     let inspections = cluster.windows_nodes().map(|(name, node)| {
         let plan = planner.plan(name, node);
         async move {
             let words = match plan {
-                NodePlan::External => "managed by another owner, not connected to".to_owned(),
+                NodePlan::External(who) => {
+                    format!(
+                        "managed by another owner, {}, not connected to",
+                        printable(&who)
+                    )
+                }
+                NodePlan::Undecided(_) => "may have another owner, not connected to".to_owned(),
                 NodePlan::Reconcile(target) => {
                     return inspect_node(&target, &cluster.namespace, root, options).await;
                 }

@@ -1,10 +1,11 @@
 //! What an administrator has to know to accept the key that a host shows now.
 
+use jiff::Timestamp;
+
 use crate::api::WindowsStorageSpec;
 use crate::index::Cluster;
 use crate::node::connect::{HANDSHAKE, connect, place};
-use crate::node::desired::is_external;
-use crate::node::{HostKey, HostKeyPolicy, Judgement, NodeError, Planner};
+use crate::node::{HostKey, HostKeyPolicy, Judgement, ManagedBy, Managers, NodeError, Planner};
 
 /// Where a node's SSH server is, and what is known of its host keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +36,15 @@ impl Way {
                  is being deleted"
             )));
         }
-        if is_external(node, spec.csi_proxy.management) {
+        let now = Timestamp::now();
+        let managers = Managers::new(cluster, spec.csi_proxy.management, now);
+        if let ManagedBy::External(who) = managers.of(name, node) {
             return Err(NoWay(format!(
-                "another owner manages csi-proxy on node {name} (the Windows Machine Config Operator, or \
-                 spec.csiProxy.management of WindowsStorage is External), so this operator does not log in to it, and \
-                 needs no key of it"
+                "another owner manages csi-proxy on node {name} ({who}), so this operator does not log in to it, and needs \
+                 no key of it"
             )));
         }
-        let planner = Planner::read_only(cluster, &spec);
+        let planner = Planner::read_only(cluster, &spec, now);
         let reached = planner.reach(node);
         let (address, _) = reached.map_err(|error| NoWay(error.message))?;
         Ok(Self {
@@ -90,8 +92,15 @@ pub fn judge_offer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{Node, NodeAddress};
+    use crate::index::{Node, NodeAddress, Platform, PlatformSignal};
     use crate::node::{Known, Reason};
+
+    fn eks() -> PlatformSignal {
+        PlatformSignal {
+            platform: Platform::Eks,
+            shown: "label x".to_owned(),
+        }
+    }
 
     fn key(own: &str) -> HostKey {
         HostKey::new("ssh-ed25519", own.as_bytes())
@@ -151,7 +160,7 @@ mod tests {
         for (refused, words) in [
             (unknown, "there is no node win-1"),
             (way(|node| node.ignored = true), "is not looked after"),
-            (way(|node| node.managed_by_wmco = true), "another owner"),
+            (way(|node| node.platform = Some(eks())), "EKS by label x"),
             (way(|node| node.addresses.clear()), "has no address"),
         ] {
             let problem = refused.unwrap_err().to_string();

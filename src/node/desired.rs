@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{DesiredFile, Request, ServicePipes};
 
-use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
+use crate::api::{ForeignService, HostKeys, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::OLDEST_SAFE;
 use crate::assess::versions;
 use crate::index::{Cluster, Node};
 use crate::node::{
     Desired, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances,
-    KNOWN_HOSTS, KnownHosts, NodeError, PrivateKey, Reason, SSH_SECRET, check_private_key,
-    parse_instances,
+    KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NodeError, PrivateKey, Reason, SSH_SECRET,
+    check_private_key, parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, ServicesPlan};
@@ -27,14 +28,24 @@ const START_TIMEOUT_SECONDS: u32 = 60;
 /// What to do with one Windows node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodePlan {
-    /// Another owner manages csi-proxy there.
-    External,
+    /// Another owner manages csi-proxy there: who, and what shows it.
+    External(String),
+    /// Another owner may be setting it up; before that moment, or before the node is Ready and untainted, nobody knows.
+    Undecided(Option<Timestamp>),
     /// Something that the work rests on is being written at this moment.
     Waiting,
     /// It cannot be gone to.
     Blocked(NodeError),
     /// Connect, and bring it to what is desired.
     Reconcile(Arc<Target>),
+}
+
+impl NodePlan {
+    /// Whether this operator looks after csi-proxy there.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        !matches!(self, Self::External(_) | Self::Undecided(_))
+    }
 }
 
 /// A node to go to.
@@ -73,6 +84,7 @@ pub struct Planner<'a> {
     pinned: HashMap<String, &'a str>,
     /// What nodes shall look like; `None` while the services entry is being written.
     desired: Option<Result<Desired, NodeError>>,
+    managers: Managers<'a>,
 }
 
 impl<'a> Planner<'a> {
@@ -83,6 +95,7 @@ impl<'a> Planner<'a> {
         spec: &'a WindowsStorageSpec,
         payload: &Payload,
         services: &Result<ServicesPlan, ServicesError>,
+        now: Timestamp,
     ) -> Self {
         let desired = match services {
             Ok(ServicesPlan::Keep(document)) => {
@@ -91,22 +104,24 @@ impl<'a> Planner<'a> {
             Ok(ServicesPlan::Create(_) | ServicesPlan::Update { .. }) => None,
             Err(error) => Some(Err(Reason::InvalidServices.error(error.to_string()))),
         };
-        Self::with(cluster, spec, desired)
+        Self::with(cluster, spec, desired, now)
     }
 
     /// A planner for work that only reads.
     #[must_use]
-    pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec) -> Self {
+    pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, now: Timestamp) -> Self {
         let nothing = Reason::InvalidServices.error("nothing is to be changed");
-        Self::with(cluster, spec, Some(Err(nothing)))
+        Self::with(cluster, spec, Some(Err(nothing)), now)
     }
 
     fn with(
         cluster: &'a Cluster,
         spec: &'a WindowsStorageSpec,
         desired: Option<Result<Desired, NodeError>>,
+        now: Timestamp,
     ) -> Self {
         Self {
+            managers: Managers::new(cluster, spec.csi_proxy.management, now),
             cluster,
             spec,
             instances: instances(cluster),
@@ -117,11 +132,19 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether some Windows node is another owner's.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        self.managers.has_others()
+    }
+
     /// The plan for that node.
     #[must_use]
     pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
-        if is_external(node, self.spec.csi_proxy.management) {
-            return NodePlan::External;
+        match self.managers.of(name, node) {
+            ManagedBy::External(who) => return NodePlan::External(who),
+            ManagedBy::Undecided(until) => return NodePlan::Undecided(until),
+            ManagedBy::Operator => {}
         }
         match self.target(name, node) {
             Ok(Some(target)) => NodePlan::Reconcile(Arc::new(target)),
@@ -251,15 +274,6 @@ pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
 pub fn instances(cluster: &Cluster) -> Instances {
     let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
     map.map_or_else(Instances::new, |map| parse_instances(&map.data))
-}
-
-/// Whether another owner manages csi-proxy on the node.
-pub(super) fn is_external(node: &Node, management: Management) -> bool {
-    match management {
-        Management::Auto => node.managed_by_wmco,
-        Management::Managed => false,
-        Management::External => true,
-    }
 }
 
 fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {

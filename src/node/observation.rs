@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use protocol::NodeState;
+use protocol::order::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use tokio::sync::watch;
 
@@ -51,7 +52,7 @@ impl Observation {
 pub fn restarts_since(before: Option<&NodeState>, now: &NodeState) -> u64 {
     let count = |state: &NodeState| {
         let mut services = state.services.iter();
-        let csi_proxy = services.find(|service| service.name == CSI_PROXY_SERVICE)?;
+        let csi_proxy = services.find(|service| same_name(&service.name, CSI_PROXY_SERVICE))?;
         Some(u64::from(csi_proxy.restarts))
     };
     // At the first observation it is not known when they were.

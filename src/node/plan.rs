@@ -1,6 +1,7 @@
 //! What there is to do on a node, from what it shall look like and what was seen there.
 
 use protocol::document::Service;
+use protocol::order::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{
     Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
@@ -120,7 +121,7 @@ pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
 }
 
 fn is_csi_proxy_service(foreign: &ForeignInstance) -> bool {
-    foreign.kind == ForeignKind::Service && foreign.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE)
+    foreign.kind == ForeignKind::Service && same_name(&foreign.name, CSI_PROXY_SERVICE)
 }
 
 /// Whether a request is not to be tried again after this end. That the host lost its power in the middle says nothing of
@@ -137,7 +138,7 @@ fn speaks_against(last: &LastResult) -> bool {
 pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
     let services = state.services.iter();
     let failing = services.filter_map(|service| Some((&*service.name, service.failing.as_ref()?)));
-    failing.max_by_key(|(name, _)| name.eq_ignore_ascii_case(CSI_PROXY_SERVICE))
+    failing.max_by_key(|(name, _)| same_name(name, CSI_PROXY_SERVICE))
 }
 
 /// A csi-proxy of another owner that runs, and that the request may not replace.
@@ -156,8 +157,7 @@ pub fn is_working(state: &NodeState) -> bool {
         .filter(|pipe| pipe.name.starts_with("csi-proxy-"))
         .peekable();
     let runs = state.services.iter().any(|service| {
-        service.state == ServiceState::Running
-            && service.name.eq_ignore_ascii_case(CSI_PROXY_SERVICE)
+        service.state == ServiceState::Running && same_name(&service.name, CSI_PROXY_SERVICE)
     });
     state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(|pipe| pipe.open)
 }
@@ -183,13 +183,13 @@ fn has_all(request: &Request, state: &NodeState) -> bool {
 #[must_use]
 pub fn has_service(request: &Request, state: &NodeState, service: &Service) -> bool {
     let pipes = request.pipes.iter();
-    let mut pipes = pipes.filter(|pipes| pipes.service == service.name);
+    let mut pipes = pipes.filter(|pipes| same_name(&pipes.service, &service.name));
     runs(state, service) && pipes.all(|pipes| are_open(state, pipes))
 }
 
 fn runs(state: &NodeState, service: &Service) -> bool {
     (state.services.iter())
-        .any(|found| found.name == service.name && found.state == ServiceState::Running)
+        .any(|found| same_name(&found.name, &service.name) && found.state == ServiceState::Running)
 }
 
 fn are_open(state: &NodeState, wanted: &ServicePipes) -> bool {

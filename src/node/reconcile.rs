@@ -161,22 +161,28 @@ fn bring_to_desired(
 
     let mut state = host.status()?;
     found.saw(state.as_ref(), desired.as_ref().ok());
-    if (state.as_ref()).is_some_and(|state| state.unfinished_request_id.is_none()) {
+    if state.as_ref().is_some_and(is_at_rest) {
         slots.mark_settled(node);
     }
     let desired = desired.as_ref().map_err(Clone::clone)?;
 
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {
-        if step == (AgentStep::Install { interrupts: true }) && !take_slot(&mut slot) {
-            found.standing = Standing::Waiting;
-            return Ok(());
+        if step == (AgentStep::Install { interrupts: true }) {
+            if !take_slot(&mut slot) {
+                found.standing = Standing::Waiting;
+                return Ok(());
+            }
+            slot.iter_mut().for_each(Slot::begin);
         }
         changed = true;
         state = match step {
             AgentStep::Restart => host.restart_agent()?,
             AgentStep::Keep | AgentStep::Install { .. } => host.install_agent()?,
         };
+        if state.as_ref().is_some_and(is_at_rest) {
+            slot.iter_mut().for_each(Slot::settle);
+        }
         found.saw(state.as_ref(), Some(desired));
     }
     let is_right = |state: &NodeState| agent_step(desired, Some(state)) == AgentStep::Keep;
@@ -230,6 +236,11 @@ fn bring_to_desired(
             "the agent reports success, but the node does not come to the state that was asked for",
         )),
     }
+}
+
+/// Whether the agent is not in the middle of a request.
+fn is_at_rest(state: &NodeState) -> bool {
+    state.unfinished_request_id.is_none()
 }
 
 fn no_progress(problem: &str) -> NodeError {

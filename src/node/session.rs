@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, recv, sockopt};
 use ssh2::{BlockDirections, Channel, Sftp};
 
 use crate::lease::Fence;
@@ -98,6 +98,8 @@ impl Session {
         const UNUSABLE_KEY: i32 = -16;
         /// The one where the server answers that it takes no such key.
         const REFUSED: i32 = -18;
+        /// The one where it takes the key and not the signature, or does not answer any more.
+        const NOT_TAKEN: i32 = -19;
         let (pem, passphrase) = (key.pem(), key.passphrase());
         let done = (self.ssh).userauth_pubkey_memory(user, None, pem, passphrase);
         done.map_err(|error| match error.code() {
@@ -105,21 +107,22 @@ impl Session {
                 invalid("is damaged, or is not opened by the Secret's passphrase")
             }
             ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
-            // A server that refuses the key says so, or that the signature is not valid. Whatever else is the connection's end,
-            // as after LoginGraceTime where many nodes wait for a place.
-            code if code != ssh2::ErrorCode::Session(REFUSED)
-                && !error.message().contains("signature") =>
-            {
-                Reason::Unreachable.error(format!(
-                    "the server ended the connection before the login of user {user}: {error}"
-                ))
-            }
-            _ => Reason::LoginRefused.error(format!(
-                "the server refused the login of user {user}: {error}; check that the public key is in \
-                 C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
-                 spec.ssh.user names the right user"
+            ssh2::ErrorCode::Session(REFUSED) => refused(user, &error),
+            ssh2::ErrorCode::Session(NOT_TAKEN) if !self.has_ended() => refused(user, &error),
+            // As after LoginGraceTime, where many nodes wait for a place.
+            _ => Reason::Unreachable.error(format!(
+                "the server ended the connection before the login of user {user}: {error}"
             )),
         })
+    }
+
+    /// Whether the server has ended the connection.
+    fn has_ended(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recv(&self.socket, &mut [0; 1], flags) {
+            Ok((_, length)) => length == 0,
+            Err(error) => error != rustix::io::Errno::AGAIN,
+        }
     }
 
     /// Runs a command and waits for its end, at most for `limit`.
@@ -340,6 +343,14 @@ impl Running {
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {
     Reason::TransferFailed.error(format!(
         "the connection was lost while the node carried out {command}: {problem}"
+    ))
+}
+
+fn refused(user: &str, error: &ssh2::Error) -> NodeError {
+    Reason::LoginRefused.error(format!(
+        "the server refused the login of user {user}: {error}; check that the public key is in \
+         C:\\ProgramData\\ssh\\administrators_authorized_keys on the node, and that windows-instances or \
+         spec.ssh.user names the right user"
     ))
 }
 

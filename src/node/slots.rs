@@ -13,6 +13,8 @@ pub struct RolloutSlots(Arc<Mutex<State>>);
 pub struct State {
     /// The nodes that have a slot.
     pub given: BTreeSet<String>,
+    /// Those of them that may begin work in it.
+    handed_out: BTreeSet<String>,
     /// Those that are at work in one.
     pub at_work: BTreeSet<String>,
     /// Those whose work ended without a known end: the connection was lost, the time was up, or something else was
@@ -47,8 +49,27 @@ impl RolloutSlots {
     pub fn decide<T>(&self, decide: impl FnOnce(&State) -> (BTreeSet<String>, T)) -> T {
         let mut state = self.lock();
         let (given, rest) = decide(&state);
+        state.handed_out.retain(|node| given.contains(node));
         state.given = given;
         rest
+    }
+
+    /// Lets work begin in the slots that were given: who they were given to has been written down.
+    pub fn hand_out(&self) {
+        let mut state = self.lock();
+        let State {
+            given, handed_out, ..
+        } = &mut *state;
+        handed_out.clone_from(given);
+    }
+
+    /// A process before this one had these in hand: nobody knows what has become of them.
+    pub fn restore(&self, nodes: impl IntoIterator<Item = String>) {
+        let mut state = self.lock();
+        for node in nodes {
+            state.unsure.insert(node.clone());
+            state.cut_short.insert(node);
+        }
     }
 
     /// The nodes on which csi-proxy is, or is about to be, interrupted, and those of which nobody knows yet what has
@@ -64,7 +85,7 @@ impl RolloutSlots {
     #[must_use]
     pub fn take(&self, node: &str) -> Option<Slot> {
         let mut state = self.lock();
-        if !state.given.contains(node) {
+        if !state.handed_out.contains(node) {
             return None;
         }
         state.at_work.insert(node.to_owned());
@@ -86,6 +107,7 @@ impl RolloutSlots {
         state.unsure.remove(node);
         state.cut_short.remove(node);
         state.given.remove(node);
+        state.handed_out.remove(node);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -122,6 +144,8 @@ mod tests {
         let slots = RolloutSlots::default();
         assert!(slots.take("a").is_none());
         slots.decide(|_| (names(&["a", "b"]), ()));
+        assert!(slots.take("a").is_none(), "nobody has written it down");
+        slots.hand_out();
         let mut slot = slots.take("a").unwrap();
         assert_eq!(seen(&slots).at_work, names(&["a"]));
         slots.decide(|_| (names(&["a"]), ()));
@@ -136,18 +160,22 @@ mod tests {
     #[test]
     fn a_slot_without_a_known_end_leaves_the_node_unsure_until_it_was_seen() {
         let slots = RolloutSlots::default();
-        slots.decide(|_| (names(&["a", "b"]), ()));
+        let give = |list: &[&str]| {
+            slots.decide(|_| (names(list), ()));
+            slots.hand_out();
+        };
+        give(&["a", "b"]);
         drop(slots.take("a"));
         assert!(seen(&slots).unsure.is_empty(), "nothing was interrupted");
         for node in ["a", "b"] {
             slots.take(node).unwrap().begin();
         }
         assert_eq!(seen(&slots).unsure, names(&["a", "b"]));
-        slots.decide(|_| (names(&["c"]), ()));
+        give(&["c"]);
         let _slot = slots.take("c");
-        slots.decide(|_| (names(&["d"]), ()));
+        give(&["d"]);
         assert_eq!(slots.in_progress(), names(&["a", "b", "c", "d"]));
-        slots.decide(|_| (names(&["a"]), ()));
+        give(&["a"]);
         assert_eq!(seen(&slots).cut_short, names(&["a", "b"]));
         slots.mark_settled("a");
         slots.forget("b");
@@ -158,5 +186,11 @@ mod tests {
         slot.begin();
         slot.settle();
         assert!(seen(&slots).cut_short.is_empty());
+        slots.restore(["c".to_owned()]);
+        let after = seen(&slots);
+        assert_eq!(
+            (after.unsure, after.cut_short),
+            (names(&["c"]), names(&["c"]))
+        );
     }
 }

@@ -96,7 +96,7 @@ impl Workers {
                     has_slot: slots.contains(node),
                 }),
                 // The task stays, so that a node that can be reached again continues with what it knew.
-                NodePlan::Blocked(_) | NodePlan::External => None,
+                NodePlan::Blocked(_) | NodePlan::External(_) | NodePlan::Undecided(_) => None,
                 NodePlan::Waiting => continue,
             };
             if let Some(sender) = self.assignments.get(node) {

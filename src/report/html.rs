@@ -14,6 +14,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// Draws the page. Its first block begins a section.
 pub(super) fn draw(headline: &Headline, blocks: &[Block], counts: &str, made: Timestamp) -> String {
     let made = Timestamp::from_second(made.as_second()).unwrap_or(made);
+    let verdict = visible(&headline.verdict);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -22,12 +23,12 @@ pub(super) fn draw(headline: &Headline, blocks: &[Block], counts: &str, made: Ti
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
-                title { (headline.verdict) ": Windows storage readiness" }
+                title { (verdict) ": Windows storage readiness" }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 header class=[class(headline.style)] {
-                    h1 { (headline.verdict) }
+                    h1 { (verdict) }
                     p { code { (headline.reason) } ": " (visible(&headline.sentences.join(" "))) }
                 }
                 main {

@@ -11,7 +11,7 @@ const NAMED: usize = 10;
 #[derive(Debug)]
 pub(super) struct Headline {
     /// The verdict itself.
-    pub(super) verdict: &'static str,
+    pub(super) verdict: String,
     /// Its word for machines.
     pub(super) reason: &'static str,
     /// Why, the worst first.
@@ -40,8 +40,10 @@ pub(super) fn headline(report: &ReadinessReport) -> Headline {
         (Upgradeable::True, _) => ("UPGRADEABLE", Style::Good),
         (Upgradeable::False, _) => ("NOT UPGRADEABLE", Style::Bad),
     };
+    let target = report.target.iter();
+    let target = target.map(|target| format!(" to {target}"));
     Headline {
-        verdict,
+        verdict: std::iter::once(verdict.to_owned()).chain(target).collect(),
         reason: report.verdict.reason.as_str(),
         sentences: sentences(report),
         style,
@@ -55,7 +57,8 @@ fn sentences(report: &ReadinessReport) -> Vec<String> {
         }
         Reason::NoWindowsNodes => vec!["The cluster has no Windows nodes.".to_owned()],
         Reason::NoInTreeVolumes => vec!["No Windows workload uses an in-tree volume.".to_owned()],
-        Reason::DriversRegistered => vec![registered(report)],
+        Reason::DriversRegistered => registered(report),
+        Reason::InTreeServed => vec![served(report, in_tree(report))],
         Reason::NoCSIMigration | Reason::CSINodeMissing | Reason::DriversMissing => risks(report),
         Reason::Override => {
             let accepted = "The administrator accepts the risk (upgradeGate: Ignore).".to_owned();
@@ -64,13 +67,30 @@ fn sentences(report: &ReadinessReport) -> Vec<String> {
     }
 }
 
-fn registered(report: &ReadinessReport) -> String {
-    let volumes = count(in_tree(report), "in-tree volume");
+fn registered(report: &ReadinessReport) -> Vec<String> {
+    let volumes = report.volumes.iter().filter(|volume| volume.in_tree);
+    let lacking = volumes.filter(|it| it.csi_driver.is_none() || !it.missing_on.is_empty());
+    let lacking = lacking.count();
+    let volumes = count(in_tree(report) - lacking, "in-tree volume");
     let nodes = match report.nodes.len() {
         1 => "the only Windows node".to_owned(),
         nodes => format!("all {nodes} Windows nodes"),
     };
-    format!("The CSI drivers for {volumes} of Windows workloads are registered on {nodes}.")
+    let registered =
+        format!("The CSI drivers for {volumes} of Windows workloads are registered on {nodes}.");
+    let served = (lacking > 0).then(|| served(report, lacking));
+    std::iter::once(registered).chain(served).collect()
+}
+
+/// Only what plugins serve at the version that was judged for may lack its driver.
+fn served(report: &ReadinessReport, number: usize) -> String {
+    let volumes = count(number, "in-tree volume");
+    let (are, their) = (
+        verb(number, "is", "are"),
+        verb(number, "its plugin", "their plugins"),
+    );
+    let target = report.target.as_deref().unwrap_or("that version");
+    format!("{volumes} of Windows workloads {are} still served by {their} at {target}.")
 }
 
 fn in_tree(report: &ReadinessReport) -> usize {

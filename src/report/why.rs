@@ -117,10 +117,16 @@ impl Subject<'_> {
     fn workload(&self, kind: WorkloadKind) -> Option<Explanation> {
         let object = self.key.clone();
         let key = WorkloadKey { object, kind };
+        let is_its_row = |row: &VolumeUse| {
+            row.workload.kind == kind.as_str()
+                && *row.workload.namespace == *self.key.namespace
+                && row.workload.name == self.name
+        };
+        let is_reported = self.report.volumes.iter().any(is_its_row);
         let mut facts = Vec::new();
         let volumes = if kind == WorkloadKind::Pod {
             let pod = self.cluster.pods.get(&self.key);
-            facts.extend(pod.map(|pod| facts::of_pod(pod, self.cluster)));
+            facts.extend(pod.map(|pod| facts::of_pod(pod, self.cluster, is_reported)));
             pod.map(|pod| &*pod.volumes)
         } else {
             let owner = self.cluster.owners.get(&key);
@@ -128,11 +134,6 @@ impl Subject<'_> {
         };
         let mut about = facts::claims_of(&self.key, volumes.unwrap_or_default());
         about.push(key.to_string());
-        let is_its_row = |row: &VolumeUse| {
-            row.workload.kind == kind.as_str()
-                && *row.workload.namespace == *self.key.namespace
-                && row.workload.name == self.name
-        };
         let report = narrowed(self.report, is_its_row, &about);
         if volumes.is_none() && report.volumes.is_empty() {
             return None;
@@ -209,6 +210,7 @@ fn narrowed(
         api_version: report.api_version.clone(),
         kind: report.kind.clone(),
         cluster: report.cluster.clone(),
+        target: report.target.clone(),
         verdict: report.verdict.clone(),
     }
 }

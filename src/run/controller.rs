@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::OptionFuture;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Client};
 use tokio::time::sleep_until;
@@ -16,10 +17,10 @@ use crate::payload::Payload;
 use crate::process;
 use crate::run::decide::Decisions;
 use crate::run::options::ONCE_LIMIT;
-use crate::run::retries::{Retries, What};
+use crate::run::retries::Retries;
 use crate::run::{Options, RunError};
 use crate::status::StatusWriter;
-use crate::watch::{self, SharedCluster};
+use crate::watch::{self, Freshness, SharedCluster};
 
 /// Events that come together are judged together: within this, or within so many times the time that judging took the
 /// last time, so that a cluster in which much happens has no more than a fifth of a core.
@@ -43,6 +44,7 @@ pub struct Controller {
     pub(super) shared: SharedCluster,
     pub(super) observations: Observations,
     pub(super) gate: Option<Gate>,
+    pub(super) freshness: Freshness,
     pub(super) config_maps: Api<ConfigMap>,
     pub(super) status: StatusWriter,
     pub(super) workers: Workers,
@@ -57,6 +59,8 @@ pub struct Controller {
     pub(super) settled_at: Instant,
     /// Why the services entry could not be written the last time.
     pub(super) services_problem: Option<String>,
+    /// At which resourceVersion it was written the last time.
+    pub(super) services_written: u64,
     /// How long the last pass took to judge.
     pub(super) judging: Duration,
 }
@@ -78,17 +82,19 @@ pub async fn lead(
     context.fence = options.fence.clone();
     let metrics = shown.metrics.clone();
     let object = options.gate(&client);
-    let gate = object.map(|object| Gate::new(object, metrics.clone()));
+    let gate = object.map(|object| Gate::new(object, options.once, metrics.clone()));
     let (gate, gate_task) = gate.unzip();
+    let (mut watches, freshness) = watch::start(&client, &shared, SSH_SECRET, &options.metrics);
     let mut controller = Controller {
         gate,
+        freshness,
         config_maps,
-        status: StatusWriter::new(&client, options.instance.clone(), shared.clone()),
+        status: StatusWriter::new(&client, options.instance.clone()),
         workers: Workers::new(context, observations.clone(), metrics),
         slots,
         pins,
         nodes,
-        shared: shared.clone(),
+        shared,
         observations,
         shown,
         levels: options.levels.clone(),
@@ -96,9 +102,9 @@ pub async fn lead(
         decisions: Decisions::new(payload),
         settled_at: Instant::now() + SETTLED,
         services_problem: None,
+        services_written: 0,
         judging: Duration::ZERO,
     };
-    let mut watches = watch::start(&client, &shared, SSH_SECRET, &options.metrics);
     tokio::select! {
         outcome = controller.drive(options.once) => outcome,
         Some(never) = OptionFuture::from(gate_task.map(GateTask::run)) => match never {},
@@ -131,19 +137,24 @@ impl Controller {
                 self.give_up_after(started.elapsed())?;
             }
             let due = self.next_due(if once { ONCE_PAUSE } else { IDLE });
+            let mut gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
             let written = tokio::select! {
                 // Their senders live as long as the controller.
                 _ = cluster.changed() => None,
                 _ = observed.changed() => None,
                 Some(()) = OptionFuture::from(self.gate.as_mut().map(Gate::reported)) => None,
                 written = self.status.nodes.next() => Some(written),
+                () = self.freshness.proved() => {
+                    // The gate waits for this alone.
+                    gather = Duration::ZERO;
+                    None
+                }
                 () = sleep_until(due.into()) => None,
                 node = self.workers.ended() => return Err(RunError::Worker(node)),
             };
             if let Some((node, outcome)) = written {
-                self.note(What::NodeStatus(node), outcome);
+                self.note_node(node, outcome);
             }
-            let gather = (self.judging * GATHER_TIMES).clamp(GATHER, LONGEST_GATHER);
             sleep_until(due.min(Instant::now() + gather).into()).await;
         }
     }
@@ -163,11 +174,14 @@ impl Controller {
     fn next_due(&self, usual: Duration) -> Instant {
         let now = Instant::now();
         let blocked = self.status.blocked.due_in(now);
+        let decided = self.decisions.decided_in(Timestamp::now());
         let due = [
             self.gate.as_ref().and_then(Gate::due),
+            self.freshness.due(),
             self.decisions.throttle.due,
             self.retries.next(now),
             blocked.map(|pause| now + pause.max(LEAST_PAUSE)),
+            decided.map(|pause| now + pause.max(LEAST_PAUSE)),
             Some(self.settled_at).filter(|at| *at > now),
         ];
         let first = due.into_iter().flatten().min();
@@ -200,7 +214,7 @@ impl Controller {
             && self.retries.problem().is_none()
             && self.gate.as_ref().is_none_or(Gate::is_settled)
             && plans.all(|(node, plan)| match plan {
-                NodePlan::External | NodePlan::Blocked(_) => true,
+                NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Blocked(_) => true,
                 NodePlan::Waiting => false,
                 NodePlan::Reconcile(_) => seen.get(node).is_some_and(|it| it.reconciles > 0),
             })

@@ -10,7 +10,7 @@ use crate::node::NodePlan;
 use crate::run::decide::{Left, News, Todo};
 use crate::run::retries::What;
 use crate::run::{Controller, services};
-use crate::status::NodeStatus;
+use crate::status::{NodeStatus, Outcome};
 
 /// How long one pass goes from node to node to remove what is left of those that are gone.
 const REMOVALS: Duration = Duration::from_secs(1);
@@ -18,9 +18,11 @@ const REMOVALS: Duration = Duration::from_secs(1);
 impl Controller {
     /// Judges and acts. What could not be written is tried again later, each for itself.
     pub(super) async fn pass(&mut self) {
+        // What comes while this pass judges is news for the next one.
+        let is_fresh = self.freshness.is_fresh(Instant::now());
         // Before anything is decided, so that it rests on what was written.
         while let Some((node, outcome)) = self.status.nodes.try_next() {
-            self.note(What::NodeStatus(node), outcome);
+            self.note_node(node, outcome);
         }
         let mut todo = self.judge();
         self.show(&todo);
@@ -28,24 +30,36 @@ impl Controller {
             let (status, now) = (&mut self.status, Instant::now());
             status.blocked.publish(&status.events, blocked, now);
         }
-        if self.write_gate_first(&todo).await {
+        if self.write_gate_first(&todo, is_fresh).await {
             return;
         }
         if todo.knows_configuration {
             self.write_services().await;
         }
-        if todo.assign {
-            self.assign();
-        }
-        self.forget_retries(&todo);
-        self.write_nodes(todo.nodes);
-        self.remove_left(&todo.left).await;
+        // What the gate says belongs into the status: with news of it the next pass comes at once.
+        let has_news = self.gate.as_ref().is_some_and(Gate::has_news);
+        // Before work begins: a process after this one is to know what was in hand.
         if let Some((previous, status)) = &todo.settings
+            && !has_news
             && self.may_try(&What::Settings)
         {
             let written = self.status.write_settings(previous.as_ref(), status).await;
-            self.note(What::Settings, written);
+            let noted = written.map(|written| {
+                let unseen = &mut self.decisions.unseen.settings;
+                *unseen = written.or(unseen.take());
+            });
+            self.note(What::Settings, noted);
         }
+        // Nor does work begin without that: with news of the gate it is not written yet.
+        if !has_news {
+            self.slots.hand_out();
+            if todo.assign {
+                self.assign();
+            }
+        }
+        self.retries.retain(|what| todo.has(what));
+        self.write_nodes(todo.nodes);
+        self.remove_left(&todo.left).await;
     }
 
     fn judge(&mut self) -> Todo {
@@ -79,20 +93,21 @@ impl Controller {
     }
 
     /// Has the gate written before all else. Says whether it opens so soon that all else is to be decided again after it.
-    async fn write_gate_first(&mut self, todo: &Todo) -> bool {
+    async fn write_gate_first(&mut self, todo: &Todo, is_fresh: bool) -> bool {
         let Some(gate) = &mut self.gate else {
             return false;
         };
-        let mut in_progress = self.slots.in_progress();
-        in_progress.extend(self.decisions.maybe_in_progress.iter().cloned());
+        let in_progress = self.decisions.in_progress(&self.slots);
         gate.judge(&Judged {
             verdict: &todo.verdict,
-            is_fresh: todo.is_fresh,
-            departures: todo.departures,
+            is_readable: todo.is_readable,
+            is_fresh,
+            gone: todo.gone,
             in_progress: &in_progress,
         });
+        self.freshness.want(gate.wants_proof(), Instant::now());
         gate.written().await;
-        gate.is_about_to_open()
+        gate.is_about_to_open() && self.freshness.is_promising()
     }
 
     fn show(&self, todo: &Todo) {
@@ -106,7 +121,7 @@ impl Controller {
         let observations = self.observations.read();
         let plans = self.decisions.plans.iter();
         let problems = plans.filter_map(|(node, plan)| match plan {
-            NodePlan::External | NodePlan::Waiting => None,
+            NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Waiting => None,
             NodePlan::Blocked(error) => Some(error),
             NodePlan::Reconcile(_) => observations.get(node)?.problem.as_ref(),
         });
@@ -115,12 +130,17 @@ impl Controller {
 
     async fn write_services(&mut self) {
         match &self.decisions.services {
+            // What was planned before the watch has brought the last write would be written again.
+            Ok(_) if self.shared.read().config_maps.version() < self.services_written => {}
             Ok(step) if self.may_try(&What::Services) => {
-                let written = services::write(&self.config_maps, &self.shared, step).await;
+                let written = services::write(&self.config_maps, step).await;
                 // A conflict is no fault: the next pass plans again from what another has written.
                 let fault = written.as_ref().err().filter(|error| !error.is_conflict());
                 self.services_problem = fault.map(ToString::to_string);
-                self.note(What::Services, written);
+                let noted = written.map(|version| {
+                    self.services_written = version.unwrap_or(self.services_written);
+                });
+                self.note(What::Services, noted);
             }
             Ok(_) => {}
             Err(error) => {
@@ -136,17 +156,6 @@ impl Controller {
         self.workers
             .assign(&decisions.plans, &decisions.rollout.slots, interval);
         decisions.is_unassigned = false;
-    }
-
-    /// What need not be written any more, because another client has or things are as before, need not be tried again.
-    fn forget_retries(&mut self, todo: &Todo) {
-        let open = &self.decisions.open;
-        self.retries.retain(|what| match what {
-            What::NodeStatus(node) => open.contains(node),
-            What::Removal(node) => todo.left.iter().any(|left| left.node == *node),
-            What::Settings => todo.settings.is_some(),
-            What::Services => true,
-        });
     }
 
     /// Begins to write statuses, as many as there is room for. Each that ends brings another pass.
@@ -199,6 +208,15 @@ impl Controller {
 
     fn may_try(&self, what: &What) -> bool {
         self.retries.may_try(what, Instant::now())
+    }
+
+    /// The same for the status of a node.
+    pub(super) fn note_node(&mut self, node: String, outcome: Outcome) {
+        let noted = outcome.map(|written| {
+            let written = written.map(|written| (node.clone(), written));
+            self.decisions.unseen.nodes.extend(written);
+        });
+        self.note(What::NodeStatus(node), noted);
     }
 
     /// Remembers what failed, to try it again later. Of what was written the next pass sees whether it is what it decides.

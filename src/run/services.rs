@@ -5,17 +5,14 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::deadline::{self, CallError};
+use crate::index::version_number;
 use crate::services::{CONFIG_MAP, ServicesPlan};
-use crate::watch::SharedCluster;
 
-/// Carries out the plan. A change that another client made meanwhile is a conflict: the next pass plans again from it.
-pub async fn write(
-    api: &Api<ConfigMap>,
-    shared: &SharedCluster,
-    step: &ServicesPlan,
-) -> Result<(), CallError> {
+/// Carries out the plan, and returns the resourceVersion that the ConfigMap has then, if that was anything. A change that
+/// another client made meanwhile is a conflict: the next pass plans again from it.
+pub async fn write(api: &Api<ConfigMap>, step: &ServicesPlan) -> Result<Option<u64>, CallError> {
     let written = match step {
-        ServicesPlan::Keep(_) => return Ok(()),
+        ServicesPlan::Keep(_) => return Ok(None),
         ServicesPlan::Create(data) => {
             let mut object = ConfigMap {
                 data: Some(data.clone()),
@@ -38,7 +35,6 @@ pub async fn write(
         }
     };
     tracing::info!("the csi-proxy entry of ConfigMap windows-services is written");
-    let row = written.into();
-    shared.update(|cluster| cluster.config_maps.apply(CONFIG_MAP.to_owned(), row));
-    Ok(())
+    let version = written.metadata.resource_version;
+    Ok(version.as_deref().map(version_number))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::Request;
 use protocol::document::Service;
+use protocol::order::same_name;
 use protocol::validate::validate;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -152,16 +153,26 @@ fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesErr
     }
     let elements: Vec<&RawValue> = read(SERVICES, text)?;
     let mut ours = None;
+    let mut wanted = entry.clone();
     for element in &elements {
-        let named: Named = read(SERVICES, element.get())?;
-        if named.name == entry.name && ours.replace(*element).is_some() {
+        let Named { name } = read(SERVICES, element.get())?;
+        if !same_name(&name, &entry.name) {
+            continue;
+        }
+        // It keeps the case in which it is written.
+        wanted.name = name;
+        if ours.replace(*element).is_some() {
             return Err(ServicesError(format!(
                 "ConfigMap windows-services lists the service {} twice; remove one of the two entries",
                 entry.name
             )));
         }
     }
-    let wanted = serde_json::to_string(entry).map_err(|error| not_json(SERVICES, &error))?;
+    let existing = ours.and_then(|ours| serde_json::from_str::<Service>(ours.get()).ok());
+    if existing.as_ref() == Some(&wanted) {
+        return Ok(None);
+    }
+    let wanted = serde_json::to_string(&wanted).map_err(|error| not_json(SERVICES, &error))?;
     let Some(ours) = ours else {
         // The array's text was just parsed, so its last bracket closes it.
         let end = text.rfind(']').unwrap_or(text.len());
@@ -169,9 +180,6 @@ fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesErr
         let before = text[..end].trim_end();
         return Ok(Some(format!("{before}{separator}{wanted}{}", &text[end..])));
     };
-    if serde_json::from_str::<Service>(ours.get()).is_ok_and(|existing| existing == *entry) {
-        return Ok(None);
-    }
     // A raw value borrows from the text, so the distance of the two is where it stands.
     let start = ours.get().as_ptr().addr() - text.as_ptr().addr();
     let end = start + ours.get().len();

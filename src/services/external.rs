@@ -1,6 +1,7 @@
 //! The entry of the Windows Machine Config Operator's own services ConfigMap: compared, never written.
 
 use protocol::command::{program, same_path};
+use protocol::order::same_name;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use serde::Deserialize;
 
@@ -33,7 +34,7 @@ fn entry(services: &str) -> Result<Option<String>, serde_json::Error> {
     }
     let entries: Vec<Entry> = serde_json::from_str(services)?;
     let mut last_first = entries.into_iter().rev();
-    let ours = last_first.find(|entry| entry.name == CSI_PROXY_SERVICE);
+    let ours = last_first.find(|entry| same_name(&entry.name, CSI_PROXY_SERVICE));
     Ok(ours.map(|entry| entry.path))
 }
 
@@ -59,6 +60,10 @@ mod tests {
             r"its ConfigMap windows-services-10.18.0 runs C:\k\csi-proxy.exe -v=2"
         );
         assert!(described(&own.replace("k\\\\", "x\\\\")).contains("another place"));
+        assert_eq!(
+            described(&own.replace("csi-proxy\"", "CSI-Proxy\"")),
+            described(own)
+        );
         assert!(described("[]").contains("lists no service csi-proxy"));
         assert!(described("{").contains("does not parse"));
         assert_eq!(wmco_entry(None, "x"), None);

@@ -1,8 +1,11 @@
 //! The status of `WindowsStorage`: the verdict, numbers, and what is wrong with the inputs.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use crate::api::{Counts, UPGRADEABLE, WindowsStorageStatus};
+use crate::assess::BlockingVolumes;
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
 use crate::index::Cluster;
@@ -23,8 +26,8 @@ const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 pub struct ClusterInputs {
     /// The verdict.
     pub verdict: Verdict,
-    /// How many volumes hold upgrades.
-    pub blocking: usize,
+    /// The volumes that hold upgrades.
+    pub blocking: BlockingVolumes,
     /// How many Windows nodes there are.
     pub windows_nodes: usize,
     /// How many of them are ready.
@@ -33,6 +36,8 @@ pub struct ClusterInputs {
     pub managed: bool,
     /// How far csi-proxy is on those.
     pub rollout: Rollout,
+    /// The nodes that are being changed.
+    pub in_progress: BTreeSet<String>,
     /// The version of csi-proxy that they shall have.
     pub version: String,
     /// What is to be done with the services entry.
@@ -66,13 +71,13 @@ pub fn cluster_status(
     ]);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     WindowsStorageStatus {
-        verdict: Some(inputs.verdict.clone()),
         counts: Some(Counts {
             windows_nodes: count(windows_nodes),
             ready_nodes: count(ready_nodes),
-            blocking_volumes: count(inputs.blocking),
+            blocking_volumes: count(inputs.blocking.count),
         }),
-        rollout: rollout_status(previous, rollout, version, managed),
+        blocking_volumes: inputs.blocking.first.clone(),
+        rollout: rollout_status(previous, inputs),
         conditions: settle(&previous.conditions, conditions, when),
     }
 }
@@ -91,23 +96,28 @@ pub fn with_verdict(
     let others = previous.conditions.iter();
     let others = others.filter(|other| !of_verdict.contains(&&*other.type_));
     conditions.extend(others.cloned());
-    WindowsStorageStatus {
-        verdict: Some(inputs.verdict.clone()),
-        conditions,
-        ..previous.clone()
+    let mut status = previous.clone();
+    status.conditions = conditions;
+    // Work may begin meanwhile, and a process after this one has to know where. One that has only just started does not know
+    // yet itself.
+    if !inputs.in_progress.is_empty() {
+        let rollout = status.rollout.get_or_insert_default();
+        rollout.in_progress = inputs.in_progress.iter().cloned().collect();
     }
+    status
 }
 
-/// The verdict, and how the gate stands. What a process before this one has said of the gate stands until this one knows
-/// better, which it does soon.
+/// Whether upgrades may go on, and how the gate stands. Where there is a gate, they may when it says so, which may be a minute
+/// after the verdict does. What a process before this one has said of the gate stands until this one knows better, which it
+/// does soon.
 fn verdict_conditions(
     previous: &WindowsStorageStatus,
     ClusterInputs { verdict, gate, .. }: &ClusterInputs,
 ) -> Vec<(&'static str, NewCondition)> {
-    let reason = verdict.reason.as_str();
-    let upgradeable = match verdict.upgradeable {
-        Upgradeable::True => yes(reason, &verdict.message),
-        Upgradeable::False => no(reason, &verdict.message),
+    let said = said(verdict, gate.as_ref());
+    let upgradeable = match (said, find(&previous.conditions, UPGRADEABLE)) {
+        (None, Some(before)) => unchanged(before),
+        (said, _) => verdict_condition(said.unwrap_or(verdict)),
     };
     let before = find(&previous.conditions, OPERATOR_CONDITION_WRITTEN);
     let gate = gate.as_ref().map(|gate| match before {
@@ -118,6 +128,29 @@ fn verdict_conditions(
     std::iter::once((UPGRADEABLE, upgradeable))
         .chain(gate)
         .collect()
+}
+
+/// What is said of upgrades; `None` where the gate would say it, which has not been looked at yet.
+fn said<'a>(verdict: &'a Verdict, gate: Option<&'a GateReport>) -> Option<&'a Verdict> {
+    let Some(gate) = gate.filter(|_| verdict.upgradeable == Upgradeable::True) else {
+        return Some(verdict);
+    };
+    match &gate.written {
+        Some(written) if written.verdict.upgradeable == Upgradeable::False => {
+            Some(&written.verdict)
+        }
+        None if gate.is_pending() => None,
+        // A gate that cannot be written holds nothing.
+        _ => Some(verdict),
+    }
+}
+
+fn verdict_condition(verdict: &Verdict) -> NewCondition {
+    let reason = verdict.reason.as_str();
+    match verdict.upgradeable {
+        Upgradeable::True => yes(reason, &verdict.message),
+        Upgradeable::False => no(reason, &verdict.message),
+    }
 }
 
 fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {

@@ -45,6 +45,12 @@ pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewC
     }
 }
 
+/// Whether a condition speaks of a fault. A rollout with nothing to do does not progress, and nobody is to blame.
+pub fn is_fault(condition: &Condition) -> bool {
+    const FINE: [&str; 2] = ["Complete", "NotManaged"];
+    condition.status != "True" && !FINE.contains(&condition.reason.as_str())
+}
+
 /// The condition of that type.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)

@@ -1,5 +1,6 @@
 //! What a node's status says of csi-proxy.
 
+use protocol::order::same_name;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{NodeState, ServiceState};
 
@@ -13,11 +14,13 @@ use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes}
 pub const CSI_PROXY_READY: &str = "CSIProxyReady";
 /// A day in milliseconds: what a node says is not written to the cluster as it is.
 const LONGEST_PAUSE: u64 = 86_400_000;
-const EXTERNAL: &str =
-    "another owner looks after csi-proxy on this node; this operator does not touch it";
+const UNDECIDED: &str = "another owner may be setting this node up, as one looks after other Windows nodes, or the node has a taint \
+                         …/uninitialized; this operator comes to it once it has been Ready for ten minutes without that taint, or at once \
+                         if the Node is annotated windowsstorage.dev/management=Managed";
 /// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
-const NOT_FROM_RECONCILING: [&str; 5] = [
+const NOT_FROM_RECONCILING: [&str; 6] = [
     "External",
+    "Undecided",
     "CredentialsMissing",
     "InvalidPrivateKey",
     "InvalidInstance",
@@ -31,7 +34,7 @@ pub fn csi_proxy_status(
     (wanted_sha256, version): (&str, &str),
 ) -> CsiProxyStatus {
     let mut services = state.services.iter();
-    let service = services.find(|service| service.name == CSI_PROXY_SERVICE);
+    let service = services.find(|service| same_name(&service.name, CSI_PROXY_SERVICE));
     let mut files = state.files.iter();
     let sha256 = files
         .find(|file| file.path.eq_ignore_ascii_case(CSI_PROXY_EXE))
@@ -64,13 +67,15 @@ pub fn csi_proxy_condition(
     csi_proxy: Option<&CsiProxyStatus>,
 ) -> NewCondition {
     let observation = match (inputs.plan, inputs.observation) {
-        (NodePlan::External, _) if inputs.looked_after.is_empty() => {
-            return unknown("External", EXTERNAL);
+        (NodePlan::External(who), _) => {
+            let more = Some(inputs.looked_after).filter(|more| !more.is_empty());
+            let more = more.map_or_else(String::new, |more| format!("; {more}"));
+            let message = format!(
+                "another owner looks after csi-proxy on this node, {who}; this operator does not touch it{more}"
+            );
+            return unknown("External", printable(&message));
         }
-        (NodePlan::External, _) => {
-            let message = printable(&format!("{EXTERNAL}; {}", inputs.looked_after));
-            return unknown("External", message);
-        }
+        (NodePlan::Undecided(_), _) => return unknown("Undecided", UNDECIDED),
         (NodePlan::Blocked(error), _) => return unknown(error.reason.as_str(), &error.message),
         (_, Some(observation)) => observation,
         (_, None) => {

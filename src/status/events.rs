@@ -27,6 +27,7 @@ use crate::assess::BlockedKind;
 use crate::backoff;
 use crate::deadline::{self, CallError};
 use crate::index::ObjectKey;
+use crate::status::conditions::is_fault;
 use crate::status::sentence::shortened;
 
 /// The most that the API server takes as an event's note, in bytes.
@@ -112,7 +113,7 @@ impl EventSink {
     pub fn publish_condition(&self, object: &ObjectReference, condition: &Condition) {
         self.publish(Draft {
             subject: Subject::Object(object.clone()),
-            warning: condition.status != "True" && condition.reason != "External",
+            warning: is_fault(condition) && condition.reason != "External",
             action: condition.type_.clone(),
             reason: condition.reason.clone(),
             note: condition.message.clone(),

@@ -15,5 +15,5 @@ pub use blocked::{BlockedEvents, MOST_BLOCKED};
 pub use cluster::{ClusterInputs, cluster_status, with_verdict};
 pub use events::EventSink;
 pub use node::{NodeInputs, is_ready, node_status};
-pub use node_writer::{NodeStatus, NodeWriter};
-pub use writer::StatusWriter;
+pub use node_writer::{NodeStatus, NodeWriter, Outcome};
+pub use writer::{StatusWriter, Written};

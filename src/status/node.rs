@@ -5,7 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
-use crate::node::{NodePlan, Observation, Standing, describe_foreign, printable};
+use crate::node::{
+    EXTERNAL, NodePlan, OPERATOR, Observation, Standing, describe_foreign, printable,
+};
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
 
@@ -36,7 +38,7 @@ pub fn node_status(
 ) -> WindowsNodeStorageStatus {
     let (readiness, plan, observation) = (inputs.readiness, inputs.plan, inputs.observation);
     let state = observation.and_then(|observation| observation.state.as_ref());
-    let is_external = matches!(plan, NodePlan::External);
+    let is_external = !plan.is_managed();
     let before = previous.csi_proxy.as_ref();
     let csi_proxy = state.map(|state| csi_proxy_status(state, before, inputs.csi_proxy));
     let csi_proxy = csi_proxy.or_else(|| before.cloned());
@@ -64,16 +66,23 @@ pub fn node_status(
         (READY, ready),
     ];
     let mut status = WindowsNodeStorageStatus {
-        management: if is_external { "External" } else { "Managed" }.to_owned(),
+        management: if is_external { EXTERNAL } else { "Managed" }.to_owned(),
+        managed_by: match plan {
+            NodePlan::External(who) => printable(who),
+            NodePlan::Undecided(_) => String::new(),
+            NodePlan::Waiting | NodePlan::Blocked(_) | NodePlan::Reconcile(_) => {
+                OPERATOR.to_owned()
+            }
+        },
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
-        foreign_instances: match (plan, state) {
-            (NodePlan::External, _) => Vec::new(),
-            (_, Some(state)) => {
+        foreign_instances: match state {
+            _ if is_external => Vec::new(),
+            Some(state) => {
                 let foreign = state.foreign.iter().take(MOST_FOREIGN);
                 foreign.map(describe_foreign).collect()
             }
-            (_, None) => previous.foreign_instances.clone(),
+            None => previous.foreign_instances.clone(),
         },
         csi_node: readiness.csi_node,
         drivers: readiness.drivers.clone(),

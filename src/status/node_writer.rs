@@ -12,8 +12,7 @@ use tokio::task::JoinSet;
 use crate::api::{WindowsNodeStorage, WindowsNodeStorageSpec, WindowsNodeStorageStatus};
 use crate::deadline::{self, CallError};
 use crate::status::EventSink;
-use crate::status::writer::{apply_status, report_changes};
-use crate::watch::SharedCluster;
+use crate::status::writer::{Written, apply_status, report_changes};
 
 /// Statuses that are written at one time: enough for an API server that is far away, and few for one that is busy.
 const CONCURRENT_WRITES: usize = 16;
@@ -30,26 +29,24 @@ pub struct NodeStatus {
     pub status: WindowsNodeStorageStatus,
 }
 
-/// A write that has ended: the node's name, and how.
-pub type Written = (String, Result<(), CallError>);
+/// How a write has ended: with what was written, where that was anything.
+pub type Outcome = Result<Option<Written<WindowsNodeStorageStatus>>, CallError>;
 
 /// Writes statuses of nodes and reports changes. At most one write per node is in progress.
 pub struct NodeWriter {
     api: Arc<NodeApi>,
-    writes: JoinSet<Written>,
+    writes: JoinSet<(String, Outcome)>,
     in_progress: BTreeSet<String>,
 }
 
 impl NodeWriter {
-    /// A writer into that cluster. What it has written goes into the index at once, so that nobody writes it again
-    /// before the watch brings it.
+    /// A writer into that cluster.
     #[must_use]
-    pub fn new(client: &Client, events: EventSink, shared: SharedCluster) -> Self {
+    pub fn new(client: &Client, events: EventSink) -> Self {
         Self {
             api: Arc::new(NodeApi {
                 nodes: Api::all(client.clone()),
                 events,
-                shared,
             }),
             writes: JoinSet::new(),
             in_progress: BTreeSet::new(),
@@ -79,7 +76,7 @@ impl NodeWriter {
     }
 
     /// Waits for the next write that ends: for ever where none is in progress.
-    pub async fn next(&mut self) -> Written {
+    pub async fn next(&mut self) -> (String, Outcome) {
         let Some(Ok(written)) = self.writes.join_next().await else {
             return std::future::pending().await;
         };
@@ -88,7 +85,7 @@ impl NodeWriter {
     }
 
     /// A write that has ended already.
-    pub fn try_next(&mut self) -> Option<Written> {
+    pub fn try_next(&mut self) -> Option<(String, Outcome)> {
         let written = self.writes.try_join_next()?.ok()?;
         self.in_progress.remove(&written.0);
         Some(written)
@@ -99,33 +96,23 @@ impl NodeWriter {
         let parameters = DeleteParams::default();
         let deleting = self.api.nodes.delete(node, &parameters);
         let deleted = deadline::call("delete WindowsNodeStorage", deleting).await;
-        if let Err(error) = deleted
-            && !error.is_not_found()
-        {
-            return Err(error);
+        match deleted {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
         }
-        self.api.forget(node);
-        Ok(())
     }
 }
 
 struct NodeApi {
     nodes: Api<WindowsNodeStorage>,
     events: EventSink,
-    shared: SharedCluster,
 }
 
 impl NodeApi {
-    /// The object is not there. The watch may have said so before an answer to a write came in, which reported it once more.
-    fn forget(&self, node: &str) {
-        self.shared
-            .update(|cluster| cluster.node_statuses.delete(&node.to_owned()));
-    }
-
-    async fn write(&self, decided: &NodeStatus) -> Result<(), CallError> {
+    async fn write(&self, decided: &NodeStatus) -> Outcome {
         let (name, previous) = (&decided.name, decided.previous.as_ref());
         if previous == Some(&decided.status) {
-            return Ok(());
+            return Ok(None);
         }
         let object = WindowsNodeStorage {
             metadata: ObjectMeta {
@@ -146,17 +133,8 @@ impl NodeApi {
             "create WindowsNodeStorage",
             "write WindowsNodeStorage status",
         );
-        let written = apply_status(&self.nodes, &object, previous.is_some(), what)
-            .await
-            .inspect_err(|error| {
-                if error.is_not_found() {
-                    self.forget(name);
-                }
-            })?;
+        let written = apply_status(&self.nodes, &object, previous.is_some(), what).await?;
         let reference = written.object_ref(&());
-        let status = written.status.unwrap_or_default();
-        self.shared
-            .update(|cluster| cluster.node_statuses.apply(name.clone(), status));
         // The kubelet's own events have the node's name as uid, and `kubectl describe node` looks for that.
         let node = ObjectReference {
             api_version: Some("v1".to_owned()),
@@ -168,7 +146,8 @@ impl NodeApi {
         let before = previous.map_or(&[][..], |status| &status.conditions);
         let after = &decided.status.conditions;
         report_changes(&self.events, &[&node, &reference], before, after);
-        Ok(())
+        let version = written.metadata.resource_version.as_deref();
+        Ok(Some(Written::new(version, decided.status.clone())))
     }
 }
 
@@ -184,7 +163,7 @@ mod tests {
         let config = kube::Config::new(address.parse().unwrap());
         let client = Client::try_from(config).unwrap();
         let events = EventSink::new(&client, None);
-        let mut writer = NodeWriter::new(&client, events, SharedCluster::default());
+        let mut writer = NodeWriter::new(&client, events);
         let mut begun = 0;
         while writer.may_begin(&format!("win-{begun}")) {
             writer.begin(NodeStatus {

@@ -2,7 +2,8 @@
 
 use crate::api::{RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
-use crate::status::conditions::{NewCondition, condition, find, unchanged, yes};
+use crate::status::ClusterInputs;
+use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
 use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
@@ -10,30 +11,34 @@ const NAMED: usize = 5;
 /// The condition of the rollout.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 
-/// The numbers. What the process before this one wrote stands until all nodes have been looked at.
+/// How far it is. The numbers that the process before this one wrote stand until all nodes have been looked at.
 pub fn rollout_status(
     previous: &WindowsStorageStatus,
-    rollout: &Rollout,
-    version: &str,
-    managed: bool,
+    inputs: &ClusterInputs,
 ) -> Option<RolloutStatus> {
-    if !managed {
+    if !inputs.managed {
         return None;
     }
+    let rollout = &inputs.rollout;
+    let in_progress = inputs.in_progress.iter().cloned().collect();
     if let (true, Some(known)) = (rollout.settling, &previous.rollout) {
-        return Some(known.clone());
+        return Some(RolloutStatus {
+            in_progress,
+            ..known.clone()
+        });
     }
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RolloutStatus {
-        version: version.to_owned(),
+        version: inputs.version.clone(),
         nodes: count(rollout.nodes),
         updated_nodes: count(rollout.current),
         waiting_nodes: count(rollout.waiting),
         failed_nodes: count(rollout.failed.len()),
+        in_progress,
     })
 }
 
-/// The condition `RolloutProgressing`.
+/// The condition `RolloutProgressing`: False also where there is nothing to be done.
 pub fn rollout_condition(
     previous: &WindowsStorageStatus,
     rollout: &Rollout,
@@ -42,7 +47,7 @@ pub fn rollout_condition(
 ) -> NewCondition {
     if !managed {
         let message = "this operator looks after csi-proxy on no node";
-        return yes("NotManaged", message);
+        return no("NotManaged", message);
     }
     let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
     if let (true, None, Some(known)) = (rollout.settling, rollout.halt, known) {
@@ -83,7 +88,7 @@ pub fn rollout_condition(
             let more = "; the others are new, out of reach, or without a working csi-proxy";
             ("True", "Updating", more.to_owned())
         }
-        None => ("True", "Complete", String::new()),
+        None => ("False", "Complete", String::new()),
     };
     let message = format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}");
     condition(status, reason, printable(&message))
@@ -129,8 +134,8 @@ mod tests {
             let previous = WindowsStorageStatus::default();
             let said = rollout_condition(&previous, &rollout, "v1.3.0", true);
             assert_eq!(said.reason, reason);
-            let is_held = ["Stopped", "Paused", "Blocked"].contains(&reason);
-            assert_eq!(said.status, if is_held { "False" } else { "True" });
+            let goes_on = reason == "Updating";
+            assert_eq!(said.status, if goes_on { "True" } else { "False" });
             assert!(said.message.contains(words), "{}", said.message);
         }
     }

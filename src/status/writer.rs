@@ -13,13 +13,31 @@ use serde_json::json;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::deadline::{self, CallError};
-use crate::status::conditions::news;
+use crate::index::version_number;
+use crate::status::conditions::{is_fault, news};
 use crate::status::events::log;
 use crate::status::{BlockedEvents, EventSink, NodeWriter};
-use crate::watch::SharedCluster;
 
 /// Who owns the fields of statuses.
 const FIELD_MANAGER: &str = "windows-storage-operator";
+
+/// A status that was written, and the resourceVersion that the object has with it.
+#[derive(Clone, Debug)]
+pub struct Written<S> {
+    /// The resourceVersion.
+    pub version: u64,
+    /// The status.
+    pub status: S,
+}
+
+impl<S> Written<S> {
+    /// That status with that resourceVersion. Without one it counts as old.
+    #[must_use]
+    pub fn new(version: Option<&str>, status: S) -> Self {
+        let version = version.map(version_number).unwrap_or_default();
+        Self { version, status }
+    }
+}
 
 /// Writes statuses and publishes events about their changes.
 pub struct StatusWriter {
@@ -30,21 +48,18 @@ pub struct StatusWriter {
     settings: Api<WindowsStorage>,
     /// Where events are published.
     pub events: EventSink,
-    shared: SharedCluster,
 }
 
 impl StatusWriter {
-    /// A writer into that cluster. What it has written goes into the index at once, so that the next pass does not
-    /// write it again before the watch brings it.
+    /// A writer into that cluster.
     #[must_use]
-    pub fn new(client: &Client, instance: Option<String>, shared: SharedCluster) -> Self {
+    pub fn new(client: &Client, instance: Option<String>) -> Self {
         let events = EventSink::new(client, instance);
         Self {
             blocked: BlockedEvents::default(),
-            nodes: NodeWriter::new(client, events.clone(), shared.clone()),
+            nodes: NodeWriter::new(client, events.clone()),
             settings: Api::all(client.clone()),
             events,
-            shared,
         }
     }
 
@@ -54,22 +69,20 @@ impl StatusWriter {
         &self,
         previous: Option<&WindowsStorage>,
         status: &WindowsStorageStatus,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<Written<WindowsStorageStatus>>, CallError> {
         let before = previous.and_then(|object| object.status.as_ref());
         if before == Some(status) {
-            return Ok(());
+            return Ok(None);
         }
         let mut object = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
         object.status = Some(status.clone());
         let what = ("create WindowsStorage", "write WindowsStorage status");
-        let mut written = apply_status(&self.settings, &object, previous.is_some(), what).await?;
+        let written = apply_status(&self.settings, &object, previous.is_some(), what).await?;
         let reference = written.object_ref(&());
-        written.metadata.managed_fields = None;
-        self.shared
-            .update(|cluster| cluster.settings.apply(SETTINGS_NAME.to_owned(), written));
         let before = before.map_or(&[][..], |status| &status.conditions);
         report_changes(&self.events, &[&reference], before, &status.conditions);
-        Ok(())
+        let version = written.metadata.resource_version.as_deref();
+        Ok(Some(Written::new(version, status.clone())))
     }
 }
 
@@ -139,7 +152,7 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
     };
     let mut worth = news(previous, current);
     worth.retain(|condition| {
-        let good = condition.status == "True";
+        let good = !is_fault(condition);
         let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
         let first = previous.is_empty()
             || (condition.type_ == "ServicesValid" && was_in_progress(&condition.type_));

@@ -1,31 +1,37 @@
-//! One kind from the API server into its table, for ever.
+//! One kind from the API server into its table, for ever: a list, then a watch, which goes on from where it ended.
+//!
+//! kube's `watcher` keeps to itself how far a watch has come, and whether a bookmark has shown that it lives. Both are what
+//! the proof that data is fresh rests on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
-use kube::runtime::watcher;
-use kube::{Api, Resource};
-use tokio::sync::Semaphore;
+use futures::{Stream, StreamExt};
+use kube::Resource;
+use kube::api::WatchParams;
+use kube::core::WatchEvent;
+use tokio::sync::{Semaphore, watch};
 
 use crate::http::Metrics;
-use crate::index::{self, AnyTable, Cluster};
-use crate::objects::{Kind, Received};
+use crate::index::{self, AnyTable};
+use crate::objects::Received;
 use crate::watch::SharedCluster;
+use crate::watch::freshness::{FRESH, Watched};
 use crate::watch::interruption::Interruption;
 use crate::{backoff, process};
 
-/// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
-pub(super) const PAGE_SIZE: u32 = 100;
-/// How long the API server keeps up a watch before it ends it, in seconds; the library begins it again from where it was.
-/// One that is still there 5 s later has fallen silent and is given up. Until then it looks like one of a kind of which
-/// nothing changes, so this bounds for how long old data passes for the present.
-pub(super) const WATCH: u32 = 60;
+/// How long the API server keeps up a watch before it ends it, in seconds; it is begun again from where it was.
+const WATCH: u32 = 60;
+/// One that is still there so much later has fallen silent, and is given up.
+const SILENT: Duration = Duration::from_secs(5);
 /// How long a page of a list may take, once the client may ask for it: the API server itself gives up after a minute.
 pub(super) const PAGE: Duration = Duration::from_secs(60);
 /// The first pause after a watch was interrupted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A server that is well again may refuse the first watch, as its caches are still empty: two such pauses are no long outage.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// A watch that has lived for so long shows that the server can carry it: the pauses begin again.
+const LIVED: Duration = Duration::from_secs(30);
 /// How long a list waits for another kind that makes it smaller.
 const NODES_FIRST: Duration = Duration::from_secs(10);
 /// How many kinds are listed at one time: each has pages in memory, and the API server has others to serve.
@@ -33,24 +39,36 @@ pub(super) const LISTS: usize = 3;
 /// How long a list waits for others that do not come to an end.
 const QUEUE: Duration = Duration::from_secs(10);
 
-pub(super) async fn feed(
-    kind: &'static Kind,
-    (api, config): (Api<Received>, watcher::Config),
-    shared: SharedCluster,
-    lists: Arc<Semaphore>,
-    metrics: Metrics,
-) {
-    let mut failures = 0;
-    if kind.follows_nodes() {
-        // Without them it only takes more memory.
-        let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&shared)).await;
+/// What fills one table.
+pub(super) struct Feed {
+    pub watched: Arc<Watched>,
+    pub shared: SharedCluster,
+    pub lists: Arc<Semaphore>,
+    pub metrics: Metrics,
+    /// Interruptions in a row.
+    pub failures: u32,
+}
+
+impl Feed {
+    pub(super) async fn run(mut self) {
+        if self.watched.kind.follows_nodes() {
+            // Without them it only takes more memory.
+            let _ = tokio::time::timeout(NODES_FIRST, nodes_are_known(&self.shared)).await;
+        }
+        loop {
+            let interruption = self.follow().await;
+            self.failures += 1;
+            let pause = backoff::pause(self.failures, FIRST_PAUSE, LONGEST_PAUSE);
+            self.interrupted(&interruption, pause);
+            tokio::time::sleep(pause).await;
+        }
     }
-    loop {
-        let feeding = until_interrupted(kind, &api, &config, &mut failures, &shared, &lists);
-        let interruption = feeding.await;
-        failures += 1;
-        let pause = backoff::pause(failures, FIRST_PAUSE, LONGEST_PAUSE);
-        metrics.count_watch_restart(kind.name(), interruption.cause());
+
+    /// Counts and reports what has interrupted, and decides where to go on.
+    fn interrupted(&self, interruption: &Interruption, pause: Duration) {
+        let Watched { kind, progress, .. } = &*self.watched;
+        self.metrics
+            .count_watch_restart(kind.name(), interruption.cause());
         let problem = if kind.is_secret() {
             interruption.explain_without_words()
         } else {
@@ -58,32 +76,187 @@ pub(super) async fn feed(
         };
         let (name, retry_seconds) = (kind.name(), pause.as_secs_f32());
         tracing::warn!(kind = %name, retry_seconds, "watch interrupted: {problem}");
-        shared.update(|cluster| {
+        if interruption.needs_list() {
+            progress.forget();
+        }
+        self.shared.update(|cluster| {
             // A custom resource whose definition was never installed has no objects, so the defaults hold.
             // One that was there once keeps what was read: nothing follows from its being away.
             let table = kind.table_mut(cluster);
             if kind.is_own() && interruption.is_not_found() && table.is_empty() {
+                progress.hear(Instant::now());
                 return table.finish();
             }
             table.fail(problem)
         });
-        tokio::time::sleep(pause).await;
+    }
+
+    /// Feeds the table until something goes wrong, or until a list is wanted.
+    async fn follow(&mut self) -> Interruption {
+        let mut listings = self.shared.listings.subscribe();
+        let shared = self.shared.clone();
+        let kind = self.watched.kind;
+        let is_wanted = || kind.table_mut(&mut shared.read()).take_relist();
+        if is_wanted() {
+            self.watched.progress.forget();
+        }
+        tokio::select! {
+            interruption = self.list_and_watch() => interruption,
+            () = wanted(&mut listings, is_wanted) => Interruption::Wanted,
+        }
+    }
+
+    async fn list_and_watch(&mut self) -> Interruption {
+        loop {
+            let resumed = self.watched.progress.version();
+            let is_resumed = resumed.is_some();
+            let version = match resumed {
+                Some(version) => version,
+                None => match self.list().await {
+                    Ok(version) => version,
+                    Err(interruption) => return interruption,
+                },
+            };
+            match self.watch(&version).await {
+                Ok(()) => {}
+                // The pause was before this watch: a list in its place need not wait for another one.
+                Err(gone) if is_resumed && gone.is_expired() => {
+                    self.interrupted(&gone, Duration::ZERO);
+                }
+                Err(interruption) => return interruption,
+            }
+        }
+    }
+
+    /// Lists the kind page by page, and returns from which resourceVersion it is to be watched.
+    async fn list(&self) -> Result<String, Interruption> {
+        // The semaphore is never closed; without a permit the list only is one more at a time.
+        let queued = tokio::time::timeout(QUEUE, self.lists.acquire()).await;
+        let _permit = queued.ok().and_then(Result::ok);
+        let Watched { kind, progress, .. } = &*self.watched;
+        // What its pages say was so by now.
+        let begun = Instant::now();
+        let mut page = self.watched.page();
+        let mut is_begun = false;
+        loop {
+            let listing = tokio::time::timeout(PAGE, self.watched.api.list(&page)).await;
+            let list = listing.map_err(|_| Interruption::SlowList)??;
+            if !is_begun {
+                kind.table_mut(&mut self.shared.read()).begin();
+                is_begun = true;
+            }
+            for object in list.items {
+                self.shared.update(|cluster| kind.absorb(cluster, &object));
+            }
+            if let Some(token) = list.metadata.continue_.filter(|token| !token.is_empty()) {
+                page = page.continue_token(&token);
+                continue;
+            }
+            let version = list.metadata.resource_version;
+            let version = version.filter(|version| !version.is_empty());
+            let version = version.ok_or(Interruption::NoVersion)?;
+            self.shared.update(|cluster| {
+                let table = kind.table_mut(cluster);
+                table.come_to(&version);
+                table.finish()
+            });
+            progress.come_to(&version, Some(begun));
+            // What was read and left out.
+            index::drop_unused_names();
+            process::give_back_memory();
+            return Ok(version);
+        }
+    }
+
+    /// Watches from that resourceVersion on. A server that ends it in order, as it does after a while, is asked again; one that
+    /// does so at once is not asked in a loop.
+    async fn watch(&mut self, version: &str) -> Result<(), Interruption> {
+        let parameters = WatchParams {
+            timeout: Some(WATCH),
+            ..self.watched.watch_parameters()
+        };
+        let events = self.watched.api.watch(&parameters, version).await?;
+        let started = Instant::now();
+        let kind = self.watched.kind;
+        self.shared
+            .update(|cluster| kind.table_mut(cluster).resume());
+        let ended = self.take_events(events, started).await;
+        self.note_end(ended, started.elapsed())
+    }
+
+    /// What the end of a watch that lived so long means. A list alone is no success, nor is one event: a server that can carry
+    /// no more would be asked for one after the other.
+    fn note_end(
+        &mut self,
+        ended: Result<(), Interruption>,
+        lived: Duration,
+    ) -> Result<(), Interruption> {
+        if lived < LIVED {
+            return ended.and(Err(Interruption::Ended(lived)));
+        }
+        self.failures = 0;
+        ended
+    }
+
+    async fn take_events(
+        &self,
+        events: impl Stream<Item = kube::Result<WatchEvent<Received>>>,
+        started: Instant,
+    ) -> Result<(), Interruption> {
+        let mut events = std::pin::pin!(events);
+        let limit = Duration::from_secs(WATCH.into()) + SILENT;
+        loop {
+            let next = tokio::select! {
+                next = tokio::time::timeout(limit, events.next()) => next,
+                () = self.watched.progress.is_stale() => return Err(Interruption::Stale),
+            };
+            match next {
+                Ok(Some(event)) => self.take(&event?, started.elapsed())?,
+                Ok(None) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes in what a watch of that age says, and how far it has come. What a young one says may be long past, and more of
+    /// it on its way.
+    fn take(&self, event: &WatchEvent<Received>, age: Duration) -> Result<(), Interruption> {
+        let Watched { kind, progress, .. } = &*self.watched;
+        let version = match event {
+            WatchEvent::Added(object)
+            | WatchEvent::Modified(object)
+            | WatchEvent::Deleted(object) => object.meta().resource_version.clone(),
+            WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version.clone()),
+            WatchEvent::Error(status) => {
+                return Err(kube::Error::Api(status.clone()).into());
+            }
+        };
+        let version = version.filter(|version| !version.is_empty());
+        let version = version.ok_or(Interruption::NoVersion)?;
+        self.shared.update(|cluster| {
+            let changed = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    kind.absorb(cluster, object)
+                }
+                WatchEvent::Deleted(object) => kind.table_mut(cluster).delete_object(object.meta()),
+                WatchEvent::Bookmark(_) | WatchEvent::Error(_) => false,
+            };
+            kind.table_mut(cluster).come_to(&version);
+            changed
+        });
+        let is_present = age >= FRESH || matches!(event, WatchEvent::Bookmark(_));
+        // Not before its event is in the index.
+        progress.come_to(&version, is_present.then(Instant::now));
+        Ok(())
     }
 }
 
-/// Takes in what the watch says. Whether that changes anything.
-fn apply(kind: &Kind, cluster: &mut Cluster, event: &watcher::Event<Received>) -> bool {
-    let table = kind.table_mut(cluster);
-    match event {
-        watcher::Event::Init => {
-            table.begin();
-            false
+/// Waits until a list is wanted.
+async fn wanted(listings: &mut watch::Receiver<u64>, is_wanted: impl Fn() -> bool) {
+    // The sender is in what is shared.
+    while listings.changed().await.is_ok() {
+        if is_wanted() {
+            return;
         }
-        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-            kind.absorb(cluster, object)
-        }
-        watcher::Event::Delete(object) => table.delete_object(object.meta()),
-        watcher::Event::InitDone => table.finish(),
     }
 }
 
@@ -95,65 +268,50 @@ async fn nodes_are_known(shared: &SharedCluster) {
     }
 }
 
-/// Feeds the table until something goes wrong, or until a new list is wanted. After that the kind is listed again: only a
-/// complete list shows that nothing was missed. The pauses are the caller's, because kube's own start over with each list
-/// that is refused.
-async fn until_interrupted(
-    kind: &Kind,
-    api: &Api<Received>,
-    config: &watcher::Config,
-    failures: &mut u32,
-    shared: &SharedCluster,
-    lists: &Semaphore,
-) -> Interruption {
-    // The semaphore is never closed; without a permit the list only is one more at a time.
-    let queued = tokio::time::timeout(QUEUE, lists.acquire()).await;
-    let mut permit = queued.ok().and_then(Result::ok);
-    let mut listings = shared.listings.subscribe();
-    // What was wanted before is what comes now.
-    kind.table_mut(&mut shared.read()).take_relist();
-    let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
-    let mut listed = None;
-    loop {
-        let limit = listed.map_or(PAGE, |_| Duration::MAX);
-        let next = tokio::select! {
-            next = tokio::time::timeout(limit, events.next()) => next,
-            _ = listings.changed() => {
-                if kind.table_mut(&mut shared.read()).take_relist() {
-                    return Interruption::Wanted;
-                }
-                continue;
-            }
+#[cfg(test)]
+mod tests {
+    use kube::Api;
+
+    use super::*;
+    use crate::objects::kind;
+    use crate::watch::freshness::Progress;
+
+    #[tokio::test]
+    async fn pauses_begin_again_only_after_a_watch_has_lived_for_half_a_minute() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        let kind = kind("v1", "Pod").unwrap();
+        let mut feed = Feed {
+            watched: Arc::new(Watched {
+                kind,
+                api: Api::all_with(client, &kind.resource),
+                fields: None,
+                progress: Progress::default(),
+            }),
+            shared: SharedCluster::default(),
+            lists: Arc::new(Semaphore::new(1)),
+            metrics: Metrics::default(),
+            failures: 4,
         };
-        let error = match next {
-            Ok(Some(Ok(event))) => {
-                match &event {
-                    watcher::Event::Init | watcher::Event::InitApply(_) => listed = None,
-                    watcher::Event::InitDone => {
-                        listed = Some(Instant::now());
-                        permit = None;
-                    }
-                    watcher::Event::Apply(_) | watcher::Event::Delete(_) => *failures = 0,
-                }
-                let is_listed = matches!(event, watcher::Event::InitDone);
-                shared.update(|cluster| apply(kind, cluster, &event));
-                if is_listed {
-                    // What was read and left out.
-                    index::drop_unused_names();
-                    process::give_back_memory();
-                }
-                continue;
-            }
-            Ok(Some(Err(error))) => error,
-            // A watcher has no end; one that had is the same as one without a resource version.
-            Ok(None) => watcher::Error::NoResourceVersion,
-            Err(_) => return Interruption::SlowList,
-        };
-        drop(permit);
-        // A list alone is no success: where watches are refused, one list after the other would be asked for.
-        if listed.is_some_and(|listed| listed.elapsed() > LONGEST_PAUSE) {
-            *failures = 0;
+        for (seconds, failures) in [(0, 4), (29, 4), (30, 0)] {
+            let ended = feed.note_end(Ok(()), Duration::from_secs(seconds));
+            assert_eq!(ended.is_err(), failures > 0, "after {seconds} s");
+            assert_eq!(feed.failures, failures, "after {seconds} s");
         }
-        return Interruption::Watcher(error);
+        let event = r#"{"type":"ADDED","object":{"metadata":{"namespace":"shop","name":"web-0","resourceVersion":"7"},"spec":{}}}"#;
+        feed.take(&serde_json::from_str(event).unwrap(), Duration::ZERO)
+            .unwrap_or_else(|interruption| panic!("{}", interruption.explain()));
+        assert_eq!(feed.watched.progress.version().unwrap(), "7");
+        assert_eq!(feed.shared.read().pods.version(), 7);
+        // Only where the server says so, it is listed again.
+        let failed = |code| {
+            let mut status = kube::core::Status::failure("no", "No");
+            status.code = code;
+            Interruption::Failed(kube::Error::Api(Box::new(status)))
+        };
+        feed.interrupted(&failed(500), Duration::ZERO);
+        assert!(feed.watched.progress.version().is_some());
+        feed.interrupted(&failed(410), Duration::ZERO);
+        assert!(feed.watched.progress.version().is_none());
     }
 }

@@ -1,6 +1,6 @@
-//! Why a kind is to be listed again.
+//! Why a watch was interrupted, and whether its kind is to be listed again.
 
-use kube::runtime::watcher;
+use std::time::Duration;
 
 use crate::deadline;
 use crate::visible::visible;
@@ -8,73 +8,99 @@ use crate::watch::feed::PAGE;
 
 pub(super) enum Interruption {
     /// The watch or the list failed.
-    Watcher(watcher::Error),
+    Failed(kube::Error),
     /// A page of the list did not come.
     SlowList,
+    /// The server has not said which version of the objects that is.
+    NoVersion,
     /// Objects that were left out matter now.
     Wanted,
+    /// A second watch has shown what this one has not.
+    Stale,
+    /// The server ended the watch so soon, without a fault.
+    Ended(Duration),
+}
+
+impl From<kube::Error> for Interruption {
+    fn from(error: kube::Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Interruption {
-    fn failure(&self) -> Option<&kube::Error> {
+    /// What the API server answered.
+    fn status(&self) -> Option<&kube::core::Status> {
         match self {
-            Self::Watcher(
-                watcher::Error::InitialListFailed(failure)
-                | watcher::Error::WatchStartFailed(failure)
-                | watcher::Error::WatchFailed(failure),
-            ) => Some(failure),
+            Self::Failed(kube::Error::Api(status)) => Some(status),
             _ => None,
         }
     }
 
-    /// What the API server answered.
-    fn status(&self) -> Option<&kube::core::Status> {
-        match (self, self.failure()) {
-            (Self::Watcher(watcher::Error::WatchError(status)), _)
-            | (_, Some(kube::Error::Api(status))) => Some(status),
-            _ => None,
-        }
+    fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
     }
 
     pub fn is_not_found(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 404)
+        self.code() == Some(404)
+    }
+
+    /// What was changed since is no longer kept.
+    pub fn is_expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// Whether the kind is to be listed again: what was changed since is no longer kept, or the kind itself is gone, or
+    /// only a list shows what was left out. After all else the watch goes on from where it was.
+    pub fn needs_list(&self) -> bool {
+        match self {
+            Self::Failed(_) => matches!(self.code(), Some(404 | 410)),
+            Self::SlowList | Self::NoVersion | Self::Wanted => true,
+            Self::Stale | Self::Ended(_) => false,
+        }
     }
 
     /// A bounded word for metrics.
     pub fn cause(&self) -> &'static str {
-        match (self, self.status().map(|status| status.code)) {
+        match (self, self.code()) {
             (Self::SlowList, _) => "SlowList",
             (Self::Wanted, _) => "Wanted",
-            (Self::Watcher(_), Some(403)) => "Forbidden",
-            (Self::Watcher(_), Some(404)) => "NotFound",
+            (Self::Stale, _) => "Stale",
+            (Self::Ended(_), _) => "Ended",
+            (Self::Failed(_), Some(403)) => "Forbidden",
+            (Self::Failed(_), Some(404)) => "NotFound",
             // What was changed since is no longer kept, which comes with time.
-            (Self::Watcher(_), Some(410)) => "Expired",
-            (Self::Watcher(_), _) => "Failed",
+            (Self::Failed(_), Some(410)) => "Expired",
+            (Self::Failed(_) | Self::NoVersion, _) => "Failed",
         }
     }
 
     pub fn explain(&self) -> String {
-        match (self, self.failure(), self.status()) {
-            (Self::SlowList, ..) => format!("its list does not come within {} s", PAGE.as_secs()),
-            (Self::Wanted, ..) => "objects that were left out matter now".to_owned(),
-            (_, Some(_), Some(status)) if status.code == 403 => {
+        match self {
+            Self::SlowList => format!("its list does not come within {} s", PAGE.as_secs()),
+            Self::NoVersion => "the answer has no resourceVersion".to_owned(),
+            Self::Wanted => "objects that were left out matter now".to_owned(),
+            Self::Stale => "a second watch shows what this one has not".to_owned(),
+            Self::Ended(lived) => format!("the server ended it after {} s", lived.as_secs()),
+            Self::Failed(kube::Error::Api(status)) if status.code == 403 => {
                 format!("reading it is forbidden: {}", visible(&status.message))
             }
-            (_, Some(failure), _) => deadline::plain(failure),
-            (_, None, Some(status)) => visible(&status.message),
-            (Self::Watcher(error), None, None) => error.to_string(),
+            Self::Failed(failure) => deadline::plain(failure),
         }
     }
 
     /// The same for objects of which nothing may be shown: without what the server says, which may be what it was asked for.
     pub fn explain_without_words(&self) -> String {
         use kube::Error::{Auth, HyperError, Service};
-        match (self.status(), self.failure()) {
-            (Some(status), _) if status.code == 403 => "reading it is forbidden".to_owned(),
-            (Some(status), _) => format!("the API server answers {}", status.code),
+        match (self.code(), self) {
+            (Some(403), _) => "reading it is forbidden".to_owned(),
+            (Some(code), _) => format!("the API server answers {code}"),
             // The way to the server, and nothing of what came on it.
-            (None, None | Some(Service(_) | HyperError(_) | Auth(_))) => self.explain(),
-            (None, Some(_)) => "the answer is not one of an API server".to_owned(),
+            (None, Self::Failed(failure))
+                if !matches!(failure, Service(_) | HyperError(_) | Auth(_)) =>
+            {
+                "the answer is not one of an API server".to_owned()
+            }
+            (None, _) => self.explain(),
         }
     }
 }
@@ -89,36 +115,57 @@ mod tests {
         for code in [403, 500] {
             status.code = code;
             let status = Box::new(status.clone());
-            for error in [
-                watcher::Error::InitialListFailed(kube::Error::Api(status.clone())),
-                watcher::Error::WatchError(status),
-            ] {
-                let shown = Interruption::Watcher(error);
-                assert!(shown.explain().contains("canary"));
-                assert!(!shown.explain_without_words().contains("canary"));
-            }
+            let shown = Interruption::Failed(kube::Error::Api(status));
+            assert!(shown.explain().contains("canary"));
+            assert!(!shown.explain_without_words().contains("canary"));
         }
         let error = serde_json::from_str::<u8>(r#""canary""#).unwrap_err();
         assert!(error.to_string().contains("canary"));
-        let error = watcher::Error::WatchFailed(kube::Error::SerdeError(error));
-        let shown = Interruption::Watcher(error).explain_without_words();
+        let error = kube::Error::SerdeError(error);
+        let shown = Interruption::Failed(error).explain_without_words();
         assert!(!shown.contains("canary"), "{shown}");
     }
 
     #[test]
     fn what_the_server_says_moves_no_terminal() {
-        let status = |code| {
+        for code in [403, 500] {
             let mut status = kube::core::Status::failure("\u{1b}[2J no", "No");
             status.code = code;
-            Box::new(status)
-        };
-        let forbidden = watcher::Error::InitialListFailed(kube::Error::Api(status(403)));
-        let other = watcher::Error::WatchError(status(500));
-        for error in [forbidden, other] {
-            let shown = Interruption::Watcher(error).explain();
+            let shown = Interruption::Failed(kube::Error::Api(Box::new(status))).explain();
             assert!(
                 shown.ends_with(" no") && !shown.contains('\u{1b}'),
                 "{shown:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_what_is_gone_or_was_left_out_is_listed_again() {
+        let failed = |code| {
+            let mut status = kube::core::Status::failure("no", "No");
+            status.code = code;
+            Interruption::Failed(kube::Error::Api(Box::new(status)))
+        };
+        for (interruption, needs_list) in [
+            (failed(410), true),
+            (failed(404), true),
+            (failed(403), false),
+            (failed(429), false),
+            (failed(500), false),
+            (
+                Interruption::Failed(kube::Error::LinesCodecMaxLineLengthExceeded),
+                false,
+            ),
+            (Interruption::Stale, false),
+            (Interruption::Ended(Duration::ZERO), false),
+            (Interruption::Wanted, true),
+            (Interruption::NoVersion, true),
+        ] {
+            assert_eq!(
+                interruption.needs_list(),
+                needs_list,
+                "{}",
+                interruption.explain()
             );
         }
     }

@@ -1,11 +1,12 @@
 //! Watches that keep the [`index`](crate::index) as the cluster is.
 
 mod feed;
+mod freshness;
 mod interruption;
+mod proof;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -13,7 +14,9 @@ use tokio::task::JoinSet;
 use crate::http::Metrics;
 use crate::index::Cluster;
 use crate::objects::{KINDS, Scope};
-use feed::{LISTS, PAGE_SIZE, WATCH, feed};
+use feed::{Feed, LISTS};
+pub use freshness::Freshness;
+use freshness::{Progress, Watched};
 
 /// The index, shared between the watches that fill it and those who read it.
 #[derive(Clone, Default)]
@@ -62,33 +65,45 @@ impl SharedCluster {
 }
 
 /// Starts one watch a kind, of Secrets for the one of that name alone. They run until the set is dropped; none of them ends
-/// by itself.
+/// by itself. Beside them what says, and proves, that they deliver all there is.
 #[must_use]
 pub fn start(
     client: &Client,
     shared: &SharedCluster,
     secret: &str,
     metrics: &Metrics,
-) -> JoinSet<()> {
+) -> (JoinSet<()>, Freshness) {
     let mut tasks = JoinSet::new();
     let namespace = shared.read().namespace.clone();
     // The lists that are under way.
     let lists = Arc::new(Semaphore::new(LISTS));
-    for kind in KINDS.iter() {
-        let all = watcher::Config::default();
-        let all = all.page_size(PAGE_SIZE).timeout(WATCH);
-        let named = |name: &str| all.clone().fields(&format!("metadata.name={name}"));
-        let selected = match kind.scope {
-            Scope::Named(name) => named(name),
-            _ if kind.is_secret() => named(secret),
-            Scope::Cluster | Scope::OwnNamespace => all,
+    let watched = KINDS.iter().map(|kind| {
+        let name = match kind.scope {
+            Scope::Named(name) => Some(name),
+            _ if kind.is_secret() => Some(secret),
+            Scope::Cluster | Scope::OwnNamespace => None,
         };
         let api = match kind.scope {
             Scope::OwnNamespace => Api::namespaced_with(client.clone(), &namespace, &kind.resource),
             Scope::Cluster | Scope::Named(_) => Api::all_with(client.clone(), &kind.resource),
         };
-        let (shared, lists) = (shared.clone(), Arc::clone(&lists));
-        tasks.spawn(feed(kind, (api, selected), shared, lists, metrics.clone()));
+        Arc::new(Watched {
+            kind,
+            api,
+            fields: name.map(|name| format!("metadata.name={name}")),
+            progress: Progress::default(),
+        })
+    });
+    let watched: Vec<Arc<Watched>> = watched.collect();
+    for watched in &watched {
+        let feed = Feed {
+            watched: Arc::clone(watched),
+            shared: shared.clone(),
+            lists: Arc::clone(&lists),
+            metrics: metrics.clone(),
+            failures: 0,
+        };
+        tasks.spawn(feed.run());
     }
-    tasks
+    (tasks, Freshness::new(&watched))
 }

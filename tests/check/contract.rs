@@ -4,7 +4,7 @@ use serde_yaml::{Mapping, Value};
 
 use crate::run::{FOLDERS, check_in, input};
 
-const REPORT: &str = "apiVersion kind cluster verdict nodes volumes drivers findings";
+const REPORT: &str = "apiVersion kind cluster target verdict nodes volumes drivers findings";
 const CLUSTER: &str = "kubernetesVersion windowsNodes";
 const VERDICT: &str = "upgradeable reason message";
 const NODE: &str = "name csiNode drivers missingDrivers ready findings";
@@ -54,6 +54,7 @@ fn hold_to_the_contract(report: &Value) {
     assert_eq!(fields["kind"], "ReadinessReport");
     let cluster = object(&fields["cluster"], CLUSTER);
     assert!(text_or_null(&cluster["kubernetesVersion"]));
+    assert!(fields["target"].is_null());
     let verdict = object(&fields["verdict"], VERDICT);
     assert!(verdict["message"].as_str().unwrap().chars().count() <= 32_768);
     let nodes = fields["nodes"].as_sequence().unwrap();

@@ -63,7 +63,12 @@ fn each_finding_of_the_judgement_is_seen_somewhere() {
     }
     let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
     // What only the API server shows, and what the tests of the causes have alone.
-    let elsewhere = ["CSIProxyNotReady", "DaemonSetNotForWindows", "NodeNotReady"];
+    let elsewhere = [
+        "CSIProxyNotReady",
+        "DaemonSetNotForWindows",
+        "InTreeRecommended",
+        "NodeNotReady",
+    ];
     let all = windows_storage_operator::assess::codes::CODES.iter();
     let expected: BTreeSet<&str> = all
         .map(|(code, _)| *code)

@@ -2,15 +2,30 @@
 
 use crate::run::{BLOCKING_POD, WINDOWS_NODE, check_file, check_files, check_stdin};
 
-/// A good cluster that would let upgrades go on, so that nothing good may follow once anything else is bad.
+/// A good cluster that would let upgrades go on, so that nothing good may follow once anything of use is bad.
 const GOOD: (&str, &[u8]) = ("good.yaml", WINDOWS_NODE.as_bytes());
 
+/// What may hold objects of a kind that is used is missed.
 #[track_caller]
-fn assert_bad(name: &str, content: &[u8]) {
+fn assert_missed(name: &str, content: &[u8]) {
     let ended = check_files(&[GOOD, (name, content)]);
-    ended.assert_refused(name);
+    ended.assert_unknown(name);
     let start = format!("error: {name}");
     assert!(ended.stderr.starts_with(&start), "{}", ended.stderr);
+    let report = ended.json();
+    let message = report["verdict"]["message"].as_str().unwrap();
+    assert!(message.contains(name), "{message}");
+    assert_eq!(report["nodes"][0]["name"], "win-1", "the rest is judged");
+}
+
+/// What names no such kind is only noted.
+#[track_caller]
+fn assert_left_out(name: &str, content: &[u8]) {
+    let ended = check_files(&[GOOD, (name, content)]);
+    ended.assert_status(0);
+    let note = format!("name no object of a kind that is used:\n{name}");
+    assert!(ended.stderr.contains(&note), "{}", ended.stderr);
+    check_file(name, content).assert_refused(name);
 }
 
 #[test]
@@ -35,10 +50,41 @@ fn bytes_that_are_no_text() {
         b"\x1f\x8b\x08\0\0\0\0\0",
         b"PK\x03\x04\0\0",
     ] {
-        assert_bad("junk.yaml", content);
-        assert_bad("junk.json", content);
+        assert_left_out("junk.yaml", content);
+        assert_left_out("junk.json", content);
         check_stdin(content).assert_refused("junk");
+        let kind = &b"\nkind: Pod\n"[..];
+        assert_missed("junk.yaml", &[content, kind].concat());
+        assert_missed("junk.json", &[kind, content].concat());
     }
+}
+
+#[test]
+fn what_does_not_parse_is_missed_only_where_it_names_a_kind_that_is_used() {
+    // As a support bundle of Longhorn has it, with a value that was masked.
+    let masked = "apiVersion: v1\nkind: List\nitems: []\n";
+    let masked = masked.replace(
+        "kind: List",
+        "kind: VolumeList\nnote:\n  pvc-1: ***HIDDEN***:10000",
+    );
+    assert_left_out("volumes.yaml", masked.as_bytes());
+    for kind in ["Pod", "PodList", "List", "Status", "MustGather"] {
+        let text = masked.replace("VolumeList", kind);
+        assert_missed("volumes.yaml", text.as_bytes());
+    }
+    // Whom its objects belong to is of other kinds than they are, and does not count; what a list holds does.
+    let owned = masked.replace(
+        "note:",
+        "note:\n  ownerReferences:\n  - kind: Node\n    name: win-1",
+    );
+    assert_left_out("volumes.yaml", owned.as_bytes());
+    let list = owned.replace("items: []", "items:\n- apiVersion: v1\n  kind: Node");
+    assert_missed("volumes.yaml", list.as_bytes());
+    // The documents before the one that does not parse count.
+    let text = format!("{BLOCKING_POD}a: b: c\n");
+    let ended = check_files(&[GOOD, ("pods.yaml", text.as_bytes())]);
+    ended.assert_unknown("a second document");
+    assert_eq!(ended.json()["volumes"][0]["workload"]["name"], "web");
 }
 
 #[test]
@@ -47,19 +93,24 @@ fn a_file_that_was_cut_off_is_never_judged() {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": crate::run::objects("ready-1.31")});
     let json = serde_json::to_string_pretty(&list).unwrap();
     // A text of JSON has an end that must come; every length short of it is an error.
+    let key = json.find("\"kind\": \"").unwrap() + "\"kind\": \"".len();
+    let named = key + json[key..].find('"').unwrap();
     for length in (1..json.len()).step_by(97).chain([json.len() - 1]) {
-        assert_bad("cut.json", &json.as_bytes()[..length]);
-        if length > 200 {
-            check_file("cut.yaml", &json.as_bytes()[..length]).assert_refused("JSON as YAML");
+        let cut = &json.as_bytes()[..length];
+        if length < named {
+            assert_left_out("cut.json", cut);
+        } else {
+            assert_missed("cut.json", cut);
+            assert_missed("cut.yaml", cut);
         }
     }
     // YAML has none: there a cut shows only inside of something.
     let inside = yaml.find("diskName").unwrap();
-    check_file("cut.yaml", &yaml.as_bytes()[..inside]).assert_refused("cut");
+    assert_missed("cut.yaml", &yaml.as_bytes()[..inside]);
 }
 
 #[test]
-fn deep_nesting_is_refused() {
+fn deep_nesting_is_not_followed() {
     for (name, open, close) in [
         ("a.yaml", "[", "]"),
         ("a.yaml", "- ", ""),
@@ -69,7 +120,7 @@ fn deep_nesting_is_refused() {
     ] {
         let closed = format!("{}7{}", open.repeat(200), close.repeat(200));
         for text in [closed, open.repeat(300_000)] {
-            assert_bad(name, text.as_bytes());
+            assert_left_out(name, text.as_bytes());
         }
     }
 }

@@ -61,20 +61,31 @@ impl Ended {
         assert_eq!(self.status, Some(status), "{self:?}");
     }
 
-    /// Ends a test unless the run failed as bad input has to: status 1, a message, no report, no panic.
+    /// Ends a test unless the run failed as input without anything of use has to: status 1, a message, no report, no panic.
     #[track_caller]
     pub fn assert_refused(&self, what: &str) {
-        let Self {
-            status,
-            stdout,
-            stderr,
-        } = self;
-        assert_eq!(*status, Some(1), "{what}: {stdout}{stderr}");
-        assert_eq!(stdout, "", "{what}");
+        assert_eq!(self.status, Some(1), "{what}: {self:?}");
+        assert_eq!(self.stdout, "", "{what}");
+        self.assert_told(what);
+    }
+
+    /// Ends a test unless what could not be read is told, and all else is reported with the verdict that nothing is known.
+    #[track_caller]
+    pub fn assert_unknown(&self, what: &str) {
+        assert_eq!(self.status, Some(3), "{what}: {self:?}");
+        let message = &self.json()["verdict"];
+        assert_eq!(message["reason"], "ReadinessUnknown", "{what}: {message}");
+        self.assert_told(what);
+    }
+
+    #[track_caller]
+    fn assert_told(&self, what: &str) {
+        let Self { stdout, stderr, .. } = self;
         assert!(stderr.starts_with("error: "), "{what}: {stderr}");
         assert!(!stderr.contains("panicked"), "{what}: {stderr}");
         let raw = |char: char| char.is_control() && char != '\n';
         assert!(!stderr.contains(raw), "{what}: {stderr:?}");
+        assert!(!stdout.contains(raw), "{what}: {stdout:?}");
     }
 }
 

@@ -8,6 +8,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use windows_storage_operator::assess::codes::CODES;
 use windows_storage_operator::assess::drivers::WINDOWS_DRIVERS;
 use windows_storage_operator::assess::plugins::{PLUGINS, by_name};
+use windows_storage_operator::assess::versions::Distribution;
 use windows_storage_operator::node::Reason;
 use windows_storage_operator::services::CSI_PROXY_PIPES;
 
@@ -206,12 +207,21 @@ fn the_table_of_plugins_is_that_of_the_code() {
     let expected: Vec<String> = PLUGINS
         .iter()
         .map(|plugin| {
-            let (driver, csi_from) = match plugin.driver {
-                Some(driver) => (format!("`{driver}`"), version(plugin.csi_from) + " "),
-                None => ("none".to_owned(), String::new()),
+            let of = |distribution| plugin.redirected_from(distribution).number();
+            let (driver, redirected) = match plugin.driver {
+                Some(driver) => (
+                    format!("`{driver}`"),
+                    format!(
+                        "{} ({}) | {} ",
+                        of(Distribution::Kubernetes),
+                        of(Distribution::OpenShift),
+                        version(plugin.always_from)
+                    ),
+                ),
+                None => ("none".to_owned(), "| ".to_owned()),
             };
             format!(
-                "| `{}` | `{}` | {driver} | {csi_from}| {} |",
+                "| `{}` | `{}` | {driver} | {redirected}| {} |",
                 plugin.name,
                 plugin.field,
                 version(plugin.removed_in)
@@ -232,12 +242,13 @@ fn the_table_for_openshift_follows_the_code() {
     ] {
         let row = rows("docs/migration.md", &format!("| {title} |")).concat();
         let cells: Vec<&str> = row.split('|').skip(2).take(5).map(str::trim).collect();
-        let csi_from = by_name(plugin).unwrap().csi_from;
+        let plugin = by_name(plugin).unwrap();
         for (openshift, cell) in (10..).zip(&cells) {
-            let expected = if openshift + OPENSHIFT_OFFSET < csi_from {
-                "in-tree"
-            } else {
+            let release = Distribution::OpenShift.at(openshift + OPENSHIFT_OFFSET);
+            let expected = if plugin.is_redirected_at(release) {
                 "CSI"
+            } else {
+                "in-tree"
             };
             assert!(
                 cell.starts_with(expected),

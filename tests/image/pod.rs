@@ -255,8 +255,8 @@ fn it_runs_confined_and_does_its_work() {
     }
 
     for condition in [
-        r"jsonpath={.status.verdict.upgradeable}=False",
-        r"jsonpath={.status.verdict.reason}=DriversMissing",
+        "condition=Upgradeable=False",
+        r#"jsonpath={.status.conditions[?(@.type=="Upgradeable")].reason}=DriversMissing"#,
     ] {
         sandbox
             .wait_for("windowsstorage/cluster", condition, 120)
@@ -268,11 +268,7 @@ fn it_runs_confined_and_does_its_work() {
         .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
     sandbox.register("win-1", &["disk.csi.azure.com"]).unwrap();
     sandbox
-        .wait_for(
-            "windowsstorage/cluster",
-            "jsonpath={.status.verdict.upgradeable}=True",
-            120,
-        )
+        .wait_for("windowsstorage/cluster", "condition=Upgradeable", 120)
         .unwrap_or_else(|error| panic!("{error:#}\n{}", pod.log()));
     let log = pod.log();
     for complaint in ["forbidden", "Read-only file system", "ermission denied"] {

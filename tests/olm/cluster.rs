@@ -215,18 +215,14 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until the verdict in `WindowsStorage`, which nothing damps, is that.
-    pub async fn wait_for_verdict(&self, upgradeable: &str) {
-        self.wait(
-            "WindowsStorage",
-            CLUSTER_WIDE,
-            "cluster",
-            upgradeable,
-            |object| {
-                object
-                    .is_some_and(|object| object["status"]["verdict"]["upgradeable"] == upgradeable)
-            },
-        )
+    /// Waits until the gate says that what held upgrades has gone from sight, or that it is there.
+    pub async fn wait_for_what_holds(&self, namespace: &str, name: &str, is_there: bool) {
+        let what = if is_there { "holds" } else { "is away" };
+        self.wait(CONDITION, namespace, name, what, |object| {
+            let message = object
+                .and_then(|object| upgradeable(&object["spec"]["conditions"])["message"].as_str());
+            message.is_some_and(|message| message.starts_with("what held upgrades") != is_there)
+        })
         .await;
     }
 

@@ -33,7 +33,7 @@ async fn an_upgrade_waits_until_every_windows_node_has_the_driver() {
         .await;
     // An API server that has just started refuses at first what it allows a moment later.
     assert_nothing_was_forbidden(&cluster, &kubelet, &v1);
-    objects_that_are_away_for_a_moment_do_not_open_the_gate(&cluster).await;
+    objects_that_are_away_for_a_moment_do_not_open_the_gate(&cluster, &v1).await;
     assert_never_open(&written(&cluster, NAMESPACE, &v1));
     neither_does_what_comes_while_watches_are_broken(&cluster, &v1).await;
     assert_never_open(&written(&cluster, NAMESPACE, &v1));
@@ -119,14 +119,14 @@ const COMES_AND_GOES: [(&str, &str, &str); 5] = [
 
 /// Without the node that lacks the driver, or without what asks for it, the verdict is True: not for long enough to open
 /// the gate.
-async fn objects_that_are_away_for_a_moment_do_not_open_the_gate(cluster: &Cluster) {
+async fn objects_that_are_away_for_a_moment_do_not_open_the_gate(cluster: &Cluster, v1: &str) {
     // A node without its CSINode is no reason for True at any time.
     for (kind, namespace, name) in &COMES_AND_GOES[1..] {
         replace(cluster, kind, namespace, name, async || {
-            cluster.wait_for_verdict("True").await;
+            cluster.wait_for_what_holds(NAMESPACE, v1, false).await;
         })
         .await;
-        cluster.wait_for_verdict("False").await;
+        cluster.wait_for_what_holds(NAMESPACE, v1, true).await;
     }
 }
 

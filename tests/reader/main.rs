@@ -81,7 +81,7 @@ fn peak() -> u64 {
 
 fn read(input: impl Read) -> (Tally, u64) {
     let before = peak();
-    let tally = files::read_from(
+    let outcome = files::read_from(
         "input",
         input,
         &|_, kind| kind == "Pod",
@@ -91,7 +91,8 @@ fn read(input: impl Read) -> (Tally, u64) {
             Ok(())
         },
     );
-    (tally.unwrap(), peak() - before)
+    assert!(outcome.unread.is_empty() && outcome.left_out.is_empty());
+    (outcome.tally, peak() - before)
 }
 
 const YAML_ITEM: &str = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    annotations:\n      a: FILL\n      b: 'FILL'\n      c: |\n        FILL\n  spec: {containers: [{name: a}]}\n";

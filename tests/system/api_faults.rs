@@ -2,7 +2,10 @@
 //! bounded, no decision is lost, and the gate is not opened by it.
 
 mod bursts;
+mod dead;
+mod departed;
 mod gone;
+mod late;
 mod refused;
 mod silent;
 mod torn;

@@ -126,6 +126,16 @@ fn the_cluster_and_what_kubectl_took_from_it_are_judged_alike() {
         "{file}"
     );
 
+    // Then the plugin of Azure File still served its volumes. Which version the cluster has the API server says.
+    let output = check(&["--kubeconfig", kubeconfig, "-o", "json", "--to", "1.23"]);
+    assert_eq!(output.status.code(), Some(3));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let past = "note: Kubernetes 1.23 lies in the past: the cluster has Kubernetes 1.";
+    assert!(errors.contains(past), "{errors}");
+    let volumes = &report(&output)["volumes"];
+    assert_eq!(volumes[0]["blocking"], false, "{volumes}");
+    assert_eq!(volumes[1]["blocking"], true, "{volumes}");
+
     let file = control_plane.dir().join("cluster.yaml");
     let dump = harness.kubectl(&format!("get {KINDS} --all-namespaces -o yaml"));
     std::fs::write(&file, dump).unwrap();

@@ -1,4 +1,7 @@
-//! Nodes that somebody else looks after are judged and never touched.
+//! Nodes that another owner looks after are judged and never touched.
+
+use std::thread;
+use std::time::Duration;
 
 use testbed::objects;
 
@@ -11,6 +14,8 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     let ours = sandbox.add_windows_node("ours").unwrap();
     let theirs = sandbox.add_windows_node("theirs").unwrap();
     harness.kubectl("annotate node theirs windowsmachineconfig.openshift.io/version=11.0.0");
+    // Among others' nodes it would be left alone until it has been Ready for ten minutes.
+    harness.kubectl("annotate node ours windowsstorage.dev/management=Managed");
     sandbox.give_access().unwrap();
     sandbox
         .control_plane
@@ -47,4 +52,88 @@ fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
     harness.eventually("theirs is not named any more", || {
         !harness.gate().2.contains("theirs")
     });
+}
+
+/// What the Windows Machine Config Operator does to a Node while it configures, upgrades and deconfigures it, in its order:
+/// pkg/nodeconfig/nodeconfig.go and pkg/daemon/cleanup/cleanup.go of its releases 4.12 to 4.20.
+const LIFE: [(&str, &str); 12] = [
+    (
+        "it registers",
+        "label node theirs node.openshift.io/os_id=Windows",
+    ),
+    ("it is cordoned", "cordon theirs"),
+    (
+        "WMCO has found it",
+        "annotate node theirs windowsmachineconfig.openshift.io/pub-key-hash=5f2c windowsmachineconfig.openshift.io/username=x",
+    ),
+    (
+        "its service runs",
+        "annotate node theirs windowsmachineconfig.openshift.io/desired-version=11.0.0",
+    ),
+    (
+        "it is configured",
+        "annotate node theirs windowsmachineconfig.openshift.io/version=11.0.0",
+    ),
+    (
+        "an upgrade begins",
+        "label node theirs windowsmachineconfig.openshift.io/upgrading=true",
+    ),
+    (
+        "all is cleaned up",
+        "annotate node theirs windowsmachineconfig.openshift.io/version-",
+    ),
+    (
+        "it is configured again",
+        "annotate --overwrite node theirs windowsmachineconfig.openshift.io/desired-version=11.1.0 windowsmachineconfig.openshift.io/version=11.1.0",
+    ),
+    (
+        "the upgrade ends",
+        "label node theirs windowsmachineconfig.openshift.io/upgrading-",
+    ),
+    (
+        "WMCO is removed, and takes its annotations along",
+        "annotate node theirs windowsmachineconfig.openshift.io/pub-key-hash- windowsmachineconfig.openshift.io/username- \
+         windowsmachineconfig.openshift.io/version- windowsmachineconfig.openshift.io/desired-version-",
+    ),
+    (
+        "an administrator takes the label away",
+        "label node theirs node.openshift.io/os_id-",
+    ),
+    ("it is uncordoned", "uncordon theirs"),
+];
+
+#[test]
+fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let theirs = sandbox.add_windows_node("theirs").unwrap();
+    sandbox.give_access().unwrap();
+    sandbox
+        .control_plane
+        .apply(&objects::azure_disk_workload("theirs"))
+        .unwrap();
+    let mut operator = None;
+    for (phase, change) in LIFE {
+        harness.kubectl(change);
+        operator.get_or_insert_with(|| harness.start());
+        let said = harness.expect(
+            "windowsnodestorage/theirs",
+            "CSIProxyReady",
+            "Unknown",
+            "External",
+        );
+        assert!(said.contains("WMCO by "), "{phase}: {said}");
+        harness.expect_gate("False", "DriversMissing", &["missing on theirs"]);
+        // A node that is to be connected to is so within milliseconds.
+        thread::sleep(Duration::from_secs(1));
+        let status = &harness.get("windowsnodestorage/theirs")["status"];
+        assert_eq!(status["management"], "External", "{phase}");
+        assert_eq!(theirs.relay().bytes_to_server(), 0, "{phase}");
+    }
+    assert!(!theirs.drive_c().join("k/windows-storage").exists());
+    // Said by the administrator, it is ours.
+    harness.kubectl("annotate node theirs windowsstorage.dev/management=Managed");
+    harness.expect_csi_proxy("theirs");
+    let status = &harness.get("windowsnodestorage/theirs")["status"];
+    assert_eq!(status["managedBy"], "windows-storage-operator");
 }

@@ -255,7 +255,7 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
             verdict,
             yields: false,
         };
-        match gate.ensure(&decision).await {
+        match gate.ensure(&decision, || true).await {
             Ok(_) => {
                 let object = api.get(OPERATOR_CONDITION).await.unwrap();
                 let ours = object.spec.conditions.iter();
@@ -280,6 +280,17 @@ async fn who_writes_at_the_same_time_loses_nothing_and_neither_does_the_gate() {
     let conflicts = harness.requests().into_iter();
     let conflicts = conflicts.filter(|request| request.verb == "patch" && request.code == 409);
     assert!(conflicts.count() > 0, "nobody has got in between");
+    // What is no longer wanted when the object has been read is not written.
+    let verdict = Verdict {
+        upgradeable: Upgradeable::True,
+        reason: Reason::NoInTreeVolumes,
+        message: "open".to_owned(),
+    };
+    let yields = false;
+    let open = Decision { verdict, yields };
+    assert!(gate.ensure(&open, || false).await.unwrap().is_none());
+    let after = api.get(OPERATOR_CONDITION).await.unwrap();
+    assert_eq!(after.spec.conditions, object.spec.conditions);
 }
 
 /// Writes a condition of another type a hundred times, whole objects as careful clients do. The last number written.

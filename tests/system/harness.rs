@@ -260,7 +260,16 @@ impl Harness {
     }
 
     /// Waits for something to become true, and shows the operator's log where it does not.
-    pub fn eventually(&self, what: &str, mut check: impl FnMut() -> bool) {
+    pub fn eventually(&self, what: &str, check: impl FnMut() -> bool) {
+        self.wait(what, Duration::from_millis(100), check);
+    }
+
+    /// The same, to see it as soon as it is so.
+    pub fn eventually_soon(&self, what: &str, check: impl FnMut() -> bool) {
+        self.wait(what, Duration::from_millis(5), check);
+    }
+
+    fn wait(&self, what: &str, pause: Duration, mut check: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !check() {
             assert!(
@@ -268,7 +277,7 @@ impl Harness {
                 "not within {PATIENCE:?}: {what}\nthe operator's log:\n{}",
                 self.log()
             );
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(pause);
         }
     }
 

@@ -24,6 +24,24 @@ async fn pins(kubeconfig: &std::path::Path) -> Pins {
     Pins::new(config_maps(kubeconfig).await, NAMESPACE.to_owned())
 }
 
+/// An API server with the operator's namespace, and its pins.
+async fn scene() -> (ControlPlane, Pins) {
+    let control_plane = ControlPlane::start().unwrap();
+    control_plane
+        .kubectl(&["create", "namespace", NAMESPACE])
+        .unwrap();
+    let pins = pins(control_plane.kubeconfig()).await;
+    (control_plane, pins)
+}
+
+/// Pins that key for all of these nodes at one time.
+async fn pin_all(pins: &Pins, nodes: &[String], key: &HostKey) {
+    let all = nodes.iter().map(|node| pins.pin(node, key));
+    for pinned in futures::future::join_all(all).await {
+        pinned.unwrap();
+    }
+}
+
 fn data(control_plane: &ControlPlane) -> String {
     let arguments = [
         "get",
@@ -39,11 +57,7 @@ fn data(control_plane: &ControlPlane) -> String {
 
 #[tokio::test]
 async fn pins_are_made_kept_and_removed() {
-    let control_plane = ControlPlane::start().unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", NAMESPACE])
-        .unwrap();
-    let pins = pins(control_plane.kubeconfig()).await;
+    let (control_plane, pins) = scene().await;
     let (one, two) = (
         HostKey::new("ssh-ed25519", b"one"),
         HostKey::new("ssh-ed25519", b"two"),
@@ -52,10 +66,7 @@ async fn pins_are_made_kept_and_removed() {
     pins.remove("win-1").await.unwrap();
     // All at once: some come to make the ConfigMap, some to change it, and nobody's pin may be lost.
     let names: Vec<String> = (1..=4).map(|number| format!("win-{number}")).collect();
-    let all = names.iter().map(|name| pins.pin(name, &one));
-    for pinned in futures::future::join_all(all).await {
-        pinned.unwrap();
-    }
+    pin_all(&pins, &names, &one).await;
     pins.pin("win-1", &one).await.unwrap();
     let error = pins.pin("win-1", &two).await.unwrap_err();
     assert_eq!(error.reason, Reason::HostKeyChanged);
@@ -107,11 +118,7 @@ async fn pins_are_made_kept_and_removed() {
 
 #[tokio::test]
 async fn an_accepted_key_takes_the_place_of_the_pin_that_was_shown_and_of_no_other() {
-    let control_plane = ControlPlane::start().unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", NAMESPACE])
-        .unwrap();
-    let pins = pins(control_plane.kubeconfig()).await;
+    let (control_plane, pins) = scene().await;
     let [one, two, three] =
         ["one", "two", "three"].map(|own| HostKey::new("ssh-ed25519", own.as_bytes()));
 
@@ -147,25 +154,15 @@ async fn an_accepted_key_takes_the_place_of_the_pin_that_was_shown_and_of_no_oth
 
 #[tokio::test]
 async fn a_whole_fleet_is_pinned_at_once_and_no_pin_is_lost() {
-    let control_plane = ControlPlane::start().unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", NAMESPACE])
-        .unwrap();
-    let pins = pins(control_plane.kubeconfig()).await;
+    let (control_plane, pins) = scene().await;
     let key = HostKey::new("ssh-ed25519", b"one");
     let names: Vec<String> = (0..64).map(|node| format!("win-{node}")).collect();
-    let all = names.iter().map(|name| pins.pin(name, &key));
-    for pinned in futures::future::join_all(all).await {
-        pinned.unwrap();
-    }
+    pin_all(&pins, &names, &key).await;
     // From here on the ConfigMap is there: what is met at one time goes along in one write.
     let map = config_maps(control_plane.kubeconfig()).await;
     let before = map.get(MAP).await.unwrap().resource_version().unwrap();
     let more: Vec<String> = (64..128).map(|node| format!("win-{node}")).collect();
-    let all = more.iter().map(|name| pins.pin(name, &key));
-    for pinned in futures::future::join_all(all).await {
-        pinned.unwrap();
-    }
+    pin_all(&pins, &more, &key).await;
     let kept = data(&control_plane);
     for name in names.iter().chain(&more) {
         let pin = format!(r#""{name}":"{key} stored-at-first-contact""#);
@@ -179,11 +176,7 @@ async fn a_whole_fleet_is_pinned_at_once_and_no_pin_is_lost() {
 
 #[tokio::test]
 async fn a_first_contact_that_is_given_up_pins_nothing_later_and_takes_nobodys_pin_with_it() {
-    let control_plane = ControlPlane::start().unwrap();
-    control_plane
-        .kubectl(&["create", "namespace", NAMESPACE])
-        .unwrap();
-    let pins = pins(control_plane.kubeconfig()).await;
+    let (control_plane, pins) = scene().await;
     let key = HostKey::new("ssh-ed25519", b"one");
     pins.pin("win-1", &key).await.unwrap();
     let [mut writes, mut gone, waits] =

@@ -19,9 +19,10 @@ fn a_single_pass_says_by_its_exit_status_whether_upgrades_are_held() {
 
     let held = harness.start_without_olm(&["--once"]).wait().unwrap();
     assert_eq!(held.code(), Some(3), "{}", harness.log());
-    let status = &harness.get("windowsstorage/cluster")["status"];
-    assert_eq!(status["verdict"]["upgradeable"], "False");
-    assert_eq!(status["verdict"]["reason"], "DriversMissing");
+    let settings = "windowsstorage/cluster";
+    let (upgradeable, reason, _) = harness.condition(settings, "Upgradeable");
+    assert_eq!((&*upgradeable, &*reason), ("False", "DriversMissing"));
+    let status = &harness.get(settings)["status"];
     assert_eq!(status["counts"]["blockingVolumes"], 1);
     assert_eq!(
         harness.gate().0,
@@ -32,7 +33,6 @@ fn a_single_pass_says_by_its_exit_status_whether_upgrades_are_held() {
     sandbox.register("win-1", &["disk.csi.azure.com"]).unwrap();
     let free = harness.start_without_olm(&["--once"]).wait().unwrap();
     assert_eq!(free.code(), Some(0), "{}", harness.log());
-    let status = &harness.get("windowsstorage/cluster")["status"];
-    assert_eq!(status["verdict"]["upgradeable"], "True");
+    assert_eq!(harness.condition(settings, "Upgradeable").0, "True");
     harness.assert_nothing_was_forbidden();
 }

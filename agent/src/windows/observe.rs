@@ -212,13 +212,13 @@ fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatu
         state: (there.as_ref()).map_or(ServiceState::Missing, |there| there.state),
         process_id: there.as_ref().and_then(|there| there.process_id),
         command: there.map(|there| there.settings.command),
-        restarts: memory.restarts.get(name).copied().unwrap_or(0),
+        restarts: memory.restarts.get(&key(name)).copied().unwrap_or(0),
         failing: memory.failing.get(&key(name)).cloned(),
     })
 }
 
 fn without_doubles<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let first = names.filter(|name| seen.insert(name.to_lowercase()));
+    let first = names.filter(|name| seen.insert(key(name)));
     first.cloned().collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use protocol::command::log_folders;
-use protocol::order::key;
+use protocol::order::same_name;
 use protocol::paths::JOURNAL_FILE;
 use protocol::validate::validate;
 use protocol::{End, Failure, Outcome, Request, parts};
@@ -179,7 +179,7 @@ impl Engine {
 /// The pipes of a service of a request.
 pub fn pipes_of(request: &Request, service: &str) -> Vec<String> {
     let of = request.pipes.iter();
-    of.filter(|pipes| key(&pipes.service) == key(service))
+    of.filter(|pipes| same_name(&pipes.service, service))
         .flat_map(|pipes| pipes.pipes.clone())
         .collect()
 }

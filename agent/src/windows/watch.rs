@@ -169,7 +169,7 @@ impl Engine {
 
     fn count_restart(&mut self, name: &str) {
         let restarts = &mut self.kept.memory.restarts;
-        *restarts.entry(name.to_owned()).or_default() += 1;
+        *restarts.entry(key(name)).or_default() += 1;
     }
 
     /// Logs what is wrong with a service, and shows it in the status, once for each attempt.

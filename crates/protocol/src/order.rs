@@ -35,6 +35,12 @@ pub fn key(name: &str) -> String {
     name.to_lowercase()
 }
 
+/// Whether two names are of one service.
+#[must_use]
+pub fn same_name(one: &str, other: &str) -> bool {
+    key(one) == key(other)
+}
+
 /// Adds a service after all that it depends on; `chain` leads to it.
 fn add<'a>(
     service: &'a Service,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::command::{program, same_path};
 use crate::document::Service;
-use crate::order::start_order;
+use crate::order::{same_name, start_order};
 use crate::paths::{
     AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
@@ -53,7 +53,7 @@ pub fn validate(request: &Request) -> Result<(), Failure> {
     start_order(&request.services)?;
     for ServicePipes { service, pipes } in &request.pipes {
         let mut names = request.services.iter().map(|service| &service.name);
-        let is_listed = names.any(|name| name.eq_ignore_ascii_case(service));
+        let is_listed = names.any(|name| same_name(name, service));
         require(is_listed, || {
             format!("pipes are listed for service {service}, which is not")
         })?;
@@ -103,7 +103,7 @@ fn check_file(file: &DesiredFile) -> Result<(), Failure> {
 
 fn check_service(service: &Service) -> Result<(), Failure> {
     let (name, command) = (&service.name, &service.path);
-    let is_name = is_word(name) && !name.eq_ignore_ascii_case(AGENT_SERVICE);
+    let is_name = is_word(name) && !same_name(name, AGENT_SERVICE);
     require(is_name, || {
         format!("'{name}' is no name for a service of a request")
     })?;

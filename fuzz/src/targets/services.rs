@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use protocol::order::same_name;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use windows_storage_operator::index::ConfigMap;
@@ -34,7 +35,10 @@ pub fn services(bytes: &[u8]) {
     match plan(Some(&before), &entry) {
         Ok(ServicesPlan::Keep(document)) => {
             assert_eq!(Ok(&document), parsed.as_ref());
-            assert!(document.services.contains(&entry));
+            let mut services = document.services.iter();
+            let ours = services.find(|service| same_name(&service.name, &entry.name));
+            let ours = ours.map(|ours| &ours.path);
+            assert_eq!(ours, Some(&entry.path));
         }
         Ok(ServicesPlan::Update {
             data,
@@ -82,7 +86,7 @@ fn same_but_ours(before: &ConfigMap, after: &ConfigMap, ours: &str) {
     // Of the others nothing but their names is read: half a surrogate elsewhere is theirs to mend.
     let is_ours = |element: &&RawValue| {
         let named: Named = serde_json::from_str(element.get()).unwrap();
-        named.name == ours
+        same_name(&named.name, ours)
     };
     let elements = |text| serde_json::from_str::<Vec<&RawValue>>(text).unwrap();
     let (old, new) = (elements(&before), elements(&after));

@@ -29,8 +29,10 @@ pub fn words(bytes: &[u8]) {
     if let Some(version) = versions::parse(first) {
         assert_eq!(versions::parse(&version.to_string()), Some(version.clone()));
         assert_eq!(versions::highest([first].into_iter()), Some(first));
-        assert_eq!(versions::minor(first), Some((version.major, version.minor)));
         let _ = versions::misses_registrations(first);
+    }
+    if let Ok(release) = first.parse::<versions::Release>() {
+        assert_eq!(release.number().parse(), Ok(release));
     }
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     if let Ok(question) = Question::parse(&words) {

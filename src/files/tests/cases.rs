@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 
 /// What is read of a text: an object a line, then what is counted or the error.
-fn outcome(text: &str, wanted: &dyn Fn(&str, &str) -> bool) -> String {
+fn outcome(text: &str, wanted: Wanted<'_>) -> String {
     let (objects, tally) = read_text_as(text, wanted);
     let mut shown = String::new();
     for Object {

@@ -3,6 +3,7 @@ use super::*;
 const NOBODY: &BTreeSet<String> = &BTreeSet::new();
 const HELD: &str = "DriversMissing";
 const OPEN: &str = "DriversRegistered";
+const UNKNOWN: &str = "ReadinessUnknown";
 
 fn verdict(upgradeable: Upgradeable, reason: Reason) -> Verdict {
     Verdict {
@@ -24,19 +25,30 @@ fn unknown() -> Verdict {
     verdict(Upgradeable::False, Reason::ReadinessUnknown)
 }
 
+fn overridden() -> Verdict {
+    verdict(Upgradeable::True, Reason::Override)
+}
+
 struct Rig {
     decider: Decider,
     start: Instant,
-    departures: u64,
+    gone: Option<Instant>,
 }
 
 impl Rig {
+    /// A process that has found nothing in the condition.
     fn new() -> Self {
+        Self::finding(Found::Open, false)
+    }
+
+    fn finding(found: Found, is_once: bool) -> Self {
         let start = Instant::now();
+        let mut decider = Decider::new(start, is_once);
+        decider.find(found);
         Self {
-            decider: Decider::new(start),
+            decider,
             start,
-            departures: 0,
+            gone: None,
         }
     }
 
@@ -44,18 +56,23 @@ impl Rig {
         self.start + Duration::from_millis(milliseconds)
     }
 
-    /// What the gate says so many milliseconds after the start, which is written at once: of a verdict that is `open` or
-    /// `held`; with `!` where something that held has gone from sight; with `?` where not all can be read, and nothing be
-    /// written.
+    /// What the gate says so many milliseconds after the start, which is written at once, of a verdict that is `open`,
+    /// `held`, `unknown` or `overridden`; with `!` where something that held has gone from sight; with `?` where not all can be
+    /// read, and nothing be written; with `~` where it is not proved that nothing was missed.
     fn at(&mut self, milliseconds: u64, judged: &str) -> &'static str {
-        self.departures += u64::from(judged.ends_with('!'));
-        let is_open = judged.starts_with("open");
-        let verdict = if is_open { open() } else { held() };
-        let is_fresh = !judged.ends_with('?');
-        let decision = self.decide(milliseconds, &verdict, is_fresh, NOBODY);
-        if is_fresh {
-            self.decider
-                .wrote(decision.clone(), self.after(milliseconds));
+        let gone = judged.ends_with('!').then(|| self.after(milliseconds));
+        self.gone = gone.or(self.gone);
+        let verdict = match judged.trim_end_matches(['!', '?', '~']) {
+            "open" => open(),
+            "held" => held(),
+            "overridden" => overridden(),
+            _ => unknown(),
+        };
+        let is_readable = !judged.ends_with('?');
+        let is_fresh = is_readable && !judged.ends_with('~');
+        let decision = self.decide(milliseconds, &verdict, (is_readable, is_fresh), NOBODY);
+        if is_readable {
+            self.decider.wrote(decision.clone());
         }
         decision.verdict.reason.as_str()
     }
@@ -64,13 +81,14 @@ impl Rig {
         &mut self,
         milliseconds: u64,
         verdict: &Verdict,
-        is_fresh: bool,
+        (is_readable, is_fresh): (bool, bool),
         in_progress: &BTreeSet<String>,
     ) -> Decision {
         let judged = Judged {
             verdict,
+            is_readable,
             is_fresh,
-            departures: self.departures,
+            gone: self.gone,
             in_progress,
         };
         self.decider.judge(&judged, self.after(milliseconds));
@@ -80,44 +98,9 @@ impl Rig {
     fn due(&self) -> Option<Instant> {
         self.decider.due(self.start)
     }
-}
 
-#[test]
-fn false_is_said_at_once_and_true_when_it_has_stood_for_long_enough() {
-    // When, what is judged, and what the gate says then.
-    for (case, steps) in [
-        (
-            "what went from sight may come back within a second",
-            "0 held held, 100 open! held, 1099 open held, 1100 open open, 1101 held held",
-        ),
-        (
-            "also where it went before the last of what held",
-            "0 held held, 5000 held! held, 5500 open held, 5999 open held, 6000 open open",
-        ),
-        (
-            "where much comes and goes it opens nevertheless",
-            "0 held held, 5000 open! held, 5400 open! held, 5900 open! held, 6000 open! open",
-        ),
-        (
-            "what was lacking and came opens it soon, but not once it has gone back and forth",
-            "0 held held, 5000 open held, 5019 open held, 5020 open open, 6000 held held, 7000 open held, \
-             8999 open held, 9000 open open, 10000 held held, 700000 open! held, 701000 open open",
-        ),
-        (
-            "a process that has only just started waits as well",
-            "0 open unknown, 999 open unknown, 1000 open open",
-        ),
-        (
-            "only what can be read opens it, and it stays open without",
-            "0 held held, 100 open? held, 9000 open? held, 10000 open! held, 10500 open? held, \
-             10600 open held, 11500 open held, 11600 open open, 20000 open? open",
-        ),
-        (
-            "something may have gone while nobody could look",
-            "0 held held, 5000 held? held, 9000 held? held, 10000 open held, 10999 open held, 11000 open open",
-        ),
-    ] {
-        let mut rig = Rig::new();
+    /// Each step: when, what is judged, and what the gate says then.
+    fn says(&mut self, case: &str, steps: &str) {
         for step in steps.split(", ") {
             let [at, judged, said] = step.split(' ').collect::<Vec<_>>()[..] else {
                 panic!("{step}");
@@ -125,64 +108,206 @@ fn false_is_said_at_once_and_true_when_it_has_stood_for_long_enough() {
             let said = match said {
                 "open" => OPEN,
                 "held" => HELD,
-                _ => "ReadinessUnknown",
+                "overridden" => "Override",
+                _ => UNKNOWN,
             };
-            assert_eq!(rig.at(at.parse().unwrap(), judged), said, "{case}: {step}");
+            assert_eq!(self.at(at.parse().unwrap(), judged), said, "{case}: {step}");
         }
     }
 }
 
+const FRESH: (bool, bool) = (true, true);
+
 #[test]
-fn it_is_judged_again_when_the_verdict_has_stood_long_enough() {
-    let mut rig = Rig::new();
-    rig.at(0, "held");
-    rig.at(100, "open!");
-    assert_eq!(rig.decider.opens_at, Some(rig.after(1_100)));
-    assert_eq!(rig.due(), Some(rig.after(1_100)));
-    rig.at(200, "open?");
-    assert!(rig.due().is_none(), "nothing comes of waiting");
-    rig.at(300, "open");
-    rig.at(2_000, "open");
-    assert!(rig.decider.opens_at.is_none() && rig.due().is_none());
-    let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
-    let said = rig.decide(2_001, &other, true, NOBODY).verdict;
-    assert_eq!(said, other, "what stays open may say so otherwise");
+fn false_is_said_at_once_and_true_when_nothing_can_be_on_its_way_back() {
+    for (case, steps) in [
+        (
+            "what was lacking and came opens it soon, however often it has gone and come",
+            "0 held held, 5000 open held, 5019 open held, 5020 open open, 6000 held held, 7000 open held, \
+             7020 open open, 7100 held held, 7200 open held, 7220 open open",
+        ),
+        (
+            "what went from sight may come back within a minute",
+            "0 held held, 100 open! held, 60099 open held, 60100 open open, 60101 held held",
+        ),
+        (
+            "also where it went before the last of what held",
+            "0 held held, 5000 held! held, 9000 open held, 64999 open held, 65000 open open",
+        ),
+        (
+            "the last to go counts",
+            "0 held held, 1000 open! held, 30000 held held, 50000 open! held, 109999 open held, 110000 open open",
+        ),
+        (
+            "it counts for a minute",
+            "0 held held, 1000 held! held, 62000 open held, 62020 open open",
+        ),
+        (
+            "the administrator need not wait",
+            "0 held held, 100 held! held, 200 overridden held, 220 overridden overridden",
+        ),
+        (
+            "what could not be read for a while opens as it would have before",
+            "0 held held, 1000 unknown unknown, 2000 open unknown, 2020 open open, 3000 held held, 4000 unknown! unknown, \
+             5000 open held, 63999 open held, 64000 open open, 65000 unknown unknown, 66000 open unknown, 66020 open open",
+        ),
+        (
+            "only what can be read opens it, and it stays open without",
+            "0 held held, 100 open? held, 9000 open? held, 10000 open held, 10020 open open, 20000 open? open",
+        ),
+        (
+            "nor does it open before it is proved that nothing was missed, and it stays open without",
+            "0 held held, 100 open~ held, 120 open~ held, 9000 open~ held, 9010 open open, 20000 open~ open",
+        ),
+    ] {
+        Rig::new().says(case, steps);
+    }
 }
 
 #[test]
-fn a_verdict_that_was_open_between_two_others_never_opens_the_gate() {
+fn what_the_condition_said_before_the_process_decides_how_long_it_waits() {
+    for (found, steps) in [
+        (
+            Found::Open,
+            "0 unknown unknown, 1000 open unknown, 1020 open open",
+        ),
+        (
+            Found::Operation,
+            "0 unknown unknown, 1000 open unknown, 1020 open open",
+        ),
+        (
+            Found::Held,
+            "0 unknown unknown, 1000 open unknown, 60999 open unknown, 61000 open open, 62000 held held, 63000 open held, \
+             63020 open open",
+        ),
+        (
+            Found::Held,
+            "0 unknown unknown, 1000 held held, 2000 open held, 60999 open held, 61000 open open",
+        ),
+        (
+            Found::Held,
+            "0 unknown unknown, 1000 overridden unknown, 1020 overridden overridden",
+        ),
+        (
+            Found::Open,
+            // What comes and goes before all is known has held nothing.
+            "0 unknown! unknown, 1000 open! unknown, 1020 open open",
+        ),
+    ] {
+        Rig::finding(found, false).says(&format!("{found:?}"), steps);
+    }
+    let mut rig = Rig::new();
+    rig.decider.found = None;
+    assert_eq!(rig.at(0, "open"), UNKNOWN);
+    assert_eq!(rig.at(90_000, "open"), UNKNOWN, "it is not known yet");
+    rig.decider.find(Found::Open);
+    assert_eq!(rig.at(90_001, "open"), OPEN);
+}
+
+#[test]
+fn a_single_pass_leaves_a_false() {
+    for found in [Found::Held, Found::Operation] {
+        for verdict in ["open", "overridden"] {
+            let mut rig = Rig::finding(found, true);
+            rig.at(0, "unknown");
+            rig.at(1_000, verdict);
+            assert_eq!(rig.at(90_000, verdict), UNKNOWN);
+            let yields = rig.decider.decision.as_ref().unwrap().yields;
+            assert!(yields, "what is there stays");
+            assert!(rig.decider.opens_at.is_none(), "nothing is waited for");
+        }
+    }
+    let mut rig = Rig::finding(Found::Open, true);
+    rig.at(0, "open");
+    assert_eq!(rig.at(20, "open"), OPEN);
+}
+
+#[test]
+fn a_pod_that_comes_back_within_the_minute_never_opens_the_gate() {
     let mut rig = Rig::new();
     rig.at(0, "held");
     for step in 1..100 {
         let judged = if step % 2 == 1 { "open!" } else { "held" };
-        assert_eq!(rig.at(step * 900, judged), HELD);
+        assert_eq!(rig.at(step * 59_000, judged), HELD);
     }
 }
 
 #[test]
-fn the_gate_waits_for_at_most_a_minute_however_often_it_was_opened_too_early() {
+fn while_it_waits_it_is_said_what_for() {
     let mut rig = Rig::new();
-    for _ in 0..20 {
-        let opened = Decision {
-            verdict: open(),
-            yields: false,
-        };
-        rig.decider.wrote(opened, rig.after(6_000));
-        rig.at(6_000, "held");
-    }
-    rig.at(7_000, "open!");
-    assert_eq!(rig.at(66_999, "open"), HELD);
-    assert_eq!(rig.at(67_000, "open"), OPEN);
+    rig.at(0, "held");
+    rig.at(100, "open!");
+    let said = rig.decider.decision.clone().unwrap().verdict;
+    assert!(said.message.ends_with("if it does not come back: m"));
+    rig.at(200, "open");
+    assert_eq!(rig.decider.decision.clone().unwrap().verdict, said, "once");
+    rig.at(300, "held");
+    rig.at(400, "open");
+    let message = rig.decider.decision.clone().unwrap().verdict.message;
+    assert_eq!(message, said.message, "what held before all that");
+
+    let mut rig = Rig::new();
+    rig.at(0, "held");
+    rig.at(100, "open~");
+    assert_eq!(rig.at(10_119, "open~"), HELD);
+    assert_eq!(rig.at(10_120, "open~"), UNKNOWN);
+    let message = rig.decider.decision.clone().unwrap().verdict.message;
+    assert!(message.contains("proved"), "{message}");
+    assert_eq!(rig.at(10_121, "open"), OPEN);
+}
+
+#[test]
+fn a_proof_is_wanted_when_nothing_else_is_waited_for() {
+    let mut rig = Rig::new();
+    rig.at(0, "held~");
+    assert!(!rig.decider.wants_proof);
+    rig.at(100, "open~");
+    assert!(rig.decider.wants_proof, "in good time");
+    rig.at(110, "open");
+    assert!(!rig.decider.wants_proof, "it is there");
+    rig.at(115, "held!");
+    rig.at(116, "open~");
+    assert!(!rig.decider.wants_proof, "it would be old by then");
+    rig.at(60_095, "open~");
+    assert!(rig.decider.wants_proof);
+    rig.at(60_096, "open?");
+    assert!(!rig.decider.wants_proof, "nothing can be proved");
+    let nodes = BTreeSet::from(["win-1".to_owned()]);
+    rig.decide(60_096, &open(), (true, false), NOBODY);
+    rig.decide(90_000, &open(), (true, false), &nodes);
+    assert!(!rig.decider.wants_proof, "it would not open yet");
+}
+
+#[test]
+fn it_is_judged_again_when_the_minute_is_over() {
+    let mut rig = Rig::new();
+    rig.at(0, "held");
+    rig.at(100, "open!");
+    assert_eq!(rig.decider.opens_at, Some(rig.after(60_100)));
+    assert_eq!(rig.due(), Some(rig.after(60_100)));
+    rig.at(200, "open?");
+    assert!(rig.due().is_none(), "nothing comes of waiting");
+    rig.at(300, "open");
+    rig.at(60_100, "open~");
+    assert!(rig.decider.opens_at.is_some(), "it is not settled");
+    let due = rig.decider.due(rig.after(60_100));
+    assert!(due.is_none(), "the proof brings the next look");
+    rig.at(60_150, "open");
+    assert!(rig.decider.opens_at.is_none() && rig.due().is_none());
+    let other = verdict(Upgradeable::True, Reason::NoInTreeVolumes);
+    let said = rig.decide(60_200, &other, FRESH, NOBODY).verdict;
+    assert_eq!(said, other, "what stays open may say so otherwise");
 }
 
 #[test]
 fn what_could_not_be_written_does_not_count_as_open() {
     let mut rig = Rig::new();
     rig.at(0, "held");
-    rig.at(1_000, "open!");
-    let decision = rig.decide(2_000, &open(), true, NOBODY);
+    rig.at(1_000, "open");
+    let decision = rig.decide(2_000, &open(), FRESH, NOBODY);
     assert_eq!(decision.verdict, open());
-    // The write failed, and by the time of the next attempt the API server is out of reach.
+    // The write failed, and by the time of the next attempt the API server is out of reach, or what is known is old.
+    assert_eq!(rig.at(3_000, "open~"), HELD);
     assert_eq!(rig.at(3_000, "open?"), HELD);
 }
 
@@ -190,18 +315,18 @@ fn what_could_not_be_written_does_not_count_as_open() {
 fn a_fresh_process_says_false_first_and_leaves_a_better_false_for_a_while() {
     for first in [open(), unknown()] {
         let mut rig = Rig::new();
-        let decision = rig.decide(0, &first, true, NOBODY);
+        let decision = rig.decide(0, &first, FRESH, NOBODY);
         assert!(decision.yields && decision.verdict.upgradeable == Upgradeable::False);
     }
     let mut rig = Rig::new();
-    rig.decide(0, &unknown(), true, NOBODY);
+    rig.decide(0, &unknown(), FRESH, NOBODY);
     assert_eq!(rig.due(), Some(rig.start + START));
-    let later = rig.decide(30_000, &unknown(), true, NOBODY);
+    let later = rig.decide(30_000, &unknown(), FRESH, NOBODY);
     assert!(!later.yields, "what cannot be read is to be said some time");
 
     let mut rig = Rig::new();
     rig.at(0, "held");
-    let lost = rig.decide(0, &unknown(), true, NOBODY);
+    let lost = rig.decide(0, &unknown(), FRESH, NOBODY);
     assert!(!lost.yields, "this process has judged before: it is news");
 }
 
@@ -211,17 +336,40 @@ fn a_node_in_the_middle_of_an_update_holds_what_else_would_go_on() {
     let nodes: BTreeSet<String> = (0..12).map(|number| format!("win-{number:02}")).collect();
     rig.at(0, "open");
     assert_eq!(rig.at(1_000, "open"), OPEN);
-    let during = rig.decide(2_000, &open(), true, &nodes).verdict;
+    let during = rig.decide(2_000, &open(), FRESH, &nodes).verdict;
     assert_eq!(during.upgradeable, Upgradeable::False);
     assert_eq!(during.reason, Reason::NodeOperationInProgress);
     let message = during.message;
     assert!(message.contains("win-00, win-01") && message.contains("and 2 more"));
-    let worse = rig.decide(2_000, &held(), true, &nodes);
+    let worse = rig.decide(2_000, &held(), FRESH, &nodes);
     assert_eq!(worse.verdict, held(), "what holds anyway is said");
-    rig.decider.wrote(worse, rig.after(2_000));
+    rig.decider.wrote(worse);
     let end = rig.decider.due(rig.after(2_000)).unwrap();
     assert_eq!(end, rig.after(2_000) + crate::gate::operations::LIMIT);
-    rig.decide(302_000, &open(), true, &nodes);
-    let after = rig.decide(362_000, &open(), true, &nodes);
+    rig.decide(302_000, &open(), FRESH, &nodes);
+    let after = rig.decide(302_020, &open(), FRESH, &nodes);
     assert_eq!(after.verdict, open(), "bounded in time");
+}
+
+#[test]
+fn the_end_of_an_update_opens_at_once_what_was_open_and_no_minute_is_lost_by_it() {
+    let mut rig = Rig::new();
+    let nodes = BTreeSet::from(["win-1".to_owned()]);
+    rig.at(0, "open");
+    rig.at(1_000, "open");
+    let during = rig.decide(2_000, &open(), (true, false), &nodes);
+    rig.decider.wrote(during);
+    rig.at(3_000, "open");
+    assert_eq!(rig.at(3_020, "open"), OPEN);
+
+    rig.at(4_000, "held");
+    rig.at(5_000, "open!");
+    let during = rig.decide(6_000, &open(), FRESH, &nodes).verdict;
+    assert_eq!(
+        during.reason,
+        Reason::DriversMissing,
+        "which counts at a restart"
+    );
+    assert_eq!(rig.at(64_999, "open"), HELD);
+    assert_eq!(rig.at(65_000, "open"), OPEN);
 }

@@ -18,10 +18,11 @@ pub const REDACTED: &str = "(left out)";
 const LABELS: [&str; 4] = ["labels", "matchLabels", "nodeSelector", "selector"];
 
 /// Annotations whose values stay, by what their names begin with. Anything may be in others.
-const KEPT_ANNOTATIONS: [&str; 13] = [
+const KEPT_ANNOTATIONS: [&str; 14] = [
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
     "pv.kubernetes.io/",
+    "storage.alpha.kubernetes.io/migrated-plugins",
     "storageclass.beta.kubernetes.io/is-default-class",
     "storageclass.kubernetes.io/is-default-class",
     "volume.beta.kubernetes.io/",
@@ -192,6 +193,7 @@ mod tests {
                 "annotations": {
                     "volume.beta.kubernetes.io/storage-class": "c",
                     "volume.kubernetes.io/storage-provisioner": "kubernetes.io/azure-disk",
+                    "storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/azure-disk,kubernetes.io/cinder",
                     "storageclass.kubernetes.io/is-default-class": "true",
                     "windowsmachineconfig.openshift.io/version": "10",
                     "windowsmachineconfig.openshift.io/ssh-host-key-type": "ssh-ed25519",

@@ -97,7 +97,7 @@ metrics! {
     queue_in_progress: Family<Labels, Gauge> = Family::default(), "queue_in_progress",
         "What is being done: statuses of nodes on their way, reconciles of nodes at work";
     watch_restarts: Family<Labels<2, String>, Counter> = Family::default(), "watch_restarts",
-        "Watches that ended, so that their kind was listed again, by kind and why";
+        "Watches and lists that were interrupted, by kind and why";
     api_requests: Family<Labels<2>, Counter> = Family::default(), "api_requests",
         "Requests to the API server by verb and class of the answer's code; none: no answer came";
     failed_writes: Family<Labels, Counter> = Family::default(), "failed_writes",

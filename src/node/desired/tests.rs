@@ -31,24 +31,12 @@ fn a_line_for_any_of_its_addresses_decides_else_the_internal_one_and_the_default
         let lines = lines.iter();
         let lines = lines.map(|(address, line)| (address.to_string(), line.to_string()));
         let (cluster, spec) = (Cluster::default(), WindowsStorageSpec::default());
-        let mut planner = Planner::read_only(&cluster, &spec);
+        let mut planner = Planner::read_only(&cluster, &spec, Timestamp::UNIX_EPOCH);
         planner.instances = parse_instances(&lines.collect());
         let found = planner.reach(&node(addresses));
         let expected = expected.map(|(address, user)| (address.to_owned(), user.to_owned()));
         assert_eq!(found.map_err(|error| error.reason), expected);
     }
-}
-
-#[test]
-fn auto_leaves_wmco_nodes_alone() {
-    let wmco = Node {
-        managed_by_wmco: true,
-        ..node(&[])
-    };
-    assert!(is_external(&wmco, Management::Auto));
-    assert!(!is_external(&wmco, Management::Managed));
-    assert!(!is_external(&node(&[]), Management::Auto));
-    assert!(is_external(&node(&[]), Management::External));
 }
 
 #[test]

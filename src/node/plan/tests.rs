@@ -262,11 +262,13 @@ fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_all_its_pipes_are_open()
 #[test]
 fn a_service_of_the_request_is_judged_by_its_own_pipes() {
     let mut request = desired().request;
+    // Names are compared as Windows does.
+    request.services[0].name = "CSI-Proxy".to_owned();
     let mut other = csi_proxy_service(&[]);
     other.name = "other".to_owned();
     request.services.push(other);
     request.pipes.push(ServicePipes {
-        service: "other".to_owned(),
+        service: "OTHER".to_owned(),
         pipes: vec!["other-pipe".to_owned()],
     });
     let mut state = good();

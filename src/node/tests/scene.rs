@@ -84,6 +84,7 @@ impl Scene {
         // These tests are about the way there, so the host always has a rollout slot.
         let slots = RolloutSlots::default();
         slots.decide(|_| (["win-1".to_owned()].into(), ()));
+        slots.hand_out();
         Self {
             slots,
             key: PrivateKey::of_test(pem.into_bytes()),

@@ -76,6 +76,35 @@ fn each_reason_has_its_sentence() {
 }
 
 #[test]
+fn a_judgement_for_a_version_names_it_and_what_plugins_serve_there() {
+    use Reason::{DriversMissing, DriversRegistered, InTreeServed};
+    use Upgradeable::{False, True};
+    let mut half = risky(True, DriversRegistered, 2, 1);
+    half.volumes[0].missing_on.clear();
+    for (mut report, line) in [
+        (
+            risky(True, InTreeServed, 1, 0),
+            "UPGRADEABLE to 1.27 (InTreeServed): 1 in-tree volume of Windows workloads is still served by its plugin \
+             at 1.27.",
+        ),
+        (
+            half,
+            "UPGRADEABLE to 1.27 (DriversRegistered): The CSI drivers for 1 in-tree volume of Windows workloads are \
+             registered on all 2 Windows nodes.\n  2 in-tree volumes of Windows workloads are still served by their \
+             plugins at 1.27.",
+        ),
+        (
+            risky(False, DriversMissing, 1, 0),
+            "NOT UPGRADEABLE to 1.27 (DriversMissing): 1 in-tree volume of Windows workloads lacks its CSI driver on \
+             at least one Windows node.",
+        ),
+    ] {
+        report.target = Some("1.27".to_owned());
+        assert_eq!(headline(&report), line);
+    }
+}
+
+#[test]
 fn what_could_not_be_read_is_named() {
     let mut report = samples::unknown();
     for (message, sentence) in [

@@ -79,17 +79,23 @@ pub fn of_node(
 }
 
 /// Where a pod is.
-pub fn of_pod(pod: &Pod, cluster: &Cluster) -> String {
+pub fn of_pod(pod: &Pod, cluster: &Cluster, is_reported: bool) -> String {
     let Some(name) = &pod.node_name else {
-        let asks = cluster.asks_for_windows(&pod.request);
-        let a = if asks { "a" } else { "no" };
-        return format!("It is on no node yet, and asks for {a} Windows node.");
+        let asks = match (is_reported, pod.placement.never_asks()) {
+            (true, _) => ", and asks for a Windows node",
+            (false, true) => ", and asks for no Windows node",
+            (false, false) => "",
+        };
+        return format!("It is on no node yet{asks}.");
     };
     match cluster.nodes.get(name) {
         Some(node) if node.is_windows() => format!("It is on the Windows node {name}."),
         Some(node) => format!(
             "It is on the node {name}, so its volumes do not count. {}",
             not_judged(node).replace("It ", "The node ")
+        ),
+        None if is_reported => format!(
+            "It is on the node {name}, which is gone and may have run Windows, so it counts."
         ),
         None => format!("It is on the node {name}, which is not known."),
     }

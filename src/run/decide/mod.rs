@@ -5,21 +5,25 @@ mod rollout;
 mod settings;
 mod throttle;
 mod todo;
+mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+
 use crate::api::WindowsStorageSpec;
-use crate::assess::causes::csi_proxy::daemon_sets;
+use crate::assess::causes::csi_proxy;
 use crate::assess::report::{Finding, Verdict};
-use crate::assess::{Assessment, Blocked, BlockedKey, only_fresh_data_opens};
-use crate::index::{Cluster, Node};
+use crate::assess::{Assessment, Blocked, BlockedKey, Departed, only_fresh_data_opens};
+use crate::index::{Cluster, Node, NodeSide, ObjectKey};
 use crate::node::{NodePlan, Planner, Rollout};
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, node_status};
 use throttle::MessageThrottle;
 pub use todo::{Left, News, Todo};
+use unseen::Unseen;
 
 /// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
 const STALE: Duration = Duration::from_secs(120);
@@ -27,6 +31,7 @@ const STALE: Duration = Duration::from_secs(120);
 const BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// What was decided so far.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Decisions {
     payload: Payload,
     /// What the administrator wants.
@@ -54,14 +59,21 @@ pub struct Decisions {
     /// Which nodes have slots, and how far the rollout is.
     pub rollout: Rollout,
     settling: bool,
-    /// The nodes that a process before this one may have left in the middle of an update: they had not come to what is
-    /// desired, and this process has not reached them yet. Soon after its start it is assumed of none.
-    pub maybe_in_progress: BTreeSet<String>,
+    /// What a process before this one had in hand is known.
+    is_restored: bool,
     /// The DaemonSets that run csi-proxy, which are not this operator's.
-    csi_proxy_sets: Vec<Finding>,
+    csi_proxy_sets: Vec<(ObjectKey, NodeSide)>,
+    /// What is to be said of them.
+    csi_proxy_findings: Vec<Finding>,
+    /// Some Windows node is another owner's.
+    has_others: bool,
     /// What the status of `WindowsStorage` follows from, once it has been written.
     settings: Option<ClusterInputs>,
+    /// What was written and the index does not have yet.
+    pub unseen: Unseen,
     blocked_looked_at: Option<Instant>,
+    /// How often something that held upgrades has gone from sight, and when it was the last time.
+    gone: BTreeMap<Departed, (u64, Instant)>,
 }
 
 impl Decisions {
@@ -82,10 +94,14 @@ impl Decisions {
             is_unassigned: false,
             rollout: Rollout::default(),
             settling: true,
-            maybe_in_progress: BTreeSet::new(),
+            is_restored: false,
             csi_proxy_sets: Vec::new(),
+            csi_proxy_findings: Vec::new(),
+            has_others: false,
             settings: None,
+            unseen: Unseen::default(),
             blocked_looked_at: None,
+            gone: BTreeMap::new(),
         }
     }
 
@@ -109,17 +125,24 @@ impl Decisions {
         // A status has what the node has been through, which its plan follows from.
         touched.extend(cluster.node_statuses.take_changed());
         let cluster = &*cluster;
+        self.unseen.compare(cluster);
 
         let verdict = self.judge(cluster, news.instant);
         let knows_configuration = cluster.knows_configuration();
         let complete = cluster.unread().is_empty() && knows_configuration;
-        let csi_proxy_sets = daemon_sets(cluster);
+        let sets = csi_proxy::that_run_it(cluster);
+        let sets: Vec<_> = sets
+            .map(|(key, _, side)| (key.clone(), side.clone()))
+            .collect();
+        let findings = csi_proxy::daemon_sets(&self.assessment, cluster);
         // Who has to run csi-proxy, who else runs it, and whether anything may be written, are matters of every node.
         let is_completed = std::mem::replace(&mut self.is_complete, complete) != complete;
         let concerns_all = is_respecified || is_completed;
         let all_nodes = || cluster.nodes.iter().map(|(name, _)| name.to_string());
-        if concerns_all || csi_proxy_sets != self.csi_proxy_sets {
-            self.csi_proxy_sets = csi_proxy_sets;
+        let others = sets != self.csi_proxy_sets || findings != self.csi_proxy_findings;
+        if concerns_all || others {
+            self.csi_proxy_sets = sets;
+            self.csi_proxy_findings = findings;
             self.open.extend(all_nodes());
         }
         self.open.extend(touched.iter().cloned());
@@ -132,9 +155,14 @@ impl Decisions {
             touched.extend(all_nodes());
             touched.extend(self.plans.keys().cloned());
         }
+        // Whose a node is follows from what runs there, and from whose the others are.
+        if others {
+            touched.extend(all_nodes());
+        }
+        touched.extend(self.now_decided(news.now));
         self.is_unassigned |= is_respecified;
         if !touched.is_empty() {
-            self.is_unassigned |= self.plan(cluster, &touched);
+            self.is_unassigned |= self.plan(cluster, &touched, news.now);
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
         if replan || self.is_unassigned || !news.observed.is_empty() || has_settled {
@@ -147,8 +175,8 @@ impl Decisions {
         };
         Todo {
             verdict,
-            is_fresh: cluster.stale().is_empty(),
-            departures: self.assessment.departures(),
+            is_readable: cluster.stale().is_empty(),
+            gone: self.gone(cluster, news.instant),
             blocked: self.blocked(cluster, news.instant),
             knows_configuration,
             has_news_of_nodes: self.is_unassigned || !news.observed.is_empty(),
@@ -159,6 +187,22 @@ impl Decisions {
         }
     }
 
+    /// When something has gone from sight the last time that would hold upgrades if it came back now.
+    fn gone(&mut self, cluster: &Cluster, now: Instant) -> Option<Instant> {
+        for (departed, &times) in self.assessment.departures() {
+            let last = self.gone.entry(departed.clone()).or_insert((0, now));
+            if last.0 != times {
+                *last = (times, now);
+            }
+        }
+        let would_hold = |departed: &Departed| self.assessment.would_hold(cluster, departed);
+        let held = self
+            .gone
+            .iter()
+            .filter(|(departed, _)| would_hold(departed));
+        held.map(|(_, (_, at))| *at).max()
+    }
+
     /// The verdict, with the message that is announced.
     fn judge(&mut self, cluster: &Cluster, now: Instant) -> Verdict {
         let stale = cluster.stale();
@@ -167,7 +211,7 @@ impl Decisions {
         let is_stale_for_long = !stale.is_empty() && now >= since + STALE;
         let last = self.verdict().filter(|_| !is_stale_for_long);
         let verdict = only_fresh_data_opens(last, self.assessment.verdict(cluster), &stale);
-        let judged = (verdict, self.assessment.blocking());
+        let judged = (verdict, self.assessment.blocking_volumes());
         self.throttle.update(judged, now).0.clone()
     }
 
@@ -187,10 +231,16 @@ impl Decisions {
     }
 
     /// Plans those nodes again. Says whether anything is to be done otherwise.
-    fn plan(&mut self, cluster: &Cluster, names: &BTreeSet<String>) -> bool {
-        let planner = Planner::new(cluster, &self.spec, &self.payload, &self.services);
+    fn plan(&mut self, cluster: &Cluster, names: &BTreeSet<String>, now: Timestamp) -> bool {
+        let planner = Planner::new(cluster, &self.spec, &self.payload, &self.services, now);
+        let has_others = planner.has_others();
+        let names = if std::mem::replace(&mut self.has_others, has_others) == has_others {
+            names.clone()
+        } else {
+            names.iter().chain(self.plans.keys()).cloned().collect()
+        };
         let mut changed = false;
-        for name in names {
+        for name in &names {
             let node = cluster.nodes.get(name.as_str());
             let Some(node) = node.filter(|node| node.is_windows()) else {
                 if self.plans.remove(name).is_some() {
@@ -209,6 +259,25 @@ impl Decisions {
             }
         }
         changed
+    }
+
+    /// The nodes of which it is known by then whose they are.
+    fn now_decided(&self, now: Timestamp) -> Vec<String> {
+        let plans = self.plans.iter();
+        let decided = plans
+            .filter(|(_, plan)| matches!(plan, NodePlan::Undecided(Some(until)) if *until <= now));
+        decided.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How long until it is known of the next node whose it is.
+    pub fn decided_in(&self, now: Timestamp) -> Option<Duration> {
+        let plans = self.plans.values();
+        let untils = plans.filter_map(|plan| match plan {
+            NodePlan::Undecided(until) => *until,
+            _ => None,
+        });
+        let first = untils.min()?;
+        Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
     }
 
     /// The statuses to write of nodes that are open. Those that say all that they shall are closed.
@@ -243,7 +312,8 @@ impl Decisions {
         name: &str,
         node: &Node,
     ) -> Option<NodeStatus> {
-        let previous = cluster.node_statuses.get(name).cloned();
+        let written = self.unseen.nodes.get(name).map(|written| &written.status);
+        let previous = written.or_else(|| cluster.node_statuses.get(name)).cloned();
         let csi_proxy = &self.payload.csi_proxy;
         let inputs = NodeInputs {
             readiness: &self.assessment.node(cluster, name)?,
@@ -268,7 +338,7 @@ impl Decisions {
             let name = format!("{}-{version}", services::CONFIG_MAP);
             wmco_entry(cluster.config_maps.get(name.as_str()), &name)
         });
-        let sets = self.csi_proxy_sets.iter();
+        let sets = self.csi_proxy_findings.iter();
         let messages = sets.map(|finding| finding.message.clone());
         let messages: Vec<String> = by_wmco.into_iter().chain(messages).collect();
         messages.join("; ")

@@ -1,17 +1,26 @@
 //! Which nodes get rollout slots, from the plans and from what was seen on nodes.
 
+use crate::api::SETTINGS_NAME;
 use crate::index::Cluster;
 use crate::node::{Candidate, NodePlan, Observation, RolloutLimits, Standing, rollout};
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
-    /// Grants slots again. Before the configuration is known, and what nodes have been through, nobody gets one.
+    /// Grants slots again. Before the configuration is known, and what nodes have been through, nobody gets one. What an
+    /// earlier process had in hand is as uncertain as what this one lost in the middle.
     pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>) {
         if !cluster.knows_configuration() {
             return;
         }
-        let is_managed = |(_, plan): &(&String, &NodePlan)| !matches!(plan, NodePlan::External);
-        let managed = self.plans.iter().filter(is_managed);
+        if !std::mem::replace(&mut self.is_restored, true) {
+            let settings = cluster.settings.get(SETTINGS_NAME);
+            let status = settings.and_then(|object| object.status.as_ref());
+            let rollout = status.and_then(|status| status.rollout.as_ref());
+            let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
+            let there = nodes.filter(|node| self.is_managed(node));
+            news.slots.restore(there.cloned());
+        }
+        let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
         let spec = &self.spec.rollout;
         let limits = RolloutLimits {
@@ -37,23 +46,8 @@ impl Decisions {
             let rollout = rollout(&candidates.collect(), &limits);
             (rollout.slots.clone(), rollout)
         });
-        let unseen = [Standing::Unseen, Standing::Unreachable];
-        let maybe_in_progress = managed.filter(|(name, plan, observation)| {
-            news.settling
-                && unseen.contains(&standing(plan, *observation))
-                && self.had_another_csi_proxy(cluster, name)
-        });
-        self.maybe_in_progress = maybe_in_progress.map(|(name, ..)| name.clone()).collect();
         self.is_unassigned |= rollout.slots != self.rollout.slots;
         self.rollout = rollout;
-    }
-
-    /// Whether csi-proxy ran on a node when it was last reported, and not the one that is desired.
-    fn had_another_csi_proxy(&self, cluster: &Cluster, node: &str) -> bool {
-        let status = cluster.node_statuses.get(node);
-        let csi_proxy = status.and_then(|status| status.csi_proxy.as_ref());
-        let sha256 = csi_proxy.and_then(|csi_proxy| csi_proxy.sha256.as_ref());
-        sha256.is_some_and(|sha256| *sha256 != self.payload.csi_proxy.sha256)
     }
 }
 

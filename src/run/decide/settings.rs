@@ -1,12 +1,26 @@
 //! What the status of `WindowsStorage` shall say, and whether it may differ from what it says.
 
-use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageStatus};
+use std::collections::BTreeSet;
+
+use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::index::{AnyTable, Cluster};
-use crate::node::NodePlan;
+use crate::node::{NodePlan, RolloutSlots};
 use crate::run::decide::{Decisions, News};
 use crate::status::{ClusterInputs, cluster_status, with_verdict};
 
 impl Decisions {
+    /// The nodes that are being changed, of those that are there and this operator looks after.
+    pub fn in_progress(&self, slots: &RolloutSlots) -> BTreeSet<String> {
+        let mut nodes = slots.in_progress();
+        nodes.retain(|node| self.is_managed(node));
+        nodes
+    }
+
+    /// Whether that node is there, and this operator looks after it.
+    pub(super) fn is_managed(&self, node: &str) -> bool {
+        self.plans.get(node).is_some_and(NodePlan::is_managed)
+    }
+
     /// The object as it is, and the status that it is to get. `changed`: more than the inputs is new.
     pub(super) fn settings(
         &mut self,
@@ -15,14 +29,14 @@ impl Decisions {
         changed: bool,
     ) -> Option<(Option<WindowsStorage>, WindowsStorageStatus)> {
         let (verdict, blocking) = self.throttle.announced.clone()?;
-        let is_managed = |plan: &NodePlan| !matches!(plan, NodePlan::External);
         let inputs = ClusterInputs {
             verdict,
             blocking,
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
-            managed: self.plans.values().any(is_managed),
+            managed: self.plans.values().any(NodePlan::is_managed),
             rollout: self.rollout.clone(),
+            in_progress: self.in_progress(news.slots),
             version: self.payload.csi_proxy.version.clone(),
             services: self.services.clone(),
             services_problem: news.services_problem.clone(),
@@ -31,10 +45,16 @@ impl Decisions {
         if self.settings.as_ref() == Some(&inputs) && !changed {
             return None;
         }
-        let previous = cluster.settings.get(SETTINGS_NAME);
-        let written = previous.and_then(|object| object.status.as_ref());
+        let mut previous = cluster.settings.get(SETTINGS_NAME).cloned();
+        let generation = previous
+            .as_ref()
+            .and_then(|object| object.metadata.generation);
+        if let Some(unseen) = &self.unseen.settings {
+            let default = || WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+            previous.get_or_insert_with(default).status = Some(unseen.status.clone());
+        }
+        let written = previous.as_ref().and_then(|object| object.status.as_ref());
         let before = written.cloned().unwrap_or_default();
-        let generation = previous.and_then(|object| object.metadata.generation);
         let when = (generation, news.now);
         let status = if self.is_complete {
             cluster_status(&before, cluster, &inputs, when)
@@ -48,6 +68,6 @@ impl Decisions {
         };
         let is_written = written == Some(&status);
         self.settings = is_written.then_some(inputs);
-        (!is_written).then(|| (previous.cloned(), status))
+        (!is_written).then_some((previous, status))
     }
 }

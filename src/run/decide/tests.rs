@@ -8,12 +8,14 @@ use zeroize::Zeroizing;
 
 use super::*;
 use crate::api::{
-    SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
+    RolloutStatus, SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };
 use crate::assess::report::Reason;
 use crate::gate::GateReport;
-use crate::index::{AnyTable, ConfigMap, CsiNode, NodeAddress, Secret};
+use crate::index::{
+    AnyTable, ConfigMap, CsiNode, NodeAddress, Platform, PlatformSignal, Secret, Taint,
+};
 use crate::node::{Observation, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
 use crate::services::csi_proxy_service;
@@ -25,6 +27,8 @@ struct Rig {
     slots: RolloutSlots,
     gate: Option<GateReport>,
     settling: bool,
+    /// In seconds since 1970.
+    now: i64,
     /// An hour later at each pass: nothing has just been published.
     instant: Instant,
 }
@@ -38,6 +42,7 @@ impl Rig {
             slots: RolloutSlots::default(),
             gate: None,
             settling: false,
+            now: 1_000,
             instant: Instant::now(),
         }
     }
@@ -138,10 +143,12 @@ impl Rig {
             gate: self.gate.clone(),
             slots: &self.slots,
             settling: self.settling,
-            now: Timestamp::from_second(1_000).unwrap(),
+            now: Timestamp::from_second(self.now).unwrap(),
             instant: self.instant,
         };
-        self.decisions.update(&mut self.cluster, &news)
+        let todo = self.decisions.update(&mut self.cluster, &news);
+        self.slots.hand_out();
+        todo
     }
 
     fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
@@ -316,6 +323,10 @@ fn a_missing_driver_touches_the_nodes_that_lack_it_and_the_settings() {
     assert_eq!(names(&todo), ["win-1"]);
     let (_, status) = todo.settings.unwrap();
     assert_eq!(status.counts.as_ref().unwrap().blocking_volumes, 1);
+    let [volume] = status.blocking_volumes.as_slice() else {
+        panic!("{:?}", status.blocking_volumes);
+    };
+    assert!(todo.verdict.message.contains(volume), "{volume}");
     rig.write_settings(status);
     let said = &todo.nodes[0].status.conditions;
     let drivers = said.iter().find(|said| said.type_ == "DriversRegistered");
@@ -358,10 +369,106 @@ fn what_is_not_known_writes_no_node_status() {
 }
 
 #[test]
+fn a_node_that_may_be_anothers_is_planned_once_that_is_decided() {
+    let mut rig = Rig::settled();
+    rig.add_node("win-2", "windows");
+    rig.change_node("win-2", |node| {
+        node.ready_since = Some(Timestamp::from_second(500).unwrap());
+    });
+    rig.pass(&[]);
+    assert!(rig.decisions.plans["win-2"].is_managed());
+    // It is not visited yet, and the first of another owner's nodes is made.
+    rig.add_node("win-3", "windows");
+    rig.change_node("win-3", |node| {
+        node.platform = Some(PlatformSignal {
+            platform: Platform::Eks,
+            shown: "label x".to_owned(),
+        });
+    });
+    let todo = rig.pass(&[]);
+    assert!(todo.assign);
+    let until = Timestamp::from_second(1_100).unwrap();
+    assert_eq!(
+        rig.decisions.plans["win-2"],
+        NodePlan::Undecided(Some(until))
+    );
+    let status = |name: &str| {
+        let node = todo.nodes.iter().find(|node| node.name == name).unwrap();
+        (
+            node.status.management.clone(),
+            node.status.managed_by.clone(),
+        )
+    };
+    assert_eq!(status("win-2"), ("External".to_owned(), String::new()));
+    assert_eq!(
+        status("win-3"),
+        ("External".to_owned(), "EKS by label x".to_owned())
+    );
+    let wait = rig
+        .decisions
+        .decided_in(Timestamp::from_second(1_000).unwrap());
+    assert_eq!(wait, Some(Duration::from_secs(100)));
+    rig.now += 100;
+    rig.pass(&[]);
+    assert!(rig.decisions.plans["win-2"].is_managed());
+    assert_eq!(rig.decisions.decided_in(until), None);
+}
+
+#[test]
+fn nobody_logs_in_before_it_is_known_whose_the_nodes_are() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.read_configuration();
+    for kind in KINDS
+        .iter()
+        .filter(|kind| kind.decides && kind.name() != "DaemonSet")
+    {
+        kind.table_mut(&mut rig.cluster).finish();
+    }
+    assert!(!rig.pass(&[]).assign);
+    rig.read_verdict_kinds();
+    assert!(rig.pass(&[]).assign);
+}
+
+#[test]
+fn a_daemon_set_that_comes_or_changes_later_takes_its_nodes_over() {
+    let mut rig = Rig::settled();
+    rig.change_node("win-1", |node| {
+        node.taints = vec![Taint {
+            key: "os".to_owned(),
+            effect: "NoSchedule".to_owned(),
+            value: None,
+        }];
+    });
+    rig.pass(&[]);
+    for (tolerations, is_managed) in [
+        (json!([]), true),
+        (json!([{"operator": "Exists"}]), false),
+        (json!([]), true),
+    ] {
+        rig.put(&json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"namespace": "kube-system", "name": "csi-proxy"},
+            "spec": {"template": {"spec": {
+                "os": {"name": "windows"},
+                "tolerations": tolerations,
+                "containers": [{"name": "csi-proxy", "image": "example.org/csi-proxy:v1.1.3"}],
+            }}},
+        }));
+        rig.pass(&[]);
+        let plan = &rig.decisions.plans["win-1"];
+        assert_eq!(plan.is_managed(), is_managed, "{tolerations}");
+    }
+}
+
+#[test]
 fn what_can_be_seen_of_an_external_csi_proxy_is_reported() {
     let mut rig = Rig::settled();
     rig.change_node("win-1", |node| {
-        node.managed_by_wmco = true;
+        node.platform = Some(PlatformSignal {
+            platform: Platform::Wmco,
+            shown: "label node.openshift.io/os_id".to_owned(),
+        });
         node.wmco_version = Some("10.18.0".to_owned());
     });
     let services = r#"[{"name":"csi-proxy","path":"C:\\k\\csi-proxy.exe -v=2"}]"#;
@@ -404,12 +511,9 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     rig.want(&json!({"csiProxy": {"management": "External"}}));
     let todo = rig.pass(&[]);
     assert!(todo.knows_configuration);
-    assert_eq!(rig.decisions.plans["win-1"], NodePlan::External);
+    assert!(!rig.decisions.plans["win-1"].is_managed());
     rig.reject_settings();
     rig.pass(&[]);
-    assert_eq!(
-        rig.decisions.plans["win-1"],
-        NodePlan::External,
-        "what was read before stays"
-    );
+    let is_managed = rig.decisions.plans["win-1"].is_managed();
+    assert!(!is_managed, "what was read before stays");
 }

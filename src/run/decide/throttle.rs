@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::assess::BlockingVolumes;
 use crate::assess::report::{Reason, Verdict};
 
 /// The least time between two messages of the same verdict. It doubles with each one.
@@ -11,8 +12,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// After this time without another message the pauses begin again.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// A verdict, and how many volumes hold upgrades by it.
-type Announced = (Verdict, usize);
+/// A verdict, and the volumes that hold upgrades by it.
+type Announced = (Verdict, BlockingVolumes);
 
 /// What is announced of the verdict over time: where pods come and go all the time, its message would be another one at
 /// each pass, and three objects would be written for it.
@@ -67,16 +68,17 @@ mod tests {
     use super::*;
     use crate::assess::report::Upgradeable;
 
-    fn announced(reason: Reason, blocking: usize) -> Announced {
+    fn announced(reason: Reason, count: usize) -> Announced {
         let verdict = Verdict {
             upgradeable: match reason {
                 Reason::DriversRegistered => Upgradeable::True,
                 _ => Upgradeable::False,
             },
             reason,
-            message: format!("{blocking} volumes"),
+            message: format!("{count} volumes"),
         };
-        (verdict, blocking)
+        let first = Vec::new();
+        (verdict, BlockingVolumes { count, first })
     }
 
     struct Rig {
@@ -101,7 +103,7 @@ mod tests {
         /// How many blocking volumes are announced.
         fn at(&mut self, milliseconds: u64, blocking: usize) -> usize {
             self.says(milliseconds, Reason::DriversMissing, blocking);
-            self.throttle.announced.as_ref().unwrap().1
+            self.throttle.announced.as_ref().unwrap().1.count
         }
     }
 

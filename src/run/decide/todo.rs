@@ -10,6 +10,7 @@ use crate::assess::report::Verdict;
 use crate::assess::{Blocked, BlockedKey};
 use crate::gate::GateReport;
 use crate::node::{Observation, RolloutSlots};
+use crate::run::retries::What;
 use crate::status::NodeStatus;
 
 /// What is new beside the cluster.
@@ -38,9 +39,9 @@ pub struct Todo {
     /// The verdict, with the message that is announced; with it the gate comes first.
     pub verdict: Verdict,
     /// All that the verdict rests on can be read now.
-    pub is_fresh: bool,
-    /// How often something that held upgrades has gone from sight.
-    pub departures: u64,
+    pub is_readable: bool,
+    /// When something has gone from sight the last time that would hold upgrades if it came back.
+    pub gone: Option<Instant>,
     /// The objects with volumes that hold upgrades, as many as get an event; absent while not all of the cluster is known,
     /// and where they were looked at just now.
     pub blocked: Option<BTreeMap<BlockedKey, Blocked>>,
@@ -56,6 +57,18 @@ pub struct Todo {
     pub left: Vec<Left>,
     /// The status of `WindowsStorage`, where it differs: the object as it is, and what it shall say.
     pub settings: Option<(Option<WindowsStorage>, WindowsStorageStatus)>,
+}
+
+impl Todo {
+    /// Whether that is to be done now. What failed and is not need not be tried again.
+    pub fn has(&self, what: &What) -> bool {
+        match what {
+            What::Services => self.knows_configuration,
+            What::Settings => self.settings.is_some(),
+            What::NodeStatus(node) => self.nodes.iter().any(|status| status.name == *node),
+            What::Removal(node) => self.left.iter().any(|left| left.node == *node),
+        }
+    }
 }
 
 /// What a node that is no Windows node, or is gone, has left behind.

@@ -60,6 +60,22 @@ fn writing_our_entry_leaves_every_other_byte() {
 }
 
 #[test]
+fn our_entry_in_another_case_is_ours_and_keeps_it() {
+    let entry = csi_proxy_service(&[]);
+    let written = serde_json::to_string(&entry).unwrap();
+    let written = written.replace("\"csi-proxy\"", "\"CSI-Proxy\"");
+    let dependent = r#"{"name":"x","path":"C:\\k\\x.exe","bootstrap":false,"priority":3,"dependencies":["csi-PROXY"]}"#;
+    let as_wanted = config_map(&format!("[ {written}, {dependent} ]"));
+    let Ok(ServicesPlan::Keep(document)) = plan(Some(&as_wanted), &entry) else {
+        panic!("it is as wanted, but for the case of its name")
+    };
+    assert_eq!(document.services[0].name, "CSI-Proxy");
+    let other = written.replace("--v=2", "--v=5");
+    let changed = updated(&config_map(&format!("[ {other}, {dependent} ]")), &entry);
+    assert_eq!(changed, format!("[ {written}, {dependent} ]"));
+}
+
+#[test]
 fn text_that_is_not_a_list_of_services_is_refused_with_its_key() {
     let entry = csi_proxy_service(&[]);
     for text in ["", "{", "{}", "null", "[1]", "[{\"path\":\"x\"}]"] {
@@ -80,7 +96,7 @@ fn what_makes_no_sense_or_every_agent_would_refuse_is_refused_here() {
         (dangling, "depends on b, which is not listed"),
         (
             r#"{"name":"CSI-PROXY","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,
-            "cannot be carried out",
+            "lists the service csi-proxy twice",
         ),
         (
             r#"{"name":"../../x y","path":"C:\\k\\a.exe","bootstrap":false,"priority":3}"#,

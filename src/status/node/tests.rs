@@ -12,7 +12,7 @@ const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abc
 fn state(open: bool) -> NodeState {
     NodeState {
         services: vec![ServiceStatus {
-            name: "csi-proxy".to_owned(),
+            name: "CSI-Proxy".to_owned(),
             state: ServiceState::Running,
             process_id: None,
             command: None,
@@ -128,7 +128,12 @@ fn a_reason_that_is_mended_does_not_stay_until_the_first_reconcile() {
 #[test]
 fn an_external_csi_proxy_is_not_held_against_the_node() {
     let nothing = WindowsNodeStorageStatus::default();
-    let after = status(&nothing, &NodePlan::External, None, 10);
+    let after = status(
+        &nothing,
+        &NodePlan::External("EKS by label x".to_owned()),
+        None,
+        10,
+    );
     assert_eq!(said(&after, CSI_PROXY_READY), ("Unknown", "External"));
     assert_eq!(said(&after, READY), ("True", "StorageReady"));
 }

@@ -9,13 +9,12 @@ use anyhow::{Context, Result};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
-use testbed::control_plane::ControlPlane;
-use testbed::sandbox::{Operator, OperatorCommand};
+use testbed::sandbox::OperatorCommand;
 use tokio::task::block_in_place;
 
 use crate::churn::{self, Churn};
 use crate::cluster::{self, DRIVER, LARGE, Os};
-use crate::figures::{median, milliseconds, quantile};
+use crate::figures::{milliseconds, quantile};
 use crate::gate::{GateWatch, Watch};
 use crate::memory::settled_operator;
 use crate::report::{Row, rows};
@@ -27,12 +26,13 @@ const CHURN: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// A process that has written nothing for so long is done with what its start brought.
 const QUIET: Duration = Duration::from_secs(2);
+/// What a watch has delivered so long ago is no longer fresh: those that are silent are to be proved alive.
+const SILENT: Duration = Duration::from_secs(6);
 /// Where the objects are that show what the API server itself takes.
 const ORDINARY: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Takes the driver off the last node that has it and gives it back, again and again.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
-    // Each start of a process costs it a list of the whole cluster.
     let repetitions = if options.full { 200 } else { 12 };
     let control_plane = cluster::start(&LARGE)?;
     let command = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
@@ -44,11 +44,20 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         let first = || settled_operator(&control_plane, LARGE.windows.nodes);
         block_in_place(first)?.kill()?;
         let mut times = Times::default();
+        bed.gate = GateWatch::of_cleared(&bed.client).await?;
+        let operator = command.start(Some(&log), &[], true)?;
+        bed.gate
+            .until(PATIENCE, |gate| gate.reason == "DriversMissing")
+            .await?;
+        block_in_place(|| until_quiet(&control_plane, QUIET))?;
+        // Its first list of the cluster is not what is measured, so nothing changes until then.
+        let churn = Churn::start(&bed.client, &bed.pods, CHURN)?;
+        churn.reach(CHURN.into()).await?;
         while times.opened.len() < repetitions {
-            let start = || command.start(Some(&log), &[], true);
-            bed.with_one_process(start, &control_plane, &mut times)
-                .await?;
+            bed.open_and_close(&mut times).await?;
         }
+        times.rate = churn.rate()?;
+        operator.kill()?;
         Ok(times.rows())
     })
 }
@@ -57,8 +66,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
 struct Times {
     opened: Vec<f64>,
     closed: Vec<f64>,
-    /// Changes of pods a second, for each process.
-    rates: Vec<f64>,
+    /// Changes of pods a second.
+    rate: f64,
     /// Of the API server: a write until a watch shows it.
     seen: Vec<f64>,
     /// Of the API server: a write, a watch that shows it, a read and a write for that, and a watch that shows it.
@@ -67,7 +76,7 @@ struct Times {
 
 impl Times {
     fn rows(&self) -> Vec<Row> {
-        let mut rows = rows! { "pod changes" => median(&self.rates), "/s"; };
+        let mut rows = rows! { "pod changes" => self.rate, "/s"; };
         for (name, share, bar) in [("p50", 0.5, 100.0), ("p99", 0.99, 500.0)] {
             let [seen, chain, opened, closed] =
                 [&self.seen, &self.chain, &self.opened, &self.closed]
@@ -127,23 +136,9 @@ impl Bed {
         })
     }
 
-    /// One process opens the gate once: the next time it would wait the longer, because it has had to close what it had
-    /// opened. That is deliberate and has nothing to do with how fast it is.
-    async fn with_one_process(
-        &mut self,
-        start: impl FnOnce() -> Result<Operator>,
-        control_plane: &ControlPlane,
-        times: &mut Times,
-    ) -> Result<()> {
-        self.gate = GateWatch::of_cleared(&self.client).await?;
-        let operator = start()?;
-        self.gate
-            .until(PATIENCE, |gate| gate.reason == "DriversMissing")
-            .await?;
-        block_in_place(|| until_quiet(control_plane, QUIET))?;
-        // Its first list of the cluster is not what is measured, so nothing changes until then.
-        let churn = Churn::start(&self.client, &self.pods, CHURN)?;
-        churn.reach(CHURN.into()).await?;
+    /// The gate opens, and closes again.
+    async fn open_and_close(&mut self, times: &mut Times) -> Result<()> {
+        tokio::time::sleep(SILENT).await;
         self.ordinary(times).await?;
         let written = self.register(true).await?;
         let opened = self.gate.until(PATIENCE, |gate| gate.status == "True");
@@ -152,8 +147,7 @@ impl Bed {
         let written = self.register(false).await?;
         let closed = self.gate.until(PATIENCE, |gate| gate.status == "False");
         times.closed.push(since(written, closed.await?));
-        times.rates.push(churn.rate()?);
-        operator.kill()
+        Ok(())
     }
 
     /// Puts the last entry in or takes it out; when that was acknowledged.

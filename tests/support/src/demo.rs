@@ -98,7 +98,7 @@ fn tell(
     ));
     win_3.limit_rate(None);
 
-    story.tell("the operator starts again and brings the whole file; nothing half done is in use");
+    story.tell("the operator starts again and brings the whole file; nothing half done is left");
     let operator = command.start(Some(log), &[], true)?;
     nothing_is_half_done(story, sandbox, &win_3, payload)?;
     let status = operator.terminate()?;
@@ -194,12 +194,19 @@ fn nothing_is_half_done(
         "win-3 has another csi-proxy.exe than the payload"
     );
     csi_proxy_answers(win_3)?;
-    story.note("win-3: csi-proxy.exe is whole, and it answers; what came of the first copy the agent removes after two minutes");
+    story.note("win-3: csi-proxy.exe is whole, and it answers; the agent gives up the first copy after two minutes");
+    wait_for(
+        Duration::from_secs(180),
+        "no partial upload is left",
+        || Ok(partial_bytes(win_3, "")? == 0),
+    )?;
+    story.note("win-3: no partial file is left");
     sandbox.wait_for_gate("False", 30)?;
     expect_message(sandbox, &["missing on win-3"])?;
     story.note(&sandbox.gate_message()?);
     sandbox.register("win-3", &[DRIVER])?;
-    sandbox.wait_for_gate("True", 30)?;
+    // An operator that finds upgrades held when it starts waits for a minute: what held them may only be away.
+    sandbox.wait_for_gate("True", 90)?;
     println!(
         "\n{}",
         sandbox
@@ -237,14 +244,18 @@ fn partial_bytes(host: &WindowsHost, beginning: &str) -> Result<u64> {
     Ok(bytes)
 }
 
-fn wait_until(what: &str, mut check: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(60);
+fn wait_until(what: &str, check: impl FnMut() -> Result<bool>) -> Result<()> {
+    wait_for(Duration::from_secs(60), what, check)
+}
+
+fn wait_for(limit: Duration, what: &str, mut check: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + limit;
     loop {
         if check().with_context(|| format!("waiting until {what}"))? {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("waited 60 s in vain until {what}");
+            bail!("waited {limit:?} without success until {what}");
         }
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -11,8 +11,13 @@ fn a_watch_that_ends_at_any_moment_loses_nothing() {
     let rig = Rig::new();
     let running = rig.start();
     let mut is_registered = false;
-    for end in [End::Closed, End::Cut, End::Gone] {
-        for events in 0..4 {
+    // What fails is begun again less and less often, so not everything is done in each way.
+    for (end, lives) in [
+        (End::Closed, &[0, 1, 2, 3][..]),
+        (End::Cut, &[0, 2]),
+        (End::Gone, &[1]),
+    ] {
+        for &events in lives {
             let order = rig.proxy.order_times(
                 1,
                 On::to(Verb::Watch, "csinodes"),
@@ -29,18 +34,16 @@ fn a_watch_that_ends_at_any_moment_loses_nothing() {
         }
     }
     // In the middle of an event.
-    for bytes in [1, 100, 1_000] {
-        let order =
-            rig.proxy
-                .order_times(1, On::to(Verb::Watch, "csinodes"), Fault::CutAfter(bytes));
-        rig.proxy.end_watches(Some("csinodes"), End::Closed);
-        for _ in 0..2 {
-            is_registered = !is_registered;
-            rig.register("win-2", is_registered);
-            rig.harness.expect_registered("win-2", is_registered);
-        }
-        assert_eq!(order.hits(), 1, "cut after {bytes} bytes");
+    let order = rig
+        .proxy
+        .order_times(1, On::to(Verb::Watch, "csinodes"), Fault::CutAfter(100));
+    rig.proxy.end_watches(Some("csinodes"), End::Closed);
+    for _ in 0..2 {
+        is_registered = !is_registered;
+        rig.register("win-2", is_registered);
+        rig.harness.expect_registered("win-2", is_registered);
     }
+    assert_eq!(order.hits(), 1, "in the middle of an event");
     assert_eq!(rig.harness.openings(), 0);
     // What the gate says of it may be said up to half a minute later, after so many changes.
     rig.expect_missing(if is_registered {

@@ -211,7 +211,7 @@ impl Chaos {
             nodes.iter().filter(is_there).count() == HOSTS
         });
         let settings = "windowsstorage/cluster";
-        harness.expect(settings, "RolloutProgressing", "True", "Complete");
+        harness.expect(settings, "RolloutProgressing", "False", "Complete");
     }
 
     /// Another version from now on, on one node or two at a time by turns.

@@ -32,7 +32,7 @@ fn what_is_wanted_may_change_in_the_middle() {
     harness.expect(
         "windowsstorage/cluster",
         "RolloutProgressing",
-        "True",
+        "False",
         "Complete",
     );
 }
@@ -60,7 +60,7 @@ fn two_operators_at_once_hurt_no_node() {
     harness.expect(
         "windowsstorage/cluster",
         "RolloutProgressing",
-        "True",
+        "False",
         "Complete",
     );
     for host in &simulation.hosts {

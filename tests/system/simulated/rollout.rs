@@ -8,6 +8,7 @@ use super::Simulation;
 
 /// A request of an update that comes after the look at the node and before its end.
 const IN_THE_MIDDLE: u64 = 8;
+const CSI_PROXY: &str = r"C:\k\csi-proxy.exe";
 
 #[test]
 fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
@@ -20,7 +21,7 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     harness.expect(
         "windowsstorage/cluster",
         "RolloutProgressing",
-        "True",
+        "False",
         "Complete",
     );
     assert!(operator.terminate().unwrap().success());
@@ -85,10 +86,7 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
             .all(|(host, before)| host.counters().logins >= before + 2)
     });
     for host in &simulation.hosts {
-        let content = host.with_disk(|disk| {
-            disk.file(r"C:\k\csi-proxy.exe")
-                .map(|file| file.content().to_vec())
-        });
+        let content = host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
         assert_eq!(
             content.as_deref(),
             Some(&b"MZ csiProxy v1.1.3"[..]),
@@ -104,12 +102,62 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     harness.expect(
         "windowsstorage/cluster",
         "RolloutProgressing",
-        "True",
+        "False",
         "Complete",
     );
     assert!(harness.get("windowsnodestorage/win-000")["status"]["failedUpdate"].is_null());
     harness.expect_gate("True", "NoInTreeVolumes", &[]);
     harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn a_restart_does_not_forget_a_node_that_was_lost_in_the_middle_of_its_update() {
+    let simulation = Simulation::new(3);
+    let harness = &simulation.harness;
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("all nodes have the old csi-proxy", || {
+        simulation.ready().len() == 3
+    });
+    assert!(operator.terminate().unwrap().success());
+    let first = simulation.host("win-000");
+    first.set_faults(|faults| faults.reboot_in_apply = true);
+    let new = simulation.payload("v1.3.0");
+    let settings = "windowsstorage/cluster";
+    let expect_stopped = || {
+        let told = harness.expect(settings, "RolloutProgressing", "False", "Blocked");
+        assert!(told.contains("win-000"), "{told}");
+        let rollout = &harness.get(settings)["status"]["rollout"];
+        assert_eq!(rollout["inProgress"], json!(["win-000"]), "{rollout}");
+    };
+    let operator = harness.start_with(&new);
+    harness.eventually("the first node is lost in the middle of its update", || {
+        std::net::TcpStream::connect((first.address(), first.port())).is_err()
+    });
+    expect_stopped();
+    assert!(operator.terminate().unwrap().success());
+
+    let others = &simulation.hosts[1..];
+    let logins = || -> Vec<u64> { others.iter().map(|host| host.counters().logins).collect() };
+    let before = logins();
+    let _operator = harness.start_with(&new);
+    harness.eventually("the other nodes were looked at twice", || {
+        logins()
+            .iter()
+            .zip(&before)
+            .all(|(now, before)| *now >= before + 2)
+    });
+    expect_stopped();
+    for host in others {
+        let content = host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
+        assert_eq!(content.as_deref(), Some(&b"MZ csiProxy v1.1.3"[..]));
+    }
+    simulation.wait(first.boot()).unwrap();
+    harness.eventually("all nodes have the new csi-proxy", || {
+        (0..3).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
+    });
+    harness.expect(settings, "RolloutProgressing", "False", "Complete");
+    let rollout = &harness.get(settings)["status"]["rollout"];
+    assert_eq!(rollout["inProgress"], json!([]), "{rollout}");
 }
 
 #[test]
@@ -186,7 +234,7 @@ fn an_agent_goes_from_node_to_node_without_waiting_for_the_next_look() {
     harness.expect(
         "windowsstorage/cluster",
         "RolloutProgressing",
-        "True",
+        "False",
         "Complete",
     );
 }

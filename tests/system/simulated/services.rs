@@ -29,7 +29,9 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
             }),
         );
     };
-    write(&json!([service]).to_string());
+    // Our own entry, as somebody else has written it.
+    let ours = json!({"name": "CSI-Proxy", "path": r"C:\k\csi-proxy.exe", "bootstrap": false, "priority": 2});
+    write(&json!([service, ours]).to_string());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.expect_csi_proxy("win-000");
     let told = harness.expect(
@@ -51,7 +53,10 @@ fn a_command_takes_values_of_its_node_and_a_mistake_is_told() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert!(good.contains("csi-proxy"), "our own entry is there: {good}");
+    assert!(
+        good.contains("-windows-service") && !good.contains("\"csi-proxy\""),
+        "our own entry is mended and not added: {good}"
+    );
     write(&good.replace("{.metadata", "metadata"));
     let message = harness.expect(
         "windowsstorage/cluster",

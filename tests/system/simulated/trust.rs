@@ -79,7 +79,7 @@ fn a_key_that_the_machine_config_operator_noted_has_to_be_the_one_that_is_shown(
         let (kind, key) = key.split_once(' ').unwrap();
         let prefix = "windowsmachineconfig.openshift.io/ssh-host-key";
         harness.kubectl(&format!(
-            "annotate node {node} {prefix}={key} {prefix}-type={kind}"
+            "annotate node {node} {prefix}={key} {prefix}-type={kind} windowsstorage.dev/management=Managed"
         ));
     };
     let keys: Vec<String> = simulation

@@ -1,11 +1,11 @@
 //! The custom resources of this operator, and the parts that it uses of others'.
 
+mod definitions;
 mod operator_condition;
 mod windows_node_storage;
 mod windows_storage;
 
-use kube::CustomResourceExt;
-
+pub use definitions::custom_resource_definitions;
 pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
@@ -24,19 +24,3 @@ pub const GROUP: &str = "windowsstorage.dev";
 
 /// The name of the one `WindowsStorage` object.
 pub const SETTINGS_NAME: &str = "cluster";
-
-/// The operator's custom resource definitions with the file name of each.
-///
-/// # Panics
-/// Never: the definitions are data of this program that always serialize.
-#[must_use]
-pub fn custom_resource_definitions() -> [(String, String); 2] {
-    [WindowsStorage::crd(), WindowsNodeStorage::crd()].map(|crd| {
-        #[expect(
-            clippy::expect_used,
-            reason = "a definition made by the derive macro always serializes"
-        )]
-        let text = serde_yaml::to_string(&crd).expect("a CRD serializes");
-        (format!("{GROUP}_{}.yaml", crd.spec.names.plural), text)
-    })
-}

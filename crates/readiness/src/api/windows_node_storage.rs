@@ -32,7 +32,11 @@ pub struct WindowsNodeStorageSpec {}
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsNodeStorageStatus {
     /// Managed or External.
+    #[schemars(extend("enum" = ["Managed", "External"]))]
     pub management: String,
+    /// Who looks after csi-proxy on the node, and what shows it, such as `EKS by label eks.amazonaws.com/nodegroup`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub managed_by: String,
     /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,
@@ -67,6 +71,7 @@ pub struct CsiProxyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The service's state.
+    #[schemars(extend("enum" = ["Missing", "Stopped", "StartPending", "StopPending", "Running", "Paused", "Unknown"]))]
     pub service_state: String,
     /// Named pipes that are open.
     pub open_pipes: u32,

@@ -6,8 +6,6 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::assess::report::Verdict;
-
 /// How the operator looks after storage on the Windows nodes. One object, named `cluster`; without it the defaults hold.
 #[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -21,12 +19,12 @@ use crate::assess::report::Verdict;
     derive = "Default",
     doc = "How the operator looks after storage on the Windows nodes, and its verdict on upgrades. One object, named cluster; without it the defaults hold.",
     validation = Rule::new("self.metadata.name == 'cluster'").message("the only WindowsStorage object is named cluster"),
-    printcolumn = r#"{"name":"Upgradeable","type":"string","jsonPath":".status.verdict.upgradeable"}"#,
-    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.verdict.reason"}"#,
+    printcolumn = r#"{"name":"Upgradeable","type":"string","jsonPath":".status.conditions[?(@.type==\"Upgradeable\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Upgradeable\")].reason"}"#,
     printcolumn = r#"{"name":"Nodes","type":"integer","jsonPath":".status.counts.windowsNodes"}"#,
     printcolumn = r#"{"name":"Ready","type":"integer","jsonPath":".status.counts.readyNodes"}"#,
     printcolumn = r#"{"name":"Blocking","type":"integer","jsonPath":".status.counts.blockingVolumes"}"#,
-    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.verdict.message","priority":1}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Upgradeable\")].message","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default)]
@@ -145,10 +143,12 @@ impl RolloutSpec {
 /// Who looks after csi-proxy on the nodes.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Management {
-    /// External on nodes that the Windows Machine Config Operator looks after, Managed on all others.
+    /// External on nodes that the Windows Machine Config Operator, AKS, EKS, GKE, Rancher or a DaemonSet with csi-proxy looks
+    /// after, Managed on all others.
     #[default]
     Auto,
-    /// This operator installs and runs csi-proxy on every Windows node.
+    /// This operator installs and runs csi-proxy on every Windows node, but on those of the Windows Machine Config Operator and
+    /// of AKS only where the Node is annotated windowsstorage.dev/management=Managed.
     Managed,
     /// Another owner does; nodes are watched and never touched.
     External,
@@ -250,15 +250,11 @@ fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageStatus {
-    /// Whether the cluster may be upgraded, and why.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "known_verdict"
-    )]
-    pub verdict: Option<Verdict>,
     /// Numbers for a quick look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// The first ten volumes that hold upgrades; `counts` has how many there are.
+    pub blocking_volumes: Vec<String>,
     /// How far csi-proxy is on the nodes that this operator looks after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
@@ -266,14 +262,6 @@ pub struct WindowsStorageStatus {
     /// `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
-}
-
-/// A reason that only another version of this operator knows is none: the status is written again anyway.
-fn known_verdict<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Verdict>, D::Error> {
-    let value = serde_json::Value::deserialize(deserializer)?;
-    Ok(Verdict::deserialize(value).ok())
 }
 
 /// How far csi-proxy is on the nodes that this operator looks after.
@@ -290,6 +278,9 @@ pub struct RolloutStatus {
     pub waiting_nodes: u32,
     /// Those on which the update was undone.
     pub failed_nodes: u32,
+    /// The nodes that are being changed, by name, and those that were lost in the middle. An operator that starts reads
+    /// them here: no other node is changed in their place before they have been looked at.
+    pub in_progress: Vec<String>,
 }
 
 /// Numbers for a quick look.
@@ -329,18 +320,6 @@ mod tests {
     fn a_null_means_the_default() {
         let spec: RolloutSpec = serde_json::from_str(r#"{"maxUnavailable":null}"#).unwrap();
         assert_eq!(spec, RolloutSpec::default());
-    }
-
-    #[test]
-    fn a_verdict_of_another_version_is_none() {
-        let of = |reason: &str| -> Option<Verdict> {
-            let verdict =
-                serde_json::json!({"upgradeable": "True", "reason": reason, "message": ""});
-            let status = serde_json::json!({"verdict": verdict});
-            let status: WindowsStorageStatus = serde_json::from_value(status).unwrap();
-            status.verdict
-        };
-        assert!(of("DriversRegistered").is_some() && of("WordOfTomorrow").is_none());
     }
 
     #[test]

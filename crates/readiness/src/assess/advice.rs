@@ -1,94 +1,88 @@
 //! What to do next: in-tree or CSI at this version, and how to move data that no driver takes over.
 //!
-//! Sources: table 1 of the article on storage in the Windows Machine Config Operator 9; Kubernetes' own migration
-//! table; the vSphere driver's notes on redirected volumes.
+//! Sources: the table of plugins; the vSphere driver's notes on redirected volumes.
 
 use std::fmt::Write;
 
 use crate::assess::codes;
 use crate::assess::plugins::Plugin;
 use crate::assess::report::Finding;
-use crate::assess::versions;
+use crate::assess::versions::{Distribution, Release};
 use crate::assess::volumes::Resolved;
 use crate::index::{Cluster, WorkloadKey};
 
-/// OpenShift 4.N is Kubernetes 1.(N + 13).
-const OPENSHIFT_OFFSET: u64 = 13;
-/// The first OpenShift of the table.
-const FIRST_OPENSHIFT: u64 = 10;
+/// The version of OpenShift 4 at which only clusters that were installed with it redirect vSphere volumes.
+const VSPHERE_OPT_IN: Release = Distribution::OpenShift.at(26);
 const VSPHERE_PLUGIN: &str = "kubernetes.io/vsphere-volume";
 const VSPHERE_VERSIONS: &str = " Redirected vSphere volumes need vCenter and ESXi 7.0.3-21424296 or 8.0.1-22088125, \
                                 or later; without them OpenShift asks for an acknowledgement before it upgrades.";
 
-/// In-tree or CSI for the volumes of that plugin, at that version of the cluster.
+/// In-tree or CSI for the volumes of that plugin today, by the version of the cluster and by what its kubelets note.
 #[must_use]
-pub fn recommend(plugin: &Plugin, kubernetes_version: &str) -> Option<Finding> {
+pub fn recommend(plugin: &Plugin, today: Release, noted: Option<bool>) -> Option<Finding> {
     let driver = plugin.driver?;
-    let (1, minor) = versions::minor(kubernetes_version)? else {
-        return None;
-    };
-    let version = named(minor);
     let Plugin {
-        name,
-        csi_from,
-        removed_in,
-        ..
-    } = plugin;
-    let is_vsphere = *name == VSPHERE_PLUGIN;
-    let (code, mut message) = if minor >= *removed_in {
+        name, removed_in, ..
+    } = *plugin;
+    let is_redirected = noted.unwrap_or_else(|| plugin.is_redirected_at(today));
+    let gone = today.distribution.at(removed_in);
+    // What is off today, though it is on by default, somebody has turned off, and can until it is locked.
+    let lost = if noted == Some(false) && plugin.is_redirected_at(today) {
+        today.distribution.at(plugin.always_from)
+    } else {
+        plugin.redirected_from(today.distribution)
+    };
+    let (code, mut message) = if plugin.is_gone_at(today) {
         (
             codes::PLUGIN_REMOVED,
             format!(
-                "{version} has no in-tree plugin {name} any more: its volumes work on a Windows node only where \
-                 {driver} is registered. See that the driver is on every Windows node."
+                "{today} has no in-tree plugin {name} any more (gone from {gone}): its volumes work on a Windows node \
+                 only where {driver} is registered. See that the driver is on every Windows node."
             ),
         )
-    } else if is_vsphere && minor == *csi_from {
+    } else if name == VSPHERE_PLUGIN && today == VSPHERE_OPT_IN && noted.is_none() {
         (
             codes::CSI_OPT_IN,
             format!(
-                "at {version} volumes of {name} are redirected to {driver}; only an OpenShift cluster that was upgraded \
-                 to it has to opt in. Deploy the driver on every Windows node first, then opt in (oc patch storage \
-                 cluster --type merge -p '{{\"spec\":{{\"vsphereStorageDriver\":\"CSIWithMigrationDriver\"}}}}')."
+                "at {today} volumes of {name} are redirected to {driver}; only a cluster that was upgraded to it has to \
+                 opt in, or has them redirected from {} on. Deploy the driver on every Windows node first, then opt in \
+                 (oc patch storage cluster --type merge -p \
+                 '{{\"spec\":{{\"vsphereStorageDriver\":\"CSIWithMigrationDriver\"}}}}').",
+                today.distribution.at(plugin.always_from)
             ),
         )
-    } else if minor >= *csi_from {
+    } else if is_redirected {
         (
             codes::CSI_RECOMMENDED,
             format!(
-                "at {version} use {driver} for volumes of {name}: the plugin is gone from {}. Have the driver on every \
-                 Windows node before you upgrade to that.",
-                named(*removed_in)
+                "at {today} volumes of {name} are redirected to {driver} (by default from {lost} on) and work on a \
+                 Windows node only where it is registered; the plugin is gone from {gone}. See that the driver is on \
+                 every Windows node."
             ),
         )
     } else {
         (
             codes::IN_TREE_RECOMMENDED,
             format!(
-                "at {version} stay with the in-tree plugin {name}; {driver} is for {} and later. Deploy it before you \
-                 upgrade to that.",
-                named(*csi_from)
+                "at {today} the in-tree plugin {name} serves its volumes; from {lost} on they are redirected to \
+                 {driver}. Have the driver on every Windows node before you upgrade to that."
             ),
         )
     };
-    if is_vsphere && minor + 1 >= *csi_from {
+    if name == VSPHERE_PLUGIN && (is_redirected || today.minor + 1 >= lost.minor) {
         message.push_str(VSPHERE_VERSIONS);
     }
     Some(Finding::new(code, format!("CSIDriver/{driver}"), message))
 }
 
-fn named(minor: u64) -> String {
-    match minor.checked_sub(OPENSHIFT_OFFSET) {
-        Some(openshift) if openshift >= FIRST_OPENSHIFT => {
-            format!("Kubernetes 1.{minor} (OpenShift 4.{openshift})")
-        }
-        _ => format!("Kubernetes 1.{minor}"),
-    }
-}
-
 /// How to move the data of a volume that no driver takes over.
 #[must_use]
-pub fn move_data(cluster: &Cluster, workload: &WorkloadKey, volume: &Resolved) -> Option<Finding> {
+pub fn move_data(
+    cluster: &Cluster,
+    distribution: Distribution,
+    workload: &WorkloadKey,
+    volume: &Resolved,
+) -> Option<Finding> {
     let plugin = volume.plugin().filter(|plugin| plugin.driver.is_none())?;
     let namespace = &workload.object.namespace;
     let (object, old) = match &volume.claim {
@@ -102,8 +96,9 @@ pub fn move_data(cluster: &Cluster, workload: &WorkloadKey, volume: &Resolved) -
         ),
     };
     let removed_in = plugin.removed_in;
+    let gone = distribution.at(removed_in);
     let mut message = format!(
-        "no CSI driver takes over from {} (gone from Kubernetes 1.{removed_in}), and Windows nodes never could mount it, \
+        "no CSI driver takes over from {} (gone from {gone}), and Windows nodes never could mount it, \
          so the data of the {old} has to move: make a new claim with the class of a driver that Linux and Windows \
          share, such as smb.csi.k8s.io; copy in a Linux pod that mounts both, as pv-migrate does (it cannot mount NTFS), \
          on a node with a kubelet before 1.{removed_in}; then let the workload use the new claim. A VolumeSnapshot needs \
@@ -132,68 +127,137 @@ mod tests {
     use super::*;
     use crate::assess::plugins;
 
-    #[test]
-    fn the_recommendation_follows_the_tables() {
-        let code = |plugin: &str, version: &str| {
-            let plugin = plugins::by_name(plugin).unwrap();
-            recommend(plugin, version).map(|finding| finding.code)
-        };
-        // OpenShift 4.10 to 4.14
-        let table = [
-            ("aws-ebs", "InTree InTree CSI CSI Removed"),
-            ("azure-disk", "InTree InTree CSI CSI Removed"),
-            ("azure-file", "InTree InTree InTree CSI CSI"),
-            ("gce-pd", "InTree InTree CSI CSI CSI"),
-            ("vsphere-volume", "InTree InTree InTree OptIn CSI"),
-        ];
-        for (plugin, columns) in table {
-            let plugin = &format!("kubernetes.io/{plugin}");
-            for (minor, expected) in (23..).zip(columns.split(' ')) {
-                let expected = match expected {
-                    "InTree" => "InTreeRecommended",
-                    "CSI" => "CSIRecommended",
-                    "OptIn" => "CSIOptIn",
-                    _ => "PluginRemoved",
-                };
-                let version = format!("v1.{minor}.3+abc");
-                let found = code(plugin, &version);
-                assert_eq!(found.as_deref(), Some(expected), "{plugin} {version}");
+    fn advice(plugin: &str, today: &str, noted: Option<bool>) -> Option<Finding> {
+        let plugin = plugins::by_name(&format!("kubernetes.io/{plugin}")).unwrap();
+        recommend(plugin, today.parse().unwrap(), noted)
+    }
+
+    /// What each version is advised, by its first letter: in-tree, opt in, CSI, removed.
+    fn letters(plugin: &str, major: u64, minors: impl Iterator<Item = u64>) -> String {
+        let letter = |minor| {
+            let finding = advice(plugin, &format!("{major}.{minor}"), None).unwrap();
+            match finding.code.as_str() {
+                "InTreeRecommended" => 'i',
+                "CSIOptIn" => 'o',
+                "CSIRecommended" => 'c',
+                "PluginRemoved" => 'r',
+                other => unreachable!("{other}"),
             }
-            assert_eq!(code(plugin, "v1.33.0").as_deref(), Some("PluginRemoved"));
-        }
-        assert_eq!(code("kubernetes.io/rbd", "v1.27.0"), None);
-        // Not a version that the table has, nor one of OpenShift that it has.
-        let named = |version: &str| {
-            let plugin = plugins::by_name("kubernetes.io/aws-ebs").unwrap();
-            recommend(plugin, version).unwrap().message
         };
-        let message = named("v1.22.0");
-        assert!(
-            message.starts_with("at Kubernetes 1.22 stay with the in-tree plugin"),
-            "{message}"
-        );
-        let message = named("v1.23.0");
-        assert!(
-            message.starts_with("at Kubernetes 1.23 (OpenShift 4.10) stay with"),
-            "{message}"
-        );
-        assert_eq!(code("kubernetes.io/aws-ebs", "unknown"), None);
+        minors.map(letter).collect()
+    }
+
+    #[test]
+    fn the_advice_follows_the_tables_of_kubernetes_and_of_openshift() {
+        for (plugin, kubernetes, openshift) in [
+            // Kubernetes 1.23 to 1.31, OpenShift 4.10 to 4.18
+            ("aws-ebs", "ccccrrrrr", "iiccrrrrr"),
+            ("azure-disk", "ccccrrrrr", "iiccrrrrr"),
+            ("azure-file", "iccccccrr", "iiiccccrr"),
+            ("gce-pd", "cccccrrrr", "iicccrrrr"),
+            ("cinder", "cccrrrrrr", "cccrrrrrr"),
+            ("vsphere-volume", "iicccccrr", "iiiocccrr"),
+            ("portworx-volume", "iiiiiiiic", "iiiiiiiic"),
+        ] {
+            assert_eq!(letters(plugin, 1, 23..=31), kubernetes, "{plugin}");
+            assert_eq!(letters(plugin, 4, 10..=18), openshift, "{plugin}");
+        }
+        assert_eq!(advice("rbd", "1.27", None), None);
+    }
+
+    #[test]
+    fn the_advice_names_the_version_at_which_the_cluster_loses_the_plugin() {
+        for (plugin, today, noted, code, words) in [
+            (
+                "azure-file",
+                "1.23",
+                None,
+                "InTreeRecommended",
+                "at Kubernetes 1.23 the in-tree plugin kubernetes.io/azure-file serves its volumes; from Kubernetes 1.24 on",
+            ),
+            (
+                "azure-file",
+                "4.12",
+                None,
+                "InTreeRecommended",
+                "from OpenShift 4.13 on",
+            ),
+            // Turned off, which it can be until the gate is locked.
+            (
+                "azure-disk",
+                "1.24",
+                Some(false),
+                "InTreeRecommended",
+                "from Kubernetes 1.25 on",
+            ),
+            (
+                "vsphere-volume",
+                "4.13",
+                Some(false),
+                "InTreeRecommended",
+                "from OpenShift 4.14 on",
+            ),
+            (
+                "vsphere-volume",
+                "4.13",
+                Some(true),
+                "CSIRecommended",
+                "gone from OpenShift 4.17",
+            ),
+            (
+                "vsphere-volume",
+                "1.26",
+                None,
+                "CSIRecommended",
+                "by default from Kubernetes 1.25 on",
+            ),
+            // Turned on before its time.
+            (
+                "portworx-volume",
+                "1.27",
+                Some(true),
+                "CSIRecommended",
+                "by default from Kubernetes 1.31 on",
+            ),
+            (
+                "gce-pd",
+                "4.15",
+                None,
+                "PluginRemoved",
+                "OpenShift 4.15 has no in-tree plugin",
+            ),
+            (
+                "gce-pd",
+                "1.28",
+                Some(false),
+                "PluginRemoved",
+                "Kubernetes 1.28 has no in-tree plugin",
+            ),
+        ] {
+            let finding = advice(plugin, today, noted).unwrap();
+            assert_eq!(finding.code, code, "{plugin} {today}");
+            assert!(finding.message.contains(words), "{}", finding.message);
+        }
     }
 
     #[test]
     fn versions_of_v_center_are_advised_on_one_version_before_and_from_then_on() {
-        let advises = |plugin: &str, minor: u64| {
-            let plugin = plugins::by_name(plugin).unwrap();
-            let finding = recommend(plugin, &format!("v1.{minor}.0")).unwrap();
+        let advises = |plugin: &str, today: &str| {
+            let finding = advice(plugin, today, None).unwrap();
             finding.message.contains("vCenter")
         };
-        let from = plugins::by_name(VSPHERE_PLUGIN).unwrap().csi_from;
-        assert!(!advises(VSPHERE_PLUGIN, from - 2));
-        assert!(advises(VSPHERE_PLUGIN, from - 1));
-        assert!(advises(VSPHERE_PLUGIN, from));
-        assert!(advises(VSPHERE_PLUGIN, from + 10));
-        for minor in from - 2..from + 10 {
-            assert!(!advises("kubernetes.io/azure-disk", minor), "{minor}");
+        for (today, expected) in [
+            ("1.23", false),
+            ("1.24", true),
+            ("1.25", true),
+            ("1.35", true),
+            ("4.11", false),
+            ("4.12", true),
+            ("4.13", true),
+            ("4.22", true),
+        ] {
+            assert_eq!(advises("vsphere-volume", today), expected, "{today}");
+            assert!(!advises("azure-disk", today), "{today}");
         }
     }
 }

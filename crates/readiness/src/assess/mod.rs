@@ -18,25 +18,36 @@ pub mod codes;
 mod csi_proxy;
 pub mod drivers;
 pub mod plugins;
+mod redirection;
 pub mod report;
+mod selection;
 mod verdict;
 pub mod versions;
 mod volumes;
 
-pub use assessment::{Assessment, Blocked, BlockedKey, BlockedKind};
+pub use assessment::{Assessment, Blocked, BlockedKey, BlockedKind, BlockingVolumes, Departed};
 pub use csi_proxy::CSI_PROXY_PIPES;
+pub use redirection::{check_target, today};
+pub use selection::NodeSelection;
 pub use verdict::only_fresh_data_opens;
 
 use crate::index::Cluster;
 use report::ReadinessReport;
+use versions::Release;
 
 /// Judges a whole cluster at once. What has not been read completely, or cannot be read as it is now, makes the verdict
 /// `ReadinessUnknown`: no earlier one stands.
 #[must_use]
 pub fn assess(cluster: &mut Cluster) -> ReadinessReport {
+    assess_for(cluster, None)
+}
+
+/// The same for a version to come, where one is given: volumes that their plugins still serve there hold nothing.
+#[must_use]
+pub fn assess_for(cluster: &mut Cluster, target: Option<Release>) -> ReadinessReport {
     let mut assessment = Assessment::default();
     assessment.update(cluster);
-    let mut report = assessment.report(cluster);
+    let mut report = assessment.report_for(cluster, target);
     report.verdict = only_fresh_data_opens(None, report.verdict, &cluster.stale());
     report
 }

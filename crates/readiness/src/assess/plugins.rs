@@ -3,8 +3,9 @@
 //! Source: Kubernetes, `k8s.io/csi-translation-lib` and the removed plugins' API documentation.
 
 use crate::assess::drivers;
+use crate::assess::versions::{Distribution, Release};
 
-/// An in-tree volume plugin.
+/// An in-tree volume plugin. Versions are minor ones of Kubernetes 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plugin {
     /// Its name, which is a StorageClass's provisioner as well.
@@ -13,42 +14,87 @@ pub struct Plugin {
     pub field: &'static str,
     /// The CSI driver to which its volumes are redirected; `None` where no driver takes over.
     pub driver: Option<&'static str>,
-    /// From which minor version of Kubernetes 1 on Windows nodes are better served by the driver. For the first five
-    /// drivers of table 1 of the Windows Machine Config Operator 9 article that is its first column with CSI, for the
-    /// others the version in which the redirection became generally available.
-    pub csi_from: u64,
-    /// The minor version of Kubernetes 1 that has the plugin no more.
+    /// Since when Kubernetes redirects its volumes unless somebody turns that off: `CSIMigration…` is on by default.
+    redirected_from: u64,
+    /// Since when OpenShift does, which sets the feature gates itself.
+    openshift_from: u64,
+    /// Since when they are redirected whatever is set: the feature gate is locked.
+    pub always_from: u64,
+    /// Since when it is gone.
     pub removed_in: u64,
 }
 
+impl Plugin {
+    /// Since when its volumes are redirected by default. Where no driver takes over: since when it is gone.
+    #[must_use]
+    pub fn redirected_from(&self, distribution: Distribution) -> Release {
+        let minor = match distribution {
+            Distribution::Kubernetes => self.redirected_from,
+            Distribution::OpenShift => self.openshift_from,
+        };
+        distribution.at(minor)
+    }
+
+    /// Whether it does not serve its volumes at that version, by default.
+    #[must_use]
+    pub fn is_redirected_at(&self, release: Release) -> bool {
+        release.minor >= self.redirected_from(release.distribution).minor
+    }
+
+    /// Whether that version is without it.
+    #[must_use]
+    pub fn is_gone_at(&self, release: Release) -> bool {
+        release.minor >= self.removed_in
+    }
+}
+
 macro_rules! plugins {
-    ($($name:literal, $field:literal, $driver:expr, $csi_from:literal, $removed_in:literal;)+) => {
+    ($($name:literal, $field:literal, $driver:expr, $redirected:literal, $openshift:literal, $always:literal, $removed:literal;)+) => {
         [$(Plugin {
             name: concat!("kubernetes.io/", $name),
             field: $field,
             driver: $driver,
-            csi_from: $csi_from,
-            removed_in: $removed_in,
+            redirected_from: $redirected,
+            openshift_from: $openshift,
+            always_from: $always,
+            removed_in: $removed,
         }),+]
     };
 }
 
 /// All in-tree plugins that can hold an upgrade. Types such as nfs, iscsi, fc and hostPath stay in Kubernetes.
+///
+/// Sources: for Kubernetes the feature gates in `pkg/features/kube_features.go` and the folders in `pkg/volume` of the
+/// module `k8s.io/kubernetes`, from 1.22.17 to 1.37.2. For OpenShift table 1 of the article on storage in the Windows
+/// Machine Config Operator 9; what is not in it is as in Kubernetes. A type that no driver takes over counts as
+/// redirected when it is gone.
 pub static PLUGINS: [Plugin; 14] = plugins! {
-    "aws-ebs", "awsElasticBlockStore", Some("ebs.csi.aws.com"), 25, 27;
-    "azure-disk", "azureDisk", Some("disk.csi.azure.com"), 25, 27;
-    "azure-file", "azureFile", Some("file.csi.azure.com"), 26, 30;
-    "gce-pd", "gcePersistentDisk", Some("pd.csi.storage.gke.io"), 25, 28;
-    "cinder", "cinder", Some("cinder.csi.openstack.org"), 24, 26;
-    "vsphere-volume", "vsphereVolume", Some("csi.vsphere.vmware.com"), 26, 30;
-    "portworx-volume", "portworxVolume", Some("pxd.portworx.com"), 33, 36;
-    "rbd", "rbd", None, 31, 31;
-    "cephfs", "cephfs", None, 31, 31;
-    "glusterfs", "glusterfs", None, 26, 26;
-    "flocker", "flocker", None, 25, 25;
-    "quobyte", "quobyte", None, 25, 25;
-    "storageos", "storageos", None, 25, 25;
-    "scaleio", "scaleIO", None, 22, 22;
+    // CSIMigrationAWS: on at 1.23.17, locked at 1.25.16; its folder is gone at 1.27.16. Table 1: CSI from OpenShift 4.12.
+    "aws-ebs", "awsElasticBlockStore", Some("ebs.csi.aws.com"), 23, 25, 25, 27;
+    // CSIMigrationAzureDisk: on at 1.23.17, GA at 1.24.17 but not locked before 1.25.16; gone at 1.27.16. Table 1: from 4.12.
+    "azure-disk", "azureDisk", Some("disk.csi.azure.com"), 23, 25, 25, 27;
+    // CSIMigrationAzureFile: on at 1.24.17, GA at 1.26.15 but not locked before 1.27.16; gone at 1.30.14. Table 1: from 4.13.
+    "azure-file", "azureFile", Some("file.csi.azure.com"), 24, 26, 27, 30;
+    // CSIMigrationGCE: on at 1.23.17, locked at 1.25.16; gone at 1.28.15. Table 1: from 4.12.
+    "gce-pd", "gcePersistentDisk", Some("pd.csi.storage.gke.io"), 23, 25, 25, 28;
+    // CSIMigrationOpenStack: on at 1.22.17 already, since 1.18 by the documentation of the gate; locked at 1.24.17; gone at 1.26.15.
+    "cinder", "cinder", Some("cinder.csi.openstack.org"), 18, 18, 24, 26;
+    // CSIMigrationvSphere: off at 1.24.17, on at 1.25.16, GA at 1.26.15 but not locked before 1.27.16; gone at 1.30.14. Table 1: from 4.13.
+    "vsphere-volume", "vsphereVolume", Some("csi.vsphere.vmware.com"), 25, 26, 27, 30;
+    // CSIMigrationPortworx: off at 1.30.14, on at 1.31.14, locked at 1.33.13; gone at 1.36.3.
+    "portworx-volume", "portworxVolume", Some("pxd.portworx.com"), 31, 31, 33, 36;
+    // CSIMigrationRBD was never on by default and went with the plugin, which is there at 1.30.14 and gone at 1.31.14.
+    "rbd", "rbd", None, 31, 31, 31, 31;
+    // There at 1.30.14, gone at 1.31.14.
+    "cephfs", "cephfs", None, 31, 31, 31, 31;
+    // There at 1.25.16, gone at 1.26.15.
+    "glusterfs", "glusterfs", None, 26, 26, 26, 26;
+    // These three: there at 1.24.17, gone at 1.25.16.
+    "flocker", "flocker", None, 25, 25, 25, 25;
+    "quobyte", "quobyte", None, 25, 25, 25, 25;
+    "storageos", "storageos", None, 25, 25, 25, 25;
+    // Gone at 1.22.17.
+    "scaleio", "scaleIO", None, 22, 22, 22, 22;
 };
 
 /// The plugin whose field that is.

@@ -1,6 +1,5 @@
 //! The readiness report: what the judgement says, for people and machines.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The report's `apiVersion`.
@@ -18,6 +17,8 @@ pub struct ReadinessReport {
     pub kind: String,
     /// What was judged.
     pub cluster: ClusterFacts,
+    /// The version that was judged for, such as `1.27` or `4.14`; `None` for any to come.
+    pub target: Option<String>,
     /// Whether the cluster may be upgraded.
     pub verdict: Verdict,
     /// The Windows nodes, by name.
@@ -48,13 +49,11 @@ pub struct ClusterFacts {
 }
 
 /// Whether the cluster may be upgraded, and why.
-#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// True or False.
-    #[schemars(with = "String")]
     pub upgradeable: Upgradeable,
     /// A word for machines.
-    #[schemars(with = "String")]
     pub reason: Reason,
     /// A sentence for people.
     pub message: String,
@@ -91,14 +90,16 @@ names! {
         DriversRegistered,
         /// The administrator accepts the risk.
         Override,
+        /// The in-tree plugins still serve their volumes at the version that was judged for. Only `check` says so.
+        InTreeServed,
         /// A node is in the middle of an update. Only the gate says so.
         NodeOperationInProgress,
     }
 }
 
 impl Reason {
-    /// Those that the cluster is judged by: all but the gate's own.
-    pub const JUDGED: &[Self] = Self::ALL.split_at(Self::ALL.len() - 1).0;
+    /// Those that the operator judges the cluster by: all but those of `check` and of the gate alone.
+    pub const JUDGED: &[Self] = Self::ALL.split_at(Self::ALL.len() - 2).0;
 }
 
 /// One Windows node.

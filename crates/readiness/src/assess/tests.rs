@@ -34,9 +34,13 @@ impl Builder {
         self.cluster.nodes.apply(name.into(), node);
         if let Some(drivers) = drivers {
             let drivers = Arc::new(drivers.iter().map(|driver| (*driver).into()).collect());
-            self.cluster
-                .csi_nodes
-                .apply(name.into(), CsiNode { drivers });
+            self.cluster.csi_nodes.apply(
+                name.into(),
+                CsiNode {
+                    drivers,
+                    ..CsiNode::default()
+                },
+            );
         }
         self
     }

@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub in_tree: usize,
     /// How many of them no driver takes over.
     pub abandoned: usize,
+    /// How many others their plugins still serve at the version that is judged for.
+    pub served: usize,
     /// The Windows nodes without a CSINode object.
     pub without_csi_node: &'a BTreeSet<Name>,
     /// How many volumes hold upgrades.
@@ -35,8 +37,15 @@ pub struct Facts<'a> {
 /// Judges complete inputs.
 #[must_use]
 pub fn verdict(facts: &Facts<'_>, gate: UpgradeGate) -> Verdict {
-    if facts.windows_nodes == 0 {
+    if facts.windows_nodes == 0 && facts.blocking == 0 {
         return go(Reason::NoWindowsNodes, "the cluster has no Windows nodes");
+    }
+    if facts.in_tree == 0 && facts.served > 0 {
+        let message = format!(
+            "the in-tree plugins still serve the {} in-tree volume(s) of Windows workloads at that version",
+            facts.served
+        );
+        return go(Reason::InTreeServed, message);
     }
     if facts.in_tree == 0 {
         let message = "no Windows workload uses an in-tree volume";
@@ -120,7 +129,7 @@ fn name_volumes(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Names a volume that holds upgrades, with the nodes on which its driver is missing.
+/// Names a volume that holds upgrades, with the nodes on which its driver is missing: none where there is no Windows node.
 #[must_use]
 pub fn name_volume(
     workload: &WorkloadKey,
@@ -129,22 +138,19 @@ pub fn name_volume(
 ) -> String {
     let kind = workload.kind.as_str().to_lowercase();
     let plugin = volume.plugin().map_or("CSI", |plugin| plugin.name);
-    let subject = format!("{kind} {}", workload.object);
-    match (volume.driver(), missing) {
-        (Some(driver), Some(missing)) => {
-            let what = match (&volume.persistent_volume, &volume.claim) {
-                (Some(name), _) => format!("PersistentVolume {name}"),
-                (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
-                (None, None) => format!("volume {}", volume.volume),
-            };
-            let missing = list(missing);
-            format!("{subject}: {what} ({plugin}) needs {driver}, missing on {missing}")
+    let what = match (&volume.persistent_volume, &volume.claim) {
+        (Some(name), _) => format!("PersistentVolume {name}"),
+        (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
+        (None, None) => format!("volume {}", volume.volume),
+    };
+    let fault = match (volume.driver(), missing) {
+        (Some(driver), Some(missing)) if missing.is_empty() => {
+            format!("needs {driver}, and no DaemonSet for Windows nodes brings it")
         }
-        _ => format!(
-            "{subject}: volume {} ({plugin}) has no CSI driver that takes over",
-            volume.volume
-        ),
-    }
+        (Some(driver), Some(missing)) => format!("needs {driver}, missing on {}", list(missing)),
+        _ => "has no CSI driver that takes over".to_owned(),
+    };
+    format!("{kind} {}: {what} ({plugin}) {fault}", workload.object)
 }
 
 /// Names nodes, and counts those that are too many to name.

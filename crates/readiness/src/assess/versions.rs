@@ -1,6 +1,114 @@
-//! Versions of Kubernetes, as API servers and kubelets give them.
+//! Versions of Kubernetes and OpenShift.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use semver::Version;
+
+/// Whose versions a cluster goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// `1.27`.
+    #[default]
+    Kubernetes,
+    /// `4.14`.
+    OpenShift,
+}
+
+/// OpenShift 4.N is Kubernetes 1.(N + 13).
+const OPENSHIFT_OFFSET: u64 = 13;
+/// The minor versions of Kubernetes 1 that the table of plugins was made from.
+const KNOWN: RangeInclusive<u64> = 23..=37;
+
+impl Distribution {
+    /// Its version that has this minor version of Kubernetes 1.
+    #[must_use]
+    pub const fn at(self, minor: u64) -> Release {
+        Release {
+            distribution: self,
+            minor,
+        }
+    }
+
+    /// The versions that the table of plugins knows.
+    fn known(self) -> String {
+        let (first, last) = (self.at(*KNOWN.start()), self.at(*KNOWN.end()));
+        format!("{first} to {}", last.number())
+    }
+}
+
+/// A minor version of Kubernetes or OpenShift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Whose it is.
+    pub distribution: Distribution,
+    /// The minor version of the Kubernetes 1 in it.
+    pub minor: u64,
+}
+
+impl Release {
+    /// Such as `1.27` or `4.14`.
+    #[must_use]
+    pub fn number(self) -> String {
+        match self.distribution {
+            Distribution::Kubernetes => format!("1.{}", self.minor),
+            Distribution::OpenShift => {
+                format!("4.{}", self.minor.saturating_sub(OPENSHIFT_OFFSET))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.distribution, self.number())
+    }
+}
+
+/// Why a version cannot be judged for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The table of plugins does not know it.
+    #[error("known are {}, and {}", Distribution::Kubernetes.known(), Distribution::OpenShift.known())]
+    Unknown,
+    /// It is one of OpenShift, and the cluster's nodes are not OpenShift's, or the other way round.
+    #[error(
+        "the nodes of this cluster go by versions of {of:?}, so say {} for {target}: known are {}",
+        of.at(target.minor).number(),
+        of.known()
+    )]
+    OtherDistribution {
+        /// Whose versions the cluster goes by.
+        of: Distribution,
+        /// What was asked for.
+        target: Release,
+    },
+}
+
+impl FromStr for Release {
+    type Err = TargetError;
+
+    /// Reads `1.27` or `4.14`, also with a patch version. The table of plugins has to know it.
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        // As versions are written: without a sign and without zeros before it.
+        let number = |part: &str| {
+            let number: u64 = part.parse().ok()?;
+            (number.to_string() == part).then_some(number)
+        };
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let numbers: Option<Vec<u64>> = text.split('.').map(number).collect();
+        let release = match numbers.as_deref() {
+            Some([1, minor] | [1, minor, _]) => Distribution::Kubernetes.at(*minor),
+            Some([4, minor] | [4, minor, _]) => {
+                Distribution::OpenShift.at(minor.saturating_add(OPENSHIFT_OFFSET))
+            }
+            _ => return Err(TargetError::Unknown),
+        };
+        let is_known = KNOWN.contains(&release.minor);
+        is_known.then_some(release).ok_or(TargetError::Unknown)
+    }
+}
 
 /// A version such as `v1.30.4` or `v1.27.3-gke.100`.
 #[must_use]
@@ -19,12 +127,6 @@ pub fn highest<'a>(versions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
             order.then_with(|| left_text.cmp(right_text))
         })
         .map(|(_, text)| text)
-}
-
-/// Major and minor version.
-#[must_use]
-pub fn minor(text: &str) -> Option<(u64, u64)> {
-    parse(text).map(|version| (version.major, version.minor))
 }
 
 /// Whether a kubelet on Windows is too old to see drivers that register after its start.
@@ -52,6 +154,49 @@ mod tests {
         );
         assert_eq!(of(&["v1.30.4", "v1.30.4-gke.100"]), Some("v1.30.4"));
         assert_eq!(of(&["", "unknown"]), None);
+    }
+
+    #[test]
+    fn a_target_is_a_minor_version_that_the_tables_know() {
+        for (text, shown, number) in [
+            ("1.23", "Kubernetes 1.23", "1.23"),
+            ("v1.27.4", "Kubernetes 1.27", "1.27"),
+            ("1.37", "Kubernetes 1.37", "1.37"),
+            ("4.10", "OpenShift 4.10", "4.10"),
+            ("4.14.2", "OpenShift 4.14", "4.14"),
+            ("4.24", "OpenShift 4.24", "4.24"),
+        ] {
+            let release: Release = text.parse().unwrap();
+            assert_eq!(release.to_string(), shown);
+            assert_eq!(release.number(), number);
+        }
+        for text in [
+            "",
+            "1",
+            "1.",
+            "1.22",
+            "1.38",
+            "2.27",
+            "4.9",
+            "4.25",
+            "5.0",
+            "1.27.",
+            "1.27.x",
+            "1.-27",
+            "+1.27",
+            "1.+27",
+            "1.027",
+            "01.27",
+            "1.27.+4",
+            "1.27.04",
+            "1.27.1.1",
+            "latest",
+            "4.18446744073709551615",
+        ] {
+            let error = text.parse::<Release>().unwrap_err();
+            let range = "known are Kubernetes 1.23 to 1.37, and OpenShift 4.10 to 4.24";
+            assert_eq!(error.to_string(), range, "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::index::Name;
+use crate::assess::NodeSelection;
+use crate::index::{Name, Node};
 use crate::objects::object_only;
 
 object_only!(Taint, Toleration);
@@ -16,12 +17,46 @@ pub struct NodeSide {
     pub names: BTreeSet<Name>,
     /// The csi-proxy pipes that it mounts, without `\\.\pipe\`.
     pub csi_proxy_pipes: Vec<String>,
+    /// The nodes that it selects, as a [`NodeSelection`]'s text; absent where it selects all.
+    pub selector: Option<Name>,
     /// What it tolerates.
     pub tolerations: Vec<Toleration>,
     /// Its images but those of the usual sidecars.
     pub images: Vec<Image>,
     /// The tag of an image of csi-proxy itself; empty where the image has none.
     pub csi_proxy: Option<String>,
+}
+
+/// Taints that the DaemonSet controller lets its pods tolerate, each with that effect only.
+const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+
+impl NodeSide {
+    /// Whether a DaemonSet with this template has a pod on that node.
+    #[must_use]
+    pub fn covers(&self, name: &str, node: &Node) -> bool {
+        let selection = self.selector.as_deref().map(NodeSelection::from_text);
+        selection.is_none_or(|selection| selection.matches(name, &node.labels))
+            && self.repelled_by(node).is_empty()
+    }
+
+    /// The node's taints that keep the pods of such a DaemonSet away.
+    #[must_use]
+    pub fn repelled_by<'a>(&self, node: &'a Node) -> Vec<&'a Taint> {
+        let is_tolerated = |taint: &&Taint| {
+            let taint_is = (taint.key.as_str(), taint.effect.as_str());
+            TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
+                || (self.tolerations.iter()).any(|toleration| toleration.covers(taint))
+        };
+        let taints = node.taints.iter();
+        taints.filter(|taint| !is_tolerated(taint)).collect()
+    }
 }
 
 /// A pod that looks like a part of a CSI driver.

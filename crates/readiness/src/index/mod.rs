@@ -4,6 +4,8 @@ mod driver_pods;
 mod names;
 mod objects;
 mod owners;
+mod placement;
+mod platform;
 mod table;
 
 use std::collections::BTreeSet;
@@ -13,11 +15,13 @@ use std::ops::{Index, IndexMut};
 pub use driver_pods::{DriverPod, Image, NodeSide, Taint, Toleration};
 pub use names::{drop_unused_names, intern};
 pub use objects::{
-    Claim, ConfigMap, CsiNode, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
-    PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType, WindowsRequest,
+    Claim, ConfigMap, CsiNode, Labels, Name, Node, NodeAddress, ObjectKey, PersistentVolume, Pod,
+    PodVolume, PodVolumeSource, RuntimeClass, Secret, StorageClass, VolumeType,
 };
-pub use owners::{ClaimTemplate, Owner, WorkloadKey, WorkloadKind};
-pub use table::{AnyTable, Key, Table};
+pub use owners::{ClaimTemplate, Owner, Revision, WorkloadKey, WorkloadKind};
+pub use placement::{Placement, System};
+pub use platform::{Platform, PlatformSignal};
+pub use table::{AnyTable, Key, Table, version_number};
 
 use crate::api::{
     CsiProxyStatus, SETTINGS_NAME, WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec,
@@ -39,6 +43,8 @@ pub enum ReadFrom {
 pub struct Cluster {
     /// Where it was read from.
     pub read_from: ReadFrom,
+    /// What of the files could not be read, though it may be of use.
+    pub unread_input: Option<String>,
     /// The API server's version.
     pub api_server_version: Option<String>,
     /// The operator's own namespace.
@@ -49,8 +55,8 @@ pub struct Cluster {
     pub csi_nodes: Table<Name, CsiNode>,
     /// Names of `CSIDrivers`.
     pub csi_drivers: Table<Name, ()>,
-    /// Pods that have not ended and have a controller, a volume of interest, or a part in a CSI driver; of those that the
-    /// API server has, not those on nodes of another system that do not ask for Windows.
+    /// Pods that have not ended and have a volume of interest, a part in a CSI driver, or a controller and a node; of those
+    /// that the API server has, not those on nodes of another system.
     pub pods: Table<ObjectKey, Pod>,
     /// Nodes whose pods were left out.
     pub without_pods: BTreeSet<Name>,
@@ -102,10 +108,10 @@ impl Owners {
     }
 }
 
-/// A kind that cannot be relied on.
+/// A kind that cannot be relied on, or a part of the files that could hold any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread<'a> {
-    /// The kind.
+    /// What it is.
     pub kind: &'static str,
     /// Why, where it is known: a list that only has not ended yet has no problem.
     pub problem: Option<&'a str>,
@@ -121,10 +127,15 @@ impl fmt::Display for Unread<'_> {
 }
 
 impl Cluster {
-    /// The kinds on which the verdict rests and that have not been read completely.
+    /// What the verdict rests on and has not been read completely.
     #[must_use]
     pub fn unread(&self) -> Vec<Unread<'_>> {
-        self.unread_where(|table| !table.is_complete())
+        let mut unread = self.unread_where(|table| !table.is_complete());
+        unread.extend(self.unread_input.as_deref().map(|problem| Unread {
+            kind: "a part of the files",
+            problem: Some(problem),
+        }));
+        unread
     }
 
     /// The kinds on which the verdict rests and that were read once, but cannot be read at present.
@@ -153,8 +164,10 @@ impl Cluster {
             && self.settings.is_complete()
             // What the administrator wants is there and cannot be read: the defaults would be something else.
             && !self.settings.is_unreadable(&SETTINGS_NAME.to_owned())
+            // Whose a node is follows from these: nobody logs in before.
             && self.nodes.is_complete()
             && self.node_statuses.is_complete()
+            && self.owners[WorkloadKind::DaemonSet].is_complete()
     }
 
     /// csi-proxy as last seen on that node. Files say nothing of what runs at present.
@@ -169,14 +182,6 @@ impl Cluster {
     /// The Windows nodes, by name.
     pub fn windows_nodes(&self) -> impl Iterator<Item = (&Name, &Node)> {
         self.nodes.iter().filter(|(_, node)| node.is_windows())
-    }
-
-    /// Whether a pod or a template asks for Windows.
-    #[must_use]
-    pub fn asks_for_windows(&self, request: &WindowsRequest) -> bool {
-        let class = request.runtime_class.as_ref();
-        let class = class.and_then(|name| self.runtime_classes.get(name));
-        request.by_itself || class.is_some_and(|class| class.asks_for_windows)
     }
 
     /// What the administrator wants, by default everything at its default.

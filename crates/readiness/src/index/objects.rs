@@ -5,11 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use arcstr::ArcStr;
+use jiff::Timestamp;
 pub use k8s_openapi::api::core::v1::NodeAddress;
 use zeroize::Zeroizing;
 
 use crate::assess::plugins::Plugin;
+use crate::assess::versions::Distribution;
 use crate::index::driver_pods::{DriverPod, Taint};
+use crate::index::placement::{Placement, System};
+use crate::index::platform::PlatformSignal;
 
 /// A name that many rows share.
 pub type Name = ArcStr;
@@ -40,6 +44,8 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+const WINDOWS: &str = "windows";
+
 /// A Node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
@@ -51,8 +57,14 @@ pub struct Node {
     pub ignored: bool,
     /// Being deleted.
     pub deleting: bool,
-    /// Carries WMCO's version annotation: WMCO looks after csi-proxy there.
-    pub managed_by_wmco: bool,
+    /// Whose it is, by its labels and annotations.
+    pub distribution: Distribution,
+    /// The platform that looks after csi-proxy there, as far as the Node shows one.
+    pub platform: Option<PlatformSignal>,
+    /// Annotated `windowsstorage.dev/management=Managed`: an administrator gives it to this operator whatever it shows.
+    pub given: bool,
+    /// Since when its condition `Ready` is True; absent while it is not.
+    pub ready_since: Option<Timestamp>,
     /// The version of WMCO whose services document the node follows.
     pub wmco_version: Option<String>,
     /// `status.nodeInfo.bootID`: another one means that the host was started again.
@@ -67,7 +79,12 @@ pub struct Node {
     pub kubelet_version: String,
     /// Taints that keep pods away.
     pub taints: Vec<Taint>,
+    /// Its labels in the order of their keys.
+    pub labels: Labels,
 }
+
+/// Labels in the order of their keys.
+pub type Labels = Arc<[(Name, Name)]>;
 
 impl Node {
     /// Whether the operator counts it among the Windows nodes.
@@ -79,38 +96,27 @@ impl Node {
     /// Whether Windows is its operating system, whatever else it is.
     #[must_use]
     pub fn runs_windows(&self) -> bool {
-        self.operating_system == "windows"
+        self.system() == Some(System::Windows)
     }
 
-    /// Whether its operating system is known, and is not Windows.
+    /// Its operating system, where that is known.
     #[must_use]
-    pub fn runs_another_system(&self) -> bool {
-        !self.operating_system.is_empty() && !self.runs_windows()
+    pub fn system(&self) -> Option<System> {
+        match self.operating_system.as_str() {
+            "" => None,
+            WINDOWS => Some(System::Windows),
+            _ => Some(System::Other),
+        }
     }
 }
 
-/// A CSINode: the drivers that are registered on the node.
+/// A CSINode: what the node's kubelet says of drivers and plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
     /// Names of the entries in `spec.drivers`.
     pub drivers: Arc<BTreeSet<Name>>,
-}
-
-/// How a pod, or a pod template, asks for Windows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WindowsRequest {
-    /// By its own `spec.os`, node selector or node affinity.
-    pub by_itself: bool,
-    /// Its RuntimeClass, which may ask in its stead.
-    pub runtime_class: Option<Name>,
-}
-
-impl WindowsRequest {
-    /// Whether nothing in it can ask for Windows.
-    #[must_use]
-    pub fn never_asks(&self) -> bool {
-        !self.by_itself && self.runtime_class.is_none()
-    }
+    /// The in-tree plugins whose volumes the kubelet redirects, as far as it has noted any.
+    pub redirected: Box<[&'static Plugin]>,
 }
 
 /// A Pod that has not ended.
@@ -118,8 +124,8 @@ impl WindowsRequest {
 pub struct Pod {
     /// The Node that it is bound to.
     pub node_name: Option<Name>,
-    /// How it asks for Windows.
-    pub request: WindowsRequest,
+    /// Where else it might run.
+    pub placement: Placement,
     /// The uid of its controller.
     pub controller: Option<Name>,
     /// Its volumes that matter for storage.
@@ -195,8 +201,10 @@ pub struct StorageClass {
 /// A RuntimeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeClass {
-    /// Whether its `scheduling.nodeSelector` asks for Windows.
-    pub asks_for_windows: bool,
+    /// Its `scheduling.nodeSelector`, which Kubernetes adds to that of its pods.
+    pub selector: BTreeMap<String, String>,
+    /// The system that this names.
+    pub names: Option<System>,
 }
 
 /// A `ConfigMap` of the operator's namespace.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::index::{Claim, Name, NodeSide, ObjectKey, PodVolume, WindowsRequest};
+use crate::index::{Claim, Name, NodeSide, ObjectKey, Placement, PodVolume};
 
 names! {
     /// The kinds of workloads, in the order of their names.
@@ -29,13 +29,14 @@ names! {
 }
 
 impl WorkloadKind {
-    /// Whether a controller above it stands for it.
+    /// The kind that makes such objects, and is judged in their stead.
     #[must_use]
-    pub fn yields_to_its_controller(self) -> bool {
-        matches!(
-            self,
-            Self::Job | Self::ReplicaSet | Self::ReplicationController
-        )
+    pub fn maker(self) -> Option<Self> {
+        match self {
+            Self::ReplicaSet => Some(Self::Deployment),
+            Self::Job => Some(Self::CronJob),
+            _ => None,
+        }
     }
 }
 
@@ -71,8 +72,10 @@ pub struct Owner {
     pub uid: Option<Name>,
     /// The uid of its own controller.
     pub controller: Option<Name>,
-    /// How its template asks for Windows.
-    pub request: WindowsRequest,
+    /// Where its template's pods may run.
+    pub placement: Placement,
+    /// A ReplicaSet or a `ReplicationController` as one of the revisions of what controls it.
+    pub revision: Option<Revision>,
     /// The template's volumes, but those that a claim template replaces.
     pub volumes: Box<[PodVolume]>,
     /// A StatefulSet's claim templates.
@@ -81,6 +84,15 @@ pub struct Owner {
     pub finished: bool,
     /// A DaemonSet's template as the node side of a CSI driver, if it looks like one.
     pub node_side: Option<Box<NodeSide>>,
+}
+
+/// One of the objects that a controller has made one after another, of which the last are in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision {
+    /// Whether it shall have pods.
+    pub has_replicas: bool,
+    /// Creation time in seconds since 1970.
+    pub created: i64,
 }
 
 /// A claim that a StatefulSet makes for each of its pods, named `<name>-<set>-<ordinal>`.

@@ -41,6 +41,10 @@ pub trait AnyTable {
     fn finish(&mut self) -> bool;
     /// Reading fails. What was read before stays.
     fn fail(&mut self, problem: String) -> bool;
+    /// Reading goes on from where it failed: nothing was missed.
+    fn resume(&mut self) -> bool;
+    /// What was there at that resourceVersion has been read.
+    fn come_to(&mut self, version: &str);
     /// An object is gone.
     fn delete_object(&mut self, meta: &ObjectMeta) -> bool;
     /// An object is there but cannot be read. What was read of it before stays.
@@ -73,6 +77,13 @@ pub struct Table<K, V> {
     complete: bool,
     problem: Option<String>,
     relist: bool,
+    version: u64,
+}
+
+/// A resourceVersion as the number that it is; one that is none comes before all.
+#[must_use]
+pub fn version_number(version: &str) -> u64 {
+    version.parse().unwrap_or_default()
 }
 
 impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
@@ -123,6 +134,12 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
     #[must_use]
     pub fn is_unreadable(&self, key: &K) -> bool {
         self.rejected.contains_key(key) && !self.rows.contains_key(key)
+    }
+
+    /// Up to which resourceVersion the objects have been read.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The object of that key.
@@ -185,6 +202,16 @@ impl<K: Key, V: PartialEq> AnyTable for Table<K, V> {
         let changed = self.problem.as_ref() != Some(&problem);
         self.problem = Some(problem);
         changed
+    }
+
+    fn resume(&mut self) -> bool {
+        let had_failed = self.problem.is_some() && !self.relist;
+        self.problem = self.problem.take().filter(|_| self.relist);
+        had_failed
+    }
+
+    fn come_to(&mut self, version: &str) {
+        self.version = version_number(version);
     }
 
     fn delete_object(&mut self, meta: &ObjectMeta) -> bool {
@@ -293,6 +320,21 @@ mod tests {
         assert_eq!(table.problem(), Some("why"));
         table.finish();
         assert_eq!(table.problem(), None);
+    }
+
+    #[test]
+    fn what_is_read_on_from_where_it_failed_is_well_unless_a_relist_is_needed() {
+        let mut table = listed(&["a"]);
+        assert!(!table.resume(), "it had not failed");
+        table.fail("why".to_owned());
+        assert!(table.resume() && table.problem().is_none());
+        assert_eq!(table.count(), 1);
+        table.fail("why".to_owned());
+        table.want_relist("what was left out".to_owned());
+        assert!(!table.resume());
+        assert_eq!(table.problem(), Some("what was left out"));
+        table.come_to("17");
+        assert_eq!(table.version(), 17);
     }
 
     #[test]

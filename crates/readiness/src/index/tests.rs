@@ -6,12 +6,15 @@ type Finish = fn(&mut Cluster) -> bool;
 /// A cluster of which only what the work on nodes depends on has been read, but for what is left out.
 fn configured(left_out: &str) -> Cluster {
     let mut cluster = Cluster::default();
-    let kinds: [(&str, Finish); 5] = [
+    let kinds: [(&str, Finish); 6] = [
         ("ConfigMap", |cluster| cluster.config_maps.finish()),
         ("Secret", |cluster| cluster.secrets.finish()),
         ("WindowsStorage", |cluster| cluster.settings.finish()),
         ("Node", |cluster| cluster.nodes.finish()),
         ("Node's status", |cluster| cluster.node_statuses.finish()),
+        ("DaemonSet", |cluster| {
+            cluster.owners[WorkloadKind::DaemonSet].finish()
+        }),
     ];
     for (kind, finish) in kinds {
         if kind != left_out {
@@ -37,6 +40,7 @@ fn work_on_nodes_waits_for_each_kind_that_it_depends_on() {
         "WindowsStorage",
         "Node",
         "Node's status",
+        "DaemonSet",
     ] {
         assert!(!configured(kind).knows_configuration(), "{kind}");
     }

@@ -158,12 +158,10 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     };
     let switches = kind!(core::ConfigMap, feature_switches, own::feature_switches);
     let node_statuses = kind!(WindowsNodeStorage, node_statuses, own::node_status);
-    let config_maps = kind!(
-        core::ConfigMap,
-        config_maps,
-        |_, map: core::ConfigMap| Some(map.into())
-    );
-    let secrets = kind!(core::Secret, secrets, |_, secret: core::Secret| Some(
+    let config_maps = kind!(core::ConfigMap, config_maps, |map: core::ConfigMap| Some(
+        map.into()
+    ));
+    let secrets = kind!(core::Secret, secrets, |secret: core::Secret| Some(
         secret.into()
     ));
     vec![
@@ -176,11 +174,11 @@ pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         kind!(apps::DaemonSet, owners[DaemonSet], workloads::daemon_set),
         kind!(apps::Deployment, owners[Deployment], workloads::owner),
         kind!(batch::Job, owners[Job], workloads::job),
-        kind!(apps::ReplicaSet, owners[ReplicaSet], workloads::owner),
+        kind!(apps::ReplicaSet, owners[ReplicaSet], workloads::revision),
         kind!(
             core::ReplicationController,
             owners[ReplicationController],
-            workloads::owner
+            workloads::revision
         ),
         kind!(apps::StatefulSet, owners[StatefulSet], workloads::owner),
         kind!(core::PersistentVolumeClaim, claims, stored::claim),
@@ -200,7 +198,7 @@ fn kind_of<O, K, V, R>(
     resource: ApiResource,
     table: fn(&Cluster) -> &Table<K, V>,
     table_mut: fn(&mut Cluster) -> &mut Table<K, V>,
-    row: fn(&ObjectMeta, O) -> R,
+    row: fn(O) -> R,
     store: fn(&mut Cluster, K, V) -> bool,
 ) -> Kind
 where
@@ -215,7 +213,7 @@ where
         decides: true,
         put: Box::new(move |cluster, meta, source| {
             let key = K::of(meta);
-            Ok(match row(meta, source.decode()?).into() {
+            Ok(match row(source.decode()?).into() {
                 Some(row) => store(cluster, key, row),
                 None => table_mut(cluster).delete(&key),
             })

@@ -31,18 +31,19 @@ pub(crate) use object_only;
 
 mod gathered;
 mod kinds;
+mod lenient;
 mod load;
 mod metadata;
 mod node;
 mod node_side;
 mod own;
 mod placement;
+mod platform;
 mod pod;
 mod received;
 mod storage;
 mod workloads;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -95,22 +96,6 @@ fn interned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error
 fn interned_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Name>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     Ok(name.as_deref().map(intern))
-}
-
-fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    meta.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    meta.annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-/// The uid of the controller among an object's owners.
-fn controller(meta: &ObjectMeta) -> Option<Name> {
-    let owners = meta.owner_references.as_ref()?;
-    let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
-    // An empty uid, as in a dump that was made anonymous, is nobody's.
-    (!controller.uid.is_empty()).then(|| intern(&controller.uid))
 }
 
 #[cfg(test)]

@@ -3,13 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess};
 
-use crate::index::{Cluster, CsiNode, Name, Node, NodeAddress, RuntimeClass, Taint};
-use crate::objects::placement::{OS_LABEL, selects_windows};
-use crate::objects::{annotation, interned, label};
+use crate::assess::plugins;
+use crate::assess::versions::Distribution;
+use crate::index::{
+    Cluster, CsiNode, Labels, Name, Node, NodeAddress, RuntimeClass, System, Taint, intern,
+};
+use crate::objects::interned;
+use crate::objects::lenient::{Lenient, Shown};
+use crate::objects::metadata::{Annotated, NodeMeta, text};
+use crate::objects::placement::{OS_ID_LABEL, OS_LABEL, named_by_labels};
+use crate::objects::platform::platform;
 
 object_only!(
     NodeSpec,
@@ -20,7 +28,10 @@ object_only!(
     Scheduling
 );
 
+/// What kubelets redirect, as a list with commas.
+const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const IGNORE_LABEL: &str = "windowsstorage.dev/ignore";
+const MANAGEMENT_ANNOTATION: &str = "windowsstorage.dev/management";
 const WMCO_VERSION: &str = "windowsmachineconfig.openshift.io/version";
 const WMCO_DESIRED_VERSION: &str = "windowsmachineconfig.openshift.io/desired-version";
 const WMCO_HOST_KEY: &str = "windowsmachineconfig.openshift.io/ssh-host-key";
@@ -28,6 +39,7 @@ const WMCO_HOST_KEY_TYPE: &str = "windowsmachineconfig.openshift.io/ssh-host-key
 
 #[derive(Deserialize)]
 pub(super) struct NodeObject {
+    metadata: NodeMeta,
     spec: Option<NodeSpec>,
     status: Option<NodeStatus>,
 }
@@ -43,6 +55,23 @@ struct NodeSpec {
 struct NodeStatus {
     node_info: Option<NodeInfo>,
     addresses: Option<Vec<NodeAddress>>,
+    #[serde(default)]
+    conditions: Lenient<Vec<NodeCondition>>,
+}
+
+/// No judgement rests on it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeCondition {
+    r#type: Lenient<String>,
+    status: Lenient<String>,
+    last_transition_time: Lenient<String>,
+}
+
+impl<'de> Shown<'de> for NodeCondition {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -54,29 +83,35 @@ struct NodeInfo {
     boot_id: Option<String>,
 }
 
-pub(super) fn row(meta: &ObjectMeta, node: NodeObject) -> Node {
+pub(super) fn row(node: NodeObject) -> Node {
+    let meta = node.metadata;
+    let label = |key: &str| text(meta.labels.as_ref(), key);
     let status = node.status.unwrap_or_default();
     let info = status.node_info.unwrap_or_default();
     let other = Node {
-        operating_system: label(meta, OS_LABEL)
+        operating_system: label(OS_LABEL)
             .map(str::to_owned)
             .or(info.operating_system)
             .unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
+        distribution: distribution(&meta),
         kubelet_version: info.kubelet_version.unwrap_or_default(),
+        labels: labels(&meta),
         ..Node::default()
     };
-    if other.runs_another_system() {
+    if other.system() == Some(System::Other) {
         // Nothing else of it is looked at.
         return other;
     }
-    let noted = |key| annotation(meta, key).map(str::to_owned);
+    let noted = |key| text(meta.annotations.as_ref(), key).map(str::to_owned);
     let mut taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     taints.retain(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
     Node {
         uid: meta.uid.clone().unwrap_or_default(),
-        ignored: label(meta, IGNORE_LABEL) == Some("true"),
-        managed_by_wmco: noted(WMCO_VERSION).is_some(),
+        ignored: label(IGNORE_LABEL) == Some("true"),
+        platform: platform(&meta, &taints, &other.kubelet_version),
+        given: noted(MANAGEMENT_ANNOTATION).as_deref() == Some("Managed"),
+        ready_since: ready_since(&status.conditions.0),
         wmco_version: noted(WMCO_DESIRED_VERSION).or_else(|| noted(WMCO_VERSION)),
         boot_id: info.boot_id.unwrap_or_default(),
         wmco_host_key: noted(WMCO_HOST_KEY),
@@ -87,9 +122,32 @@ pub(super) fn row(meta: &ObjectMeta, node: NodeObject) -> Node {
     }
 }
 
+fn ready_since(conditions: &[NodeCondition]) -> Option<Timestamp> {
+    let mut conditions = conditions.iter();
+    let ready = conditions.find(|condition| condition.r#type.0 == "Ready")?;
+    let since = ready.last_transition_time.0.parse().ok();
+    since.filter(|_| ready.status.0 == "True")
+}
+
+fn distribution(meta: &NodeMeta) -> Distribution {
+    let is_labelled = text(meta.labels.as_ref(), OS_ID_LABEL).is_some();
+    if is_labelled || text(meta.annotations.as_ref(), WMCO_VERSION).is_some() {
+        Distribution::OpenShift
+    } else {
+        Distribution::Kubernetes
+    }
+}
+
+fn labels(meta: &NodeMeta) -> Labels {
+    let labels = meta.labels.iter().flatten();
+    labels
+        .map(|(key, value)| (intern(key), intern(value)))
+        .collect()
+}
+
 /// Pods that were left out on a node that may run Windows matter now.
 pub(super) fn store(cluster: &mut Cluster, name: Name, node: Node) -> bool {
-    if !node.runs_another_system() && cluster.without_pods.remove(&name) {
+    if node.system() != Some(System::Other) && cluster.without_pods.remove(&name) {
         cluster.pods.want_relist(format!(
             "Node {name} was none of Windows before, its pods are listed now"
         ));
@@ -99,6 +157,7 @@ pub(super) fn store(cluster: &mut Cluster, name: Name, node: Node) -> bool {
 
 #[derive(Deserialize)]
 pub(super) struct CsiNodeObject {
+    metadata: Annotated,
     spec: Option<CsiNodeSpec>,
 }
 
@@ -115,16 +174,20 @@ struct CsiNodeEntry {
     name: Name,
 }
 
-pub(super) fn csi_node(_: &ObjectMeta, csi_node: CsiNodeObject) -> CsiNode {
+pub(super) fn csi_node(csi_node: CsiNodeObject) -> CsiNode {
+    let meta = csi_node.metadata;
     let spec = csi_node.spec.unwrap_or_default();
     let entries = spec.drivers.unwrap_or_default();
+    let noted = text(meta.annotations.as_ref(), MIGRATED_PLUGINS).into_iter();
+    let noted = noted.flat_map(|names| names.split(',').map(str::trim));
     CsiNode {
+        redirected: noted.filter_map(plugins::by_name).collect(),
         drivers: Arc::new(entries.into_iter().map(|entry| entry.name).collect()),
     }
 }
 
 /// Of a CSIDriver only the name matters.
-pub(super) fn csi_driver(_: &ObjectMeta, _: IgnoredAny) {}
+pub(super) fn csi_driver(_: IgnoredAny) {}
 
 #[derive(Deserialize)]
 pub(super) struct RuntimeClassObject {
@@ -137,10 +200,12 @@ struct Scheduling {
     node_selector: Option<BTreeMap<String, String>>,
 }
 
-pub(super) fn runtime_class(_: &ObjectMeta, class: RuntimeClassObject) -> RuntimeClass {
+pub(super) fn runtime_class(class: RuntimeClassObject) -> RuntimeClass {
     let scheduling = class.scheduling;
     let selector = scheduling.and_then(|scheduling| scheduling.node_selector);
+    let selector = selector.unwrap_or_default();
     RuntimeClass {
-        asks_for_windows: selector.as_ref().is_some_and(selects_windows),
+        names: named_by_labels(&selector),
+        selector,
     }
 }

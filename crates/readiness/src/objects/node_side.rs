@@ -1,14 +1,16 @@
 //! What a pod's spec shows of a CSI driver's node side.
 
 use serde::Deserialize;
+use serde::de::MapAccess;
+use serde::de::value::MapAccessDeserializer;
 use serde_json::Value;
 
 use crate::assess::drivers;
-use crate::index::{Image, NodeSide};
+use crate::index::{Image, NodeSide, intern};
 use crate::objects::decode;
+use crate::objects::lenient::{Lenient, Shown};
+use crate::objects::placement::selection;
 use crate::objects::pod::PodSpec;
-
-object_only!(Container, Variable);
 
 const REGISTRATION_FLAG: &str = "kubelet-registration-path";
 const PLUGINS_FOLDER: &str = "plugins";
@@ -22,19 +24,31 @@ const MOST_VARIABLES: usize = 64;
 
 /// A container, as far as it shows a driver.
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self")]
+#[serde(default)]
 pub struct Container {
-    image: Option<String>,
-    command: Option<Vec<String>>,
-    args: Option<Vec<String>>,
-    env: Option<Vec<Variable>>,
+    image: Lenient<String>,
+    command: Lenient<Vec<String>>,
+    args: Lenient<Vec<String>>,
+    env: Lenient<Vec<Variable>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(remote = "Self", default)]
+#[serde(default)]
 struct Variable {
-    name: String,
-    value: Option<String>,
+    name: Lenient<String>,
+    value: Lenient<Option<String>>,
+}
+
+impl<'de> Shown<'de> for Container {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl<'de> Shown<'de> for Variable {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
 }
 
 /// What the spec shows; `None` where nothing in it looks like a driver or like csi-proxy's pipes.
@@ -58,25 +72,23 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     }
     let mut other_images = Vec::new();
     let mut is_known = false;
-    let init = spec.init_containers.iter().flatten();
-    for container in init.chain(spec.containers.iter().flatten()) {
+    for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
         if let Some(path) = registration_path(container) {
             side.names.extend(parts(&path).map(Into::into));
         }
-        if let Some((repository, tag)) = container.image.as_deref().map(split_image) {
-            if drivers::image_name(repository) == CSI_PROXY_IMAGE {
-                side.csi_proxy.get_or_insert_with(|| tag.to_owned());
-                continue;
-            }
-            let mut known = drivers::of_image(repository).peekable();
-            if known.peek().is_some() {
-                is_known = true;
-                side.images.extend(versioned(repository, tag));
-            } else {
-                other_images.extend(versioned(repository, tag));
-            }
-            side.names.extend(known.map(Into::into));
+        let (repository, tag) = split_image(&container.image.0);
+        if drivers::image_name(repository) == CSI_PROXY_IMAGE {
+            side.csi_proxy.get_or_insert_with(|| tag.to_owned());
+            continue;
         }
+        let mut known = drivers::of_image(repository).peekable();
+        if known.peek().is_some() {
+            is_known = true;
+            side.images.extend(versioned(repository, tag));
+        } else {
+            other_images.extend(versioned(repository, tag));
+        }
+        side.names.extend(known.map(Into::into));
     }
     // Whatever else stands beside a driver that is known by its image has versions of its own.
     if !is_known {
@@ -86,6 +98,8 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         return None;
     }
     side.tolerations = spec.tolerations.clone().unwrap_or_default();
+    let selection = selection(spec);
+    side.selector = (!selection.is_empty()).then(|| intern(&selection.to_text()));
     side.csi_proxy_pipes.sort();
     side.csi_proxy_pipes.dedup();
     Some(side)
@@ -112,14 +126,14 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 /// The same of a container that is not decoded yet; `None` also where it is none.
 #[must_use]
 pub fn registered_path(container: &Value) -> Option<String> {
-    registration_path(&decode(container).ok()?)
+    let Lenient(container) = decode(container).ok()?;
+    registration_path(&container)
 }
 
 /// What the registrar tells the kubelet: the value of its flag, `--flag=value` or `--flag value`, as words of their own
 /// or within the line of a shell.
 fn registration_path(container: &Container) -> Option<String> {
-    let command = container.command.iter().flatten();
-    let mut words = command.chain(container.args.iter().flatten());
+    let mut words = container.command.0.iter().chain(&container.args.0);
     while let Some(word) = words.next() {
         let Some((before, rest)) = word.split_once(REGISTRATION_FLAG) else {
             continue;
@@ -132,9 +146,8 @@ fn registration_path(container: &Container) -> Option<String> {
             None => continue,
         };
         let value = value.trim_matches(['"', '\'']);
-        let variables = container.env.as_deref().unwrap_or_default();
         let mut expansion = Expansion::default();
-        expansion.add(value, variables);
+        expansion.add(value, &container.env.0);
         return Some(expansion.text);
     }
     None
@@ -159,8 +172,10 @@ impl Expansion {
             }
             self.replaced += 1;
             // Of two of one name the later counts.
-            let found = variables.iter().rposition(|variable| variable.name == name);
-            let value = found.and_then(|place| Some((place, variables[place].value.as_ref()?)));
+            let found = variables
+                .iter()
+                .rposition(|variable| variable.name.0 == name);
+            let value = found.and_then(|place| Some((place, variables[place].value.0.as_ref()?)));
             match value {
                 Some((place, value)) => self.add(value, &variables[..place]),
                 None => self.push(&format!("$({name})")),

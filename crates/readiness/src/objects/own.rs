@@ -3,22 +3,48 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use crate::api::{WindowsNodeStorage, WindowsNodeStorageStatus, WindowsStorage};
+use crate::api::{
+    WindowsNodeStorageStatus, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
+};
 use crate::index::{ConfigMap, Secret};
 
 /// The name of the `ConfigMap` with the feature switches of the vSphere driver, whatever its namespace.
 pub const FEATURE_SWITCHES: &str = "internal-feature-states.csi.vsphere.vmware.com";
 
-pub(super) fn settings(_: &ObjectMeta, mut object: WindowsStorage) -> WindowsStorage {
-    object.metadata.managed_fields = None;
-    object
+object_only!(Generation);
+
+/// Its `spec` is optional.
+#[derive(Deserialize)]
+pub(super) struct SettingsObject {
+    metadata: Generation,
+    spec: Option<WindowsStorageSpec>,
+    status: Option<WindowsStorageStatus>,
 }
 
-pub(super) fn node_status(_: &ObjectMeta, object: WindowsNodeStorage) -> WindowsNodeStorageStatus {
+#[derive(Deserialize)]
+#[serde(remote = "Self")]
+struct Generation {
+    name: String,
+    generation: Option<i64>,
+}
+
+pub(super) fn settings(object: SettingsObject) -> WindowsStorage {
+    let Generation { name, generation } = object.metadata;
+    let mut settings = WindowsStorage::new(&name, object.spec.unwrap_or_default());
+    settings.metadata.generation = generation;
+    settings.status = object.status;
+    settings
+}
+
+#[derive(Deserialize)]
+pub(super) struct NodeStatusObject {
+    status: Option<WindowsNodeStorageStatus>,
+}
+
+pub(super) fn node_status(object: NodeStatusObject) -> WindowsNodeStorageStatus {
     object.status.unwrap_or_default()
 }
 
@@ -27,7 +53,7 @@ pub(super) struct FeatureSwitches {
     data: Option<BTreeMap<String, String>>,
 }
 
-pub(super) fn feature_switches(_: &ObjectMeta, object: FeatureSwitches) -> ConfigMap {
+pub(super) fn feature_switches(object: FeatureSwitches) -> ConfigMap {
     ConfigMap {
         data: object.data.unwrap_or_default(),
         ..ConfigMap::default()

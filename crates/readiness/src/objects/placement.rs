@@ -1,11 +1,12 @@
-//! How the spec of a pod asks for Windows.
+//! What the spec of a pod says of the nodes that it may run on.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde::Deserialize;
 
-use crate::index::WindowsRequest;
+use crate::assess::NodeSelection;
+use crate::index::{Placement, System, intern};
 use crate::objects::pod::PodSpec;
 
 object_only!(Affinity, NodeAffinity);
@@ -15,6 +16,11 @@ pub const OS_LABEL: &str = "kubernetes.io/os";
 const BETA_OS_LABEL: &str = "beta.kubernetes.io/os";
 /// Only Windows nodes have it.
 const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+/// OpenShift's: every node of it has one from its registration on.
+pub const OS_ID_LABEL: &str = "node.openshift.io/os_id";
+pub const WINDOWS_OS_ID: &str = "Windows";
+/// AKS': `Windows2019`, `Windows2022`, or a Linux distribution.
+const OS_SKU_LABEL: &str = "kubernetes.azure.com/os-sku";
 const WINDOWS: &str = "windows";
 const LINUX: &str = "linux";
 
@@ -32,53 +38,97 @@ struct NodeAffinity {
     required: Option<core::NodeSelector>,
 }
 
-/// What of a pod's spec asks for Windows.
+fn required(spec: &PodSpec) -> Option<&core::NodeSelector> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    affinity.required.as_ref()
+}
+
+/// The nodes that a pod with that spec selects.
 #[must_use]
-pub fn windows_request(spec: &PodSpec) -> WindowsRequest {
-    let os = spec.os.as_ref();
-    WindowsRequest {
-        by_itself: os.is_some_and(|os| os.name == WINDOWS)
-            || spec.node_selector.as_ref().is_some_and(selects_windows)
-            || spec.affinity.as_ref().is_some_and(requires_windows),
-        runtime_class: spec.runtime_class_name.clone(),
+pub fn selection(spec: &PodSpec) -> NodeSelection {
+    NodeSelection {
+        labels: spec.node_selector.clone().unwrap_or_default(),
+        terms: required(spec).map(|required| required.node_selector_terms.clone()),
     }
 }
 
-/// Whether a node selector lets only Windows nodes through.
+/// Where a pod with that spec may run, wherever it is now.
 #[must_use]
-pub fn selects_windows(selector: &BTreeMap<String, String>) -> bool {
-    selector.iter().any(|(key, value)| match key.as_str() {
-        OS_LABEL | BETA_OS_LABEL => value == WINDOWS,
-        WINDOWS_BUILD_LABEL => true,
-        _ => false,
-    })
+pub fn placement(spec: &PodSpec) -> Placement {
+    let required = required(spec);
+    let os = spec.os.as_ref().and_then(|os| named(&os.name));
+    let labels = spec.node_selector.as_ref();
+    let names = os
+        .or_else(|| named_by_labels(labels?))
+        .or_else(|| named_by_terms(&required?.node_selector_terms));
+    let selection = selection(spec);
+    let selects = names.is_none() && !selection.is_empty();
+    Placement {
+        names,
+        runtime_class: spec.runtime_class_name.clone(),
+        node: None,
+        selector: selects.then(|| intern(&selection.to_text())),
+    }
 }
 
-/// One of the terms has to fit, so every one of them has to say Windows.
-fn requires_windows(affinity: &Affinity) -> bool {
-    let affinity = affinity.node_affinity.as_ref();
-    let required = affinity.and_then(|affinity| affinity.required.as_ref());
-    required.is_some_and(|selector| {
-        let terms = &selector.node_selector_terms;
-        let says_windows = |term: &core::NodeSelectorTerm| {
-            let mut expressions = term.match_expressions.iter().flatten();
-            expressions.any(says_windows)
-        };
-        !terms.is_empty() && terms.iter().all(says_windows)
-    })
+fn named(os: &str) -> Option<System> {
+    match os {
+        WINDOWS => Some(System::Windows),
+        LINUX => Some(System::Other),
+        _ => None,
+    }
 }
 
-fn says_windows(expression: &core::NodeSelectorRequirement) -> bool {
+/// The system that a node selector names. One that contradicts itself selects no node; it counts as Windows.
+#[must_use]
+pub fn named_by_labels(selector: &BTreeMap<String, String>) -> Option<System> {
+    let labels = selector.iter();
+    first_windows(labels.map(|(key, value)| named_by_label(key, value)))
+}
+
+fn named_by_label(key: &str, value: &str) -> Option<System> {
+    match key {
+        OS_LABEL | BETA_OS_LABEL => named(value),
+        WINDOWS_BUILD_LABEL => Some(System::Windows),
+        OS_ID_LABEL => (value == WINDOWS_OS_ID).then_some(System::Windows),
+        OS_SKU_LABEL => value.starts_with("Windows").then_some(System::Windows),
+        _ => None,
+    }
+}
+
+/// One of the terms has to fit, so every one of them has to name the same system.
+fn named_by_terms(terms: &[core::NodeSelectorTerm]) -> Option<System> {
+    the_same(terms.iter().map(|term| {
+        let expressions = term.match_expressions.iter().flatten();
+        first_windows(expressions.map(named_by_expression))
+    }))
+}
+
+fn named_by_expression(expression: &core::NodeSelectorRequirement) -> Option<System> {
+    let key = expression.key.as_str();
     let values = expression.values.as_deref().unwrap_or_default();
     let has = |wanted: &str| values.iter().any(|value| value == wanted);
-    match (expression.key.as_str(), expression.operator.as_str()) {
-        (OS_LABEL | BETA_OS_LABEL, "In") => {
-            !values.is_empty() && values.iter().all(|value| value == WINDOWS)
-        }
-        (OS_LABEL | BETA_OS_LABEL, "NotIn") => has(LINUX) && !has(WINDOWS),
-        (WINDOWS_BUILD_LABEL, operator) => {
-            matches!(operator, "In" | "Exists" | "Gt" | "Lt")
-        }
-        _ => false,
+    match (key, expression.operator.as_str()) {
+        (_, "In") => the_same(values.iter().map(|value| named_by_label(key, value))),
+        (OS_LABEL | BETA_OS_LABEL, "NotIn") => match (has(LINUX), has(WINDOWS)) {
+            (true, false) => Some(System::Windows),
+            (false, true) => Some(System::Other),
+            _ => None,
+        },
+        (WINDOWS_BUILD_LABEL, "Exists" | "Gt" | "Lt") => Some(System::Windows),
+        _ => None,
     }
+}
+
+/// The system that all of them are.
+fn the_same(mut systems: impl Iterator<Item = Option<System>>) -> Option<System> {
+    let first = systems.next()??;
+    systems.all(|other| other == Some(first)).then_some(first)
+}
+
+/// Windows if it is among them, else whatever is.
+fn first_windows(systems: impl Iterator<Item = Option<System>>) -> Option<System> {
+    systems
+        .flatten()
+        .min_by_key(|system| *system != System::Windows)
 }

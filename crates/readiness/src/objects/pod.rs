@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::PodOS;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 use crate::assess::plugins::{self, Plugin};
 use crate::index::{
-    Claim, Cluster, DriverPod, Name, Node, ObjectKey, Pod, PodVolume, PodVolumeSource, ReadFrom,
+    Claim, Cluster, DriverPod, Name, ObjectKey, Pod, PodVolume, PodVolumeSource, ReadFrom, System,
     Toleration, VolumeType,
 };
+use crate::objects::lenient::Lenient;
+use crate::objects::metadata::{PodMeta, controller};
 use crate::objects::node_side::{Container, node_side};
-use crate::objects::placement::{Affinity, windows_request};
+use crate::objects::placement::{Affinity, placement};
 use crate::objects::storage::ClaimTemplateObject;
-use crate::objects::{controller, interned, interned_option};
+use crate::objects::{interned, interned_option};
 
 object_only!(
     PodSpec,
@@ -36,6 +37,7 @@ const MOST_GONE: usize = 1_000;
 
 #[derive(Deserialize)]
 pub(super) struct PodObject {
+    metadata: PodMeta,
     spec: Option<PodSpec>,
     status: Option<PodStatus>,
 }
@@ -52,8 +54,10 @@ pub struct PodSpec {
     #[serde(default, deserialize_with = "interned_option")]
     pub(super) runtime_class_name: Option<Name>,
     pub(super) volumes: Option<Vec<Volume>>,
-    pub(super) containers: Option<Vec<Container>>,
-    pub(super) init_containers: Option<Vec<Container>>,
+    #[serde(default)]
+    pub(super) containers: Lenient<Vec<Container>>,
+    #[serde(default)]
+    pub(super) init_containers: Lenient<Vec<Container>>,
     pub(super) tolerations: Option<Vec<Toleration>>,
 }
 
@@ -178,6 +182,11 @@ pub(super) fn volume_type(csi: Option<&CsiSource>, in_tree: InTreeSource) -> Opt
 }
 
 impl PodSpec {
+    /// The node that it names.
+    pub(super) fn node_name(&self) -> Option<Name> {
+        self.node_name.clone().filter(|name| !name.is_empty())
+    }
+
     /// The volumes that matter for storage.
     pub(super) fn volumes(&self) -> impl Iterator<Item = PodVolume> {
         let volumes = self.volumes.iter().flatten();
@@ -204,7 +213,8 @@ impl Volume {
     }
 }
 
-pub(super) fn row(meta: &ObjectMeta, object: PodObject) -> Option<Pod> {
+pub(super) fn row(object: PodObject) -> Option<Pod> {
+    let meta = object.metadata;
     let status = object.status.unwrap_or_default();
     if let Some("Succeeded" | "Failed") = status.phase.as_deref() {
         return None;
@@ -219,24 +229,24 @@ pub(super) fn row(meta: &ObjectMeta, object: PodObject) -> Option<Pod> {
         })
     });
     let pod = Pod {
-        request: windows_request(&spec),
+        placement: placement(&spec),
         volumes: spec.volumes().collect(),
-        node_name: spec.node_name.filter(|name| !name.is_empty()),
-        controller: controller(meta),
+        node_name: spec.node_name(),
+        controller: controller(meta.owner_references.as_deref()),
         csi_proxy_pipes: node_side.csi_proxy_pipes.into(),
         driver,
     };
-    // What neither uses storage nor stands for somebody who does need not be kept.
+    // One without storage shows at least that its controller makes pods, and where.
     let matters = !pod.volumes.is_empty()
         || !pod.csi_proxy_pipes.is_empty()
         || pod.driver.is_some()
-        || (pod.controller.is_some() && (pod.node_name.is_some() || !pod.request.never_asks()));
+        || (pod.controller.is_some() && pod.node_name.is_some());
     matters.then_some(pod)
 }
 
 pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
     match pod.node_name.clone() {
-        Some(node) if is_left_out(cluster, &node, &pod) => {
+        Some(node) if is_left_out(cluster, &node) => {
             note_left_out(cluster, node);
             cluster.pods.delete(&key)
         }
@@ -244,13 +254,14 @@ pub(super) fn store(cluster: &mut Cluster, key: ObjectKey, pod: Pod) -> bool {
     }
 }
 
-/// Most pods of a large cluster are on Linux nodes. One that does not ask for Windows is no Windows workload there and
-/// stands for none; should its node ever run Windows, the pods are listed again.
-fn is_left_out(cluster: &Cluster, node: &Name, pod: &Pod) -> bool {
-    let known = cluster.nodes.get(node);
-    cluster.read_from == ReadFrom::Api
-        && pod.request.never_asks()
-        && known.is_some_and(Node::runs_another_system)
+/// Most pods of a large cluster are on Linux nodes, where they are no Windows workloads and stand for none, even when
+/// the node has gone; should it ever run Windows, the pods are listed again.
+fn is_left_out(cluster: &Cluster, node: &Name) -> bool {
+    let runs_another = match cluster.nodes.get(node) {
+        Some(node) => node.system() == Some(System::Other),
+        None => cluster.without_pods.contains(node),
+    };
+    cluster.read_from == ReadFrom::Api && runs_another
 }
 
 fn note_left_out(cluster: &mut Cluster, node: Name) {

@@ -1,13 +1,11 @@
 //! Claims, volumes, classes.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::index::{Claim, ClaimTemplate, Name, ObjectKey, PersistentVolume, StorageClass, intern};
+use crate::objects::interned_option;
+use crate::objects::metadata::{Annotated, ClassMeta, Texts, created, text};
 use crate::objects::pod::{CsiSource, InTreeSource, volume_type};
-use crate::objects::{annotation, interned_option};
 
 object_only!(
     ClaimSpec,
@@ -29,6 +27,7 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
 
 #[derive(Deserialize)]
 pub(super) struct ClaimObject {
+    metadata: Annotated,
     spec: Option<ClaimSpec>,
 }
 
@@ -55,9 +54,9 @@ impl ClaimSpec {
     }
 }
 
-pub(super) fn claim(meta: &ObjectMeta, object: ClaimObject) -> Claim {
-    let claim = object.spec.unwrap_or_default();
-    claim.claim(|key| annotation(meta, key))
+pub(super) fn claim(ClaimObject { metadata, spec }: ClaimObject) -> Claim {
+    let spec = spec.unwrap_or_default();
+    spec.claim(|key| text(metadata.annotations.as_ref(), key))
 }
 
 /// The template of a claim, in a StatefulSet or in an ephemeral volume.
@@ -73,15 +72,14 @@ pub struct ClaimTemplateObject {
 struct TemplateMeta {
     #[serde(default, deserialize_with = "interned_option")]
     name: Option<Name>,
-    annotations: Option<BTreeMap<String, String>>,
+    annotations: Option<Texts>,
 }
 
 impl ClaimTemplateObject {
     /// The claim that will be made.
     pub(super) fn claim(&self) -> Claim {
         let meta = self.metadata.as_ref();
-        let annotations = meta.and_then(|meta| meta.annotations.as_ref());
-        let annotation = |key: &str| annotations?.get(key).map(String::as_str);
+        let annotation = |key: &str| text(meta?.annotations.as_ref(), key);
         let default = ClaimSpec::default();
         self.spec.as_ref().unwrap_or(&default).claim(annotation)
     }
@@ -124,7 +122,7 @@ struct VolumeSpec {
     in_tree: InTreeSource,
 }
 
-pub(super) fn volume(_: &ObjectMeta, object: VolumeObject) -> PersistentVolume {
+pub(super) fn volume(object: VolumeObject) -> PersistentVolume {
     let spec = object.spec.unwrap_or_default();
     let phase = object.status.and_then(|status| status.phase);
     let is_bound_in_tree =
@@ -139,16 +137,17 @@ pub(super) fn volume(_: &ObjectMeta, object: VolumeObject) -> PersistentVolume {
 
 #[derive(Deserialize)]
 pub(super) struct ClassObject {
+    metadata: ClassMeta,
     #[serde(default, deserialize_with = "interned_option")]
     provisioner: Option<Name>,
 }
 
-pub(super) fn class(meta: &ObjectMeta, object: ClassObject) -> StorageClass {
+pub(super) fn class(object: ClassObject) -> StorageClass {
+    let meta = object.metadata;
     let mut keys = DEFAULT_CLASS_ANNOTATIONS.into_iter();
-    let created = meta.creation_timestamp.as_ref();
     StorageClass {
-        is_default: keys.any(|key| annotation(meta, key) == Some("true")),
-        created: created.map_or(i64::MIN, |time| time.0.as_second()),
+        is_default: keys.any(|key| text(meta.annotations.as_ref(), key) == Some("true")),
+        created: created(meta.creation_timestamp.as_ref()),
         provisioner: object.provisioner.unwrap_or_default(),
     }
 }

@@ -1,24 +1,32 @@
 //! The objects that make pods.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::index::{Owner, PodVolume, intern};
-use crate::objects::controller;
+use crate::index::{Owner, Placement, PodVolume, Revision, intern};
+use crate::objects::metadata::{OwnerMeta, RevisionMeta, controller, created};
 use crate::objects::node_side::node_side;
-use crate::objects::placement::windows_request;
+use crate::objects::placement::placement;
 use crate::objects::pod::{Condition, PodSpec};
 use crate::objects::storage::ClaimTemplateObject;
 
-object_only!(OwnerSpec, Template, JobTemplate, JobTemplateSpec, JobStatus);
+object_only!(
+    OwnerSpec,
+    ReplicasSpec,
+    Template,
+    JobTemplate,
+    JobTemplateSpec,
+    JobStatus
+);
 
 #[derive(Deserialize)]
 pub(super) struct OwnerObject {
+    metadata: OwnerMeta,
     spec: Option<OwnerSpec>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct JobObject {
+    metadata: OwnerMeta,
     spec: Option<OwnerSpec>,
     status: Option<JobStatus>,
 }
@@ -30,6 +38,19 @@ struct OwnerSpec {
     template: Option<Template>,
     job_template: Option<JobTemplate>,
     volume_claim_templates: Option<Vec<ClaimTemplateObject>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ReplicasObject {
+    metadata: RevisionMeta,
+    spec: Option<ReplicasSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(remote = "Self")]
+struct ReplicasSpec {
+    replicas: Option<i64>,
+    template: Option<Template>,
 }
 
 #[derive(Default, Deserialize)]
@@ -73,36 +94,64 @@ impl OwnerSpec {
     }
 }
 
-pub(super) fn owner(meta: &ObjectMeta, object: OwnerObject) -> Owner {
-    of_template(meta, object.spec).0
+pub(super) fn owner(object: OwnerObject) -> Owner {
+    of_template(&object.metadata, object.spec).0
+}
+
+/// A ReplicaSet or a `ReplicationController`, which may be one of several revisions.
+pub(super) fn revision(object: ReplicasObject) -> Owner {
+    let meta = object.metadata;
+    let spec = object.spec.unwrap_or_default();
+    let revision = Revision {
+        has_replicas: spec.replicas.is_none_or(|replicas| replicas > 0),
+        created: created(meta.creation_timestamp.as_ref()),
+    };
+    let meta = OwnerMeta {
+        uid: meta.uid,
+        owner_references: meta.owner_references,
+    };
+    let of_template = of_template(
+        &meta,
+        Some(OwnerSpec {
+            template: spec.template,
+            ..OwnerSpec::default()
+        }),
+    );
+    Owner {
+        revision: Some(revision),
+        ..of_template.0
+    }
 }
 
 /// A DaemonSet, which may bring a CSI driver to nodes.
-pub(super) fn daemon_set(meta: &ObjectMeta, object: OwnerObject) -> Owner {
-    let (owner, pod) = of_template(meta, object.spec);
+pub(super) fn daemon_set(object: OwnerObject) -> Owner {
+    let (owner, pod) = of_template(&object.metadata, object.spec);
     let node_side = node_side(&pod).map(Box::new);
     Owner { node_side, ..owner }
 }
 
-pub(super) fn job(meta: &ObjectMeta, object: JobObject) -> Owner {
-    let (owner, _) = of_template(meta, object.spec);
+pub(super) fn job(object: JobObject) -> Owner {
+    let (owner, _) = of_template(&object.metadata, object.spec);
     let finished = object.status.is_some_and(|status| status.is_finished());
     Owner { finished, ..owner }
 }
 
 /// The owner with its template.
-fn of_template(meta: &ObjectMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
+fn of_template(meta: &OwnerMeta, spec: Option<OwnerSpec>) -> (Owner, PodSpec) {
     let mut spec = spec.unwrap_or_default();
     let pod = spec.template();
     let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty());
     let mut owner = Owner {
         uid: uid.map(intern),
-        controller: controller(meta),
-        request: windows_request(&pod),
+        controller: controller(meta.owner_references.as_deref()),
+        placement: Placement {
+            node: pod.node_name(),
+            ..placement(&pod)
+        },
         ..Owner::default()
     };
     // Volumes of a template that cannot ask for Windows are nobody's concern.
-    if !owner.request.never_asks() {
+    if !owner.placement.never_asks() {
         let claim_templates = spec.volume_claim_templates.unwrap_or_default();
         let named = claim_templates.iter().map(ClaimTemplateObject::named);
         owner.claim_templates = named.collect();

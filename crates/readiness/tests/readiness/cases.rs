@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::oracle::expect;
+use crate::oracle::expect_for;
 use crate::run::{Subject, comparable, disagreement, fresh};
 
 const OBJECTS: &str = include_str!("cases/objects.yaml");
-const CASES: [&str; 5] = [
+const CASES: [&str; 6] = [
     include_str!("cases/verdict.yaml"),
+    include_str!("cases/versions.yaml"),
     include_str!("cases/workloads.yaml"),
     include_str!("cases/owners.yaml"),
     include_str!("cases/volumes.yaml"),
@@ -22,6 +23,9 @@ const CASES: [&str; 5] = [
 pub struct Case {
     pub name: String,
     pub objects: Vec<Value>,
+    /// The version that is judged for, if any.
+    #[serde(default)]
+    pub to: Option<String>,
     /// Parts of what the oracle says. Of objects some keys may be left out, of lists no item.
     #[serde(default)]
     pub expected: Value,
@@ -73,6 +77,7 @@ fn read(texts: &[&str]) -> Vec<Case> {
                         .iter()
                         .flat_map(|object| objects(in_row(object, row), &known))
                         .collect(),
+                    to: case.to.as_deref().map(|to| text_in_row(to, row)),
                     expected: in_row(&case.expected, row),
                     live: case.live,
                     says: texts_in_row(&case.says, row),
@@ -172,11 +177,12 @@ pub fn over(first: Value, second: Value) -> Value {
 pub fn failures(make: impl Fn() -> Box<dyn Subject>) -> Vec<String> {
     let mut failures = Vec::new();
     for case in all() {
-        let report = fresh(&make, &case.objects);
+        let target = case.to.as_deref();
+        let report = fresh(&make, &case.objects, target);
         let mut got = comparable(&report);
         got["verdict"]["message"] = report["verdict"]["message"].clone();
         let wrong = mismatch("", &case.expected, &got)
-            .or_else(|| disagreement(&expect(&case.objects), &report));
+            .or_else(|| disagreement(&expect_for(&case.objects, target), &report));
         failures.extend(wrong.map(|wrong| format!("{}: {wrong}", case.name)));
     }
     failures

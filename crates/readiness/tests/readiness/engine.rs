@@ -59,9 +59,11 @@ impl Subject for Engine {
         self.assessment.update(&mut self.cluster);
     }
 
-    fn report(&mut self) -> Value {
+    fn report(&mut self, target: Option<&str>) -> Value {
         self.is_read();
-        serde_json::to_value(self.assessment.report(&self.cluster)).unwrap()
+        let target = target.map(|target| target.parse().unwrap());
+        let report = self.assessment.report_for(&self.cluster, target);
+        serde_json::to_value(report).unwrap()
     }
 }
 

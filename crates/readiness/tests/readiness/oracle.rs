@@ -3,23 +3,44 @@
 
 pub mod cluster;
 pub mod drivers;
+mod memory;
+mod placement;
+pub mod versions;
 pub mod volumes;
 mod workloads;
 
 use cluster::{Cluster, name, text};
+pub use memory::Memory;
 use serde_json::{Value, json};
 use volumes::Row;
 
 /// The parts of the report that the contract fixes. `verdict.message` is there where it is fixed as a whole,
 /// `verdict.messageEnd` where only its end is; findings are pairs of code and object.
 pub fn expect(objects: &[Value]) -> Value {
-    let cluster = Cluster(objects);
-    let (rows, mut findings) = volumes::rows(cluster);
+    expect_for(objects, None)
+}
+
+/// The same for a version to come, where one is given.
+pub fn expect_for(objects: &[Value], target: Option<&str>) -> Value {
+    expect_after(objects, &Memory::default(), target)
+}
+
+/// The same of somebody who remembers what was there before.
+pub fn expect_after(objects: &[Value], memory: &Memory, target: Option<&str>) -> Value {
+    let cluster = Cluster(objects, memory);
+    let (mut rows, mut findings) = volumes::rows(cluster);
+    for row in &mut rows {
+        let plugin = row.found.backing.plugin.as_deref();
+        row.is_served = plugin
+            .zip(target)
+            .is_some_and(|(plugin, target)| versions::serves_at(cluster, plugin, target));
+    }
     findings.sort();
     findings.dedup();
     let windows = windows_nodes(cluster);
     json!({
         "windowsNodes": windows.len(),
+        "target": target,
         "verdict": verdict(cluster, &rows),
         "nodes": windows
             .iter()
@@ -46,6 +67,7 @@ pub fn expect(objects: &[Value]) -> Value {
                     "missingOn": missing_on(cluster, &rows, driver),
                     "daemonSet": daemon_set.map(|set| format!("{}/{}", cluster::namespace(set), name(set))),
                     "csiProxyPipes": daemon_set.map(drivers::pipes).unwrap_or_default(),
+                    "advice": plugin_in_use(&rows, driver).and_then(|plugin| versions::advice(cluster, plugin)),
                 })
             })
             .collect::<Vec<_>>(),
@@ -110,14 +132,24 @@ fn missing_on<'a>(cluster: Cluster<'a>, rows: &[Row<'_>], driver: &str) -> Vec<&
         .collect()
 }
 
+/// The plugin in whose stead the driver is needed.
+fn plugin_in_use<'a>(rows: &'a [Row<'_>], driver: &str) -> Option<&'a str> {
+    rows.iter()
+        .filter(|row| row.found.backing.driver.as_deref() == Some(driver))
+        .find_map(|row| row.found.backing.plugin.as_deref())
+}
+
 fn blocking(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> bool {
-    row.found.backing.plugin.is_some()
-        && row
-            .found
-            .backing
-            .driver
-            .as_ref()
-            .is_none_or(|driver| !missing_on(cluster, rows, driver).is_empty())
+    !row.is_served
+        && row.found.backing.plugin.is_some()
+        && row.found.backing.driver.as_ref().is_none_or(|driver| {
+            !missing_on(cluster, rows, driver).is_empty() || is_unbrought(cluster, driver)
+        })
+}
+
+/// Where there is no Windows node, a DaemonSet stands in for the registration.
+fn is_unbrought(cluster: Cluster<'_>, driver: &str) -> bool {
+    windows_nodes(cluster).is_empty() && drivers::daemon_set(cluster, driver).is_none()
 }
 
 fn volume(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> Value {
@@ -140,12 +172,14 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
     let windows = windows_nodes(cluster);
     let in_tree: Vec<_> = rows
         .iter()
-        .filter(|row| row.found.backing.plugin.is_some())
+        .filter(|row| row.found.backing.plugin.is_some() && !row.is_served)
         .collect();
     let reason = if cluster.of(cluster::NODE).next().is_none() {
         return json!({"upgradeable": "False", "reason": "ReadinessUnknown"});
-    } else if windows.is_empty() {
+    } else if windows.is_empty() && !rows.iter().any(|row| blocking(cluster, rows, row)) {
         return json!({"upgradeable": "True", "reason": "NoWindowsNodes"});
+    } else if in_tree.is_empty() && rows.iter().any(|row| row.is_served) {
+        return json!({"upgradeable": "True", "reason": "InTreeServed"});
     } else if in_tree.is_empty() {
         return json!({"upgradeable": "True", "reason": "NoInTreeVolumes"});
     } else if in_tree.iter().any(|row| row.found.backing.driver.is_none()) {
@@ -187,7 +221,6 @@ fn verdict(cluster: Cluster<'_>, rows: &[Row<'_>]) -> Value {
 
 fn sentence(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> String {
     let what = match (&row.found.persistent_volume, &row.found.claim) {
-        _ if row.found.backing.driver.is_none() => format!("volume {}", row.volume),
         (Some(volume), _) => format!("PersistentVolume {volume}"),
         (None, Some(claim)) => format!("PersistentVolumeClaim {claim}"),
         (None, None) => format!("volume {}", row.volume),
@@ -199,10 +232,12 @@ fn sentence(cluster: Cluster<'_>, rows: &[Row<'_>], row: &Row<'_>) -> String {
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
-            format!(
-                "needs {driver}, missing on {}",
-                at_most_ten(&nodes, ", ", " and")
-            )
+            if nodes.is_empty() {
+                format!("needs {driver}, and no DaemonSet for Windows nodes brings it")
+            } else {
+                let nodes = at_most_ten(&nodes, ", ", " and");
+                format!("needs {driver}, missing on {nodes}")
+            }
         }
     };
     let plugin = row.found.backing.plugin.as_deref().unwrap_or_default();

@@ -1,6 +1,10 @@
 //! What is reported of the gate.
 
 use super::*;
+use crate::api::UpgradeGate;
+use crate::assess::report::Upgradeable;
+use crate::gate::Decision;
+use crate::status::Written;
 
 const TYPE: &str = "OperatorConditionWritten";
 
@@ -60,9 +64,65 @@ fn a_verdict_does_not_stand_for_ever_while_something_cannot_be_read() {
     assert_eq!(after(&mut rig, 119), Reason::NoInTreeVolumes, "for a while");
     assert_eq!(after(&mut rig, 1), Reason::ReadinessUnknown);
     let todo = rig.pass_after(1, &[]);
-    assert!(!todo.is_fresh && todo.verdict.message.contains("Pod"));
+    assert!(!todo.is_readable && todo.verdict.message.contains("Pod"));
     rig.cluster.pods.finish();
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes);
     rig.cluster.pods.fail("reading it is forbidden".to_owned());
     assert_eq!(after(&mut rig, 1), Reason::NoInTreeVolumes, "a while again");
+}
+
+#[test]
+fn upgrades_are_held_for_as_long_as_the_gate_holds_them_whatever_the_verdict_is() {
+    let mut rig = Rig::settled();
+    let mut said = |reason: &'static str, written: Option<(Upgradeable, Reason)>| {
+        rig.gate = Some(GateReport {
+            status: "True",
+            reason,
+            message: String::new(),
+            written: written.map(|(upgradeable, reason)| Decision {
+                verdict: Verdict {
+                    upgradeable,
+                    reason,
+                    message: "the gate's".to_owned(),
+                },
+                yields: false,
+            }),
+        });
+        if let Some((_, status)) = rig.pass(&[]).settings {
+            rig.write_settings(status);
+        }
+        let object = rig.cluster.settings.get(SETTINGS_NAME).unwrap();
+        let conditions = &object.status.as_ref().unwrap().conditions;
+        let found = conditions.iter().find(|found| found.type_ == "Upgradeable");
+        let found = found.unwrap();
+        (found.status.clone(), found.reason.clone())
+    };
+    let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
+    let held = Some((Upgradeable::False, Reason::DriversMissing));
+    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
+    // Of a process that has not looked yet.
+    assert_eq!(said("Pending", None), is("False", "DriversMissing"));
+    let open = Some((Upgradeable::True, Reason::NoInTreeVolumes));
+    assert_eq!(said("Confirmed", open), is("True", "NoInTreeVolumes"));
+    assert_eq!(said("Confirmed", held), is("False", "DriversMissing"));
+    assert_eq!(said("NotServed", None), is("True", "NoInTreeVolumes"));
+}
+
+#[test]
+fn what_was_written_is_not_written_again_before_the_watch_brings_it() {
+    let mut rig = Rig::settled();
+    rig.cluster.settings.come_to("10");
+    let (_, status) = rig.pass(&[]).settings.unwrap();
+    rig.decisions.unseen.settings = Some(Written::new(Some("12"), status.clone()));
+    assert!(rig.pass(&[]).settings.is_none());
+    // What another client has done meanwhile is not lost by that.
+    rig.want(&json!({"upgradeGate": "Ignore"}));
+    rig.cluster.settings.come_to("11");
+    rig.pass(&[]);
+    assert_eq!(rig.decisions.spec.upgrade_gate, UpgradeGate::Ignore);
+    // Our own write, which somebody has taken back at once.
+    rig.want(&json!({"upgradeGate": "Enforce"}));
+    rig.cluster.settings.come_to("12");
+    let (previous, _) = rig.pass(&[]).settings.unwrap();
+    assert!(previous.unwrap().status.is_none(), "by the index again");
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::node::HOST_KEYS_CONFIG_MAP;
+use crate::run::retries::What;
 
 /// The nodes that are gone and have left something behind.
 fn gone(rig: &mut Rig) -> Vec<String> {
@@ -53,4 +54,24 @@ fn what_a_node_left_behind_while_no_operator_ran_goes_as_well() {
     rig.write("orphan", WindowsNodeStorageStatus::default());
     rig.read_configuration();
     assert_eq!(gone(&mut rig), ["left", "orphan"]);
+}
+
+#[test]
+fn what_is_not_to_be_done_any_more_need_not_be_tried_again() {
+    let mut rig = Rig::settled();
+    let removal = What::Removal("win-1".to_owned());
+    let status = What::NodeStatus("win-1".to_owned());
+    rig.cluster.nodes.delete(&"win-1".into());
+    let todo = rig.pass(&[]);
+    assert!(todo.has(&removal) && !todo.has(&status));
+    rig.add_node("win-1", "windows");
+    rig.cluster.csi_nodes.delete(&"win-1".into());
+    let todo = rig.pass(&[]);
+    assert!(!todo.has(&removal), "it is back");
+    assert!(todo.has(&status) && todo.has(&What::Settings) && todo.has(&What::Services));
+    // What the administrator wants can be read no more: nothing is written.
+    rig.cluster.settings.delete(&SETTINGS_NAME.to_owned());
+    rig.reject_settings();
+    let todo = rig.pass(&[]);
+    assert!(!todo.has(&status) && !todo.has(&What::Services));
 }

@@ -77,33 +77,68 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
 }
 
 #[test]
-fn what_a_process_before_this_one_may_have_left_in_the_middle_is_known_until_it_was_reconciled() {
-    let mut rig = Rig::settled();
-    rig.settling = true;
-    let reported = |version: &str| WindowsNodeStorageStatus {
-        csi_proxy: Some(crate::api::CsiProxyStatus {
-            sha256: Some(version.to_owned()),
-            ..crate::api::CsiProxyStatus::default()
+fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_looked_at() {
+    let mut rig = Rig::new();
+    for name in ["win-1", "win-2", "win-3"] {
+        rig.add_node(name, "windows");
+    }
+    rig.read_verdict_kinds();
+    rig.read_configuration();
+    rig.write_settings(WindowsStorageStatus {
+        rollout: Some(RolloutStatus {
+            in_progress: vec!["gone".to_owned(), "win-2".to_owned()],
+            ..RolloutStatus::default()
         }),
-        ..WindowsNodeStorageStatus::default()
-    };
-    let current = Payload::of_test().csi_proxy.sha256;
-    rig.add_node("win-2", "windows");
-    rig.add_node("win-3", "windows");
-    rig.write("win-1", reported("another"));
-    rig.write("win-2", reported(&current));
+        ..WindowsStorageStatus::default()
+    });
     rig.pass(&[]);
-    let maybe =
-        |rig: &Rig| -> Vec<String> { rig.decisions.maybe_in_progress.iter().cloned().collect() };
-    assert_eq!(maybe(&rig), ["win-1"], "nothing is known of win-3");
-    rig.see("win-1", Standing::Unreachable);
-    rig.pass(&["win-1"]);
-    assert_eq!(maybe(&rig), ["win-1"]);
-    rig.see("win-1", Standing::Waiting);
-    rig.pass(&["win-1"]);
-    assert!(maybe(&rig).is_empty(), "it was looked at");
-    rig.see("win-1", Standing::Unreachable);
-    rig.settling = false;
-    rig.pass(&["win-1"]);
-    assert!(maybe(&rig).is_empty(), "it is not assumed for ever");
+    rig.see("win-2", Standing::Unreachable);
+    for name in ["win-1", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    // It is long since this process has started.
+    let all = ["win-1", "win-2", "win-3"];
+    assert_eq!(in_progress(&rig.pass(&all)), ["win-2"]);
+    assert!(rig.slots(&all).is_empty());
+    rig.slots.mark_settled("win-2");
+    rig.see("win-2", Standing::Waiting);
+    assert_eq!(rig.slots(&all), ["win-2"], "it comes first");
+    rig.see("win-2", Standing::Current);
+    assert_eq!(in_progress(&rig.pass(&all)), ["win-1"]);
+}
+
+#[test]
+fn what_an_earlier_process_had_in_hand_on_an_external_node_is_over() {
+    let mut rig = Rig::new();
+    rig.add_node("win-1", "windows");
+    rig.read_verdict_kinds();
+    rig.read_configuration();
+    rig.want(&json!({"csiProxy": {"management": "External"}}));
+    rig.write_settings(WindowsStorageStatus {
+        rollout: Some(RolloutStatus {
+            in_progress: vec!["win-1".to_owned()],
+            ..RolloutStatus::default()
+        }),
+        ..WindowsStorageStatus::default()
+    });
+    rig.pass(&[]);
+    assert!(rig.slots.in_progress().is_empty());
+    // Nor does what this one has in hand there hold anything.
+    rig.slots.restore(["win-1".to_owned()]);
+    assert!(rig.decisions.in_progress(&rig.slots).is_empty());
+}
+
+#[test]
+fn what_is_being_changed_is_written_also_while_something_cannot_be_read() {
+    let mut rig = three_that_wait();
+    assert_eq!(rig.slots(&["win-1", "win-2", "win-3"]), ["win-1"]);
+    rig.cluster.pods = crate::index::Table::default();
+    rig.cluster.pods.fail("forbidden".to_owned());
+    assert_eq!(in_progress(&rig.pass(&[])), ["win-1"]);
+}
+
+/// The nodes that the status that is to be written names as being changed.
+fn in_progress(todo: &Todo) -> Vec<String> {
+    let (_, status) = todo.settings.as_ref().unwrap();
+    status.rollout.clone().unwrap().in_progress
 }

@@ -18,10 +18,10 @@ const PODS: usize = 150;
 const CHANGES: usize = 120;
 /// Every so many rounds the API server is restarted.
 const RESTART: usize = 5;
-/// Every so many rounds upgrades may go on at the end. The gate opens the later the more often it had to close again, up to a
-/// minute.
+/// Every so many rounds upgrades may go on at the end.
 const OPEN: usize = 4;
-/// How long the gate may take at a quiet point: its own longest pause, and the longest one between two lists after.
+/// How long the gate may take at a quiet point: a minute after what held upgrades has gone, and the longest pause before a
+/// watch that was interrupted.
 const QUIET: Duration = Duration::from_secs(150);
 /// This part of the time belongs to the end, when all stands still.
 const STILL: u32 = 12;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use protocol::Durations;
 use protocol::command::same_path;
+use protocol::order::same_name;
 use protocol::paths::{AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
@@ -150,7 +151,7 @@ impl Agent {
     pub fn command_of(&self, service: &str) -> Option<String> {
         let services = self.kept.iter().flat_map(|request| &request.services);
         services
-            .filter(|kept| kept.name == service)
+            .filter(|kept| same_name(&kept.name, service))
             .map(|kept| kept.path.clone())
             .next()
     }

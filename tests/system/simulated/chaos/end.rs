@@ -46,8 +46,15 @@ impl State {
         Self(state)
     }
 
-    /// No status waits for another look.
+    /// No status waits for another look, nor for OLM, which is not there.
     pub fn is_at_rest(&self) -> bool {
+        if self
+            .0
+            .values()
+            .any(|content| content.contains("\"Pending\""))
+        {
+            return false;
+        }
         let nodes = self
             .0
             .iter()

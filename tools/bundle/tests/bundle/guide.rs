@@ -141,7 +141,7 @@ fn say_upgradeable(control_plane: &ControlPlane) {
     control_plane
         .apply("apiVersion: windowsstorage.dev/v1alpha1\nkind: WindowsStorage\nmetadata: {name: cluster}\nspec: {}\n")
         .unwrap();
-    let status = r#"{"status":{"verdict":{"upgradeable":"True","reason":"NoWindowsNodes","message":"There are no Windows nodes."}}}"#;
+    let status = r#"{"status":{"conditions":[{"type":"Upgradeable","status":"True","reason":"NoWindowsNodes","message":"There are no Windows nodes.","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
     let patch = "patch windowsstorage cluster --subresource=status --type=merge -p";
     let patch: Vec<&str> = patch.split(' ').chain([status]).collect();
     control_plane.kubectl(&patch).unwrap();

@@ -117,13 +117,19 @@ fn describe(
     let name = &workload.object.name;
     let volume = format!("Volume {} of {kind} {name} ({plugin})", row.volume);
     match missing {
-        Some((driver, missing)) => Blocked {
-            reason: Reason::DriversMissing,
-            note: format!(
-                "{volume} needs the CSI driver {driver}, which is not registered on {}; upgrades are not safe before it is.",
-                list(missing)
-            ),
-        },
+        Some((driver, missing)) => {
+            let lack = if missing.is_empty() {
+                "no DaemonSet brings to Windows nodes".to_owned()
+            } else {
+                format!("is not registered on {}", list(missing))
+            };
+            Blocked {
+                reason: Reason::DriversMissing,
+                note: format!(
+                    "{volume} needs the CSI driver {driver}, which {lack}; upgrades are not safe before it is."
+                ),
+            }
+        }
         None => Blocked {
             reason: Reason::NoCSIMigration,
             note: format!(

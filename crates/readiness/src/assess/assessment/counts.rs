@@ -3,10 +3,17 @@
 use std::collections::BTreeMap;
 
 /// Counts by key. What is not counted is not there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Counts<K> {
     by_key: BTreeMap<K, usize>,
     total: usize,
+}
+
+impl<K> Default for Counts<K> {
+    fn default() -> Self {
+        let (by_key, total) = (BTreeMap::new(), 0);
+        Self { by_key, total }
+    }
 }
 
 impl<K: Ord + Clone> Counts<K> {

@@ -8,8 +8,12 @@ use crate::index::{Name, ObjectKey, WorkloadKey};
 /// Something that the judgement on a workload was derived from, present or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Dependency {
-    /// The Node that a pod is bound to.
+    /// The Node that a pod is bound to, or that a template names.
     Node(Name),
+    /// Which system all nodes run that a selector matches.
+    Selector(Name),
+    /// Whether any node runs Windows.
+    AnyWindows,
     /// A RuntimeClass.
     RuntimeClass(Name),
     /// A claim.
@@ -39,13 +43,27 @@ impl Dependents {
         workloads.into_iter().flat_map(Workloads::iter)
     }
 
-    /// A workload depends on other things than before.
-    pub fn replace(&mut self, workload: &WorkloadKey, old: &[Dependency], new: &[Dependency]) {
+    /// Whether anybody depends on that.
+    pub fn has(&self, dependency: &Dependency) -> bool {
+        self.by_dependency.contains_key(dependency)
+    }
+
+    /// A workload depends on other things than before. Returns those that nobody depends on any more.
+    pub fn replace<'a>(
+        &mut self,
+        workload: &WorkloadKey,
+        old: &'a [Dependency],
+        new: &[Dependency],
+    ) -> Vec<&'a Dependency> {
+        let mut unused = Vec::new();
         for dependency in old.iter().filter(|dependency| !new.contains(dependency)) {
-            unlink(&mut self.by_dependency, dependency, workload);
+            if unlink(&mut self.by_dependency, dependency, workload) {
+                unused.push(dependency);
+            }
         }
         for dependency in new.iter().filter(|dependency| !old.contains(dependency)) {
             link(&mut self.by_dependency, dependency, workload);
         }
+        unused
     }
 }

@@ -1,61 +1,124 @@
 //! What one workload comes to: whether it is a Windows workload, whom it stands for, what it needs.
 
+use crate::assess::NodeSelection;
 use crate::assess::assessment::needs::Uses;
-use crate::assess::assessment::ownership::Controlled;
 use crate::assess::assessment::{Assessment, Dependency, Entry, NodeKind};
-use crate::assess::volumes::{self, Lookup, Resolution};
-use crate::index::{Cluster, Name, Owner, Pod, WindowsRequest, WorkloadKey};
+use crate::assess::volumes::{self, Lookup};
+use crate::index::{Cluster, Name, Owner, Placement, Pod, System, WorkloadKey, intern};
 
 impl Assessment {
-    pub(super) fn judge_pod(&self, cluster: &Cluster, key: &WorkloadKey, pod: &Pod) -> Entry {
+    pub(super) fn judge_pod(&mut self, cluster: &Cluster, key: &WorkloadKey, pod: &Pod) -> Entry {
         let mut entry = Entry::default();
-        let kind = match &pod.node_name {
-            Some(node) => {
-                entry.dependencies.push(Dependency::Node(node.clone()));
-                NodeKind::of(cluster.nodes.get(node))
-            }
-            None => unbound_kind(cluster, &pod.request, &mut entry.dependencies),
-        };
         if pod.driver.is_some() || !pod.csi_proxy_pipes.is_empty() {
             entry.concerns.clone_from(&pod.node_name);
         }
-        if kind != NodeKind::Other {
-            entry.stands_for.clone_from(&pod.controller);
+        let kind = self.kind_of(cluster, pod, &mut entry.dependencies);
+        if kind != NodeKind::Windows && kind != NodeKind::Ignored {
+            return entry;
         }
-        if kind == NodeKind::Windows {
-            let found = volumes::resolve(self.lookup(cluster), key, &pod.volumes, &[]);
-            entry.take(found, pod.node_name.clone());
+        let found = volumes::resolve(self.lookup(cluster), key, &pod.volumes, &[]);
+        entry.dependencies.extend(found.dependencies);
+        entry.controller.clone_from(&pod.controller);
+        if kind == NodeKind::Ignored {
+            entry.out_of_sight = found.rows;
+            return entry;
         }
+        entry.findings = found.findings;
+        entry.uses = Uses {
+            node: pod.node_name.clone(),
+            rows: found.rows,
+        };
         entry
     }
 
-    pub(super) fn judge_owner(&self, cluster: &Cluster, key: &WorkloadKey, owner: &Owner) -> Entry {
+    /// What the node is that a pod is bound to, or would be bound to.
+    fn kind_of(
+        &mut self,
+        cluster: &Cluster,
+        pod: &Pod,
+        dependencies: &mut Vec<Dependency>,
+    ) -> NodeKind {
+        if let Some(node) = &pod.node_name {
+            dependencies.push(Dependency::Node(node.clone()));
+            if let Some(kind) = self.nodes.get(node) {
+                return *kind;
+            }
+        }
+        let asked = self.ask(cluster, &pod.placement, dependencies);
+        // Of a node that is gone, and was so before anybody looked, nobody knows what it ran.
+        if asked.is_none() && pod.node_name.is_some() {
+            dependencies.push(Dependency::AnyWindows);
+            if self.systems.has_windows() {
+                return NodeKind::Windows;
+            }
+        }
+        match asked {
+            Some(System::Windows) => NodeKind::Windows,
+            _ => NodeKind::Other,
+        }
+    }
+
+    pub(super) fn judge_owner(
+        &mut self,
+        cluster: &Cluster,
+        key: &WorkloadKey,
+        owner: &Owner,
+    ) -> Entry {
         let mut entry = Entry::default();
-        let kind = unbound_kind(cluster, &owner.request, &mut entry.dependencies);
-        if kind != NodeKind::Windows || owner.finished {
+        let asked = self.ask(cluster, &owner.placement, &mut entry.dependencies);
+        if asked != Some(System::Windows) || owner.finished {
             return entry;
         }
-        let controlled = self.ownership.controlled(key);
-        if controlled == Controlled::WithoutEnd {
+        if self.ownership.is_without_end(key) {
             entry.findings.push(finding!(
                 OWNER_CIRCLE,
                 key.to_string(),
-                "the controllers of {key} control each other in a circle, or their chain is too long; it is judged on \
-                 its own. Correct metadata.ownerReferences"
+                "the controllers of {key} control each other in a circle, or their chain is too long. Correct \
+                 metadata.ownerReferences"
             ));
         }
-        let stands_back = controlled == Controlled::Yes && key.kind.yields_to_its_controller();
-        if stands_back || self.ownership.has_standing(key) {
+        if self.ownership.has_maker(key) || self.ownership.is_old_revision(key) {
             return entry;
         }
-        let found = volumes::resolve(
+        let mut found = volumes::resolve(
             self.lookup(cluster),
             key,
             &owner.volumes,
             &owner.claim_templates,
         );
-        entry.take(found, None);
+        self.ownership.retain_unattended(key, &mut found.rows);
+        entry.dependencies.extend(found.dependencies);
+        entry.findings.extend(found.findings);
+        entry.uses.rows = found.rows;
         entry
+    }
+
+    /// The system that a placement asks for: the first thing in it that says anything decides.
+    fn ask(
+        &mut self,
+        cluster: &Cluster,
+        placement: &Placement,
+        dependencies: &mut Vec<Dependency>,
+    ) -> Option<System> {
+        let selector = selector(cluster, placement);
+        if let Some(selector) = &selector {
+            self.systems.answer(selector);
+        }
+        dependencies.extend(depends_on(placement, selector));
+        self.asked(cluster, placement)
+    }
+
+    /// The same of the placement of an object that has been judged.
+    #[must_use]
+    pub fn asked(&self, cluster: &Cluster, placement: &Placement) -> Option<System> {
+        let class = |name: &Name| cluster.runtime_classes.get(name)?.names;
+        let node = |name: &Name| self.nodes.get(name)?.system();
+        let selected = || self.systems.known_answer(&selector(cluster, placement)?);
+        let names = placement.names;
+        names
+            .or_else(|| placement.runtime_class.as_ref().and_then(class))
+            .or_else(|| placement.node.as_ref().and_then(node))
+            .or_else(selected)
     }
 
     fn lookup<'a>(&'a self, cluster: &'a Cluster) -> Lookup<'a> {
@@ -67,29 +130,29 @@ impl Assessment {
     }
 }
 
-/// What an unbound pod, or one that a template would make, is: that depends on its RuntimeClass as well.
-fn unbound_kind(
-    cluster: &Cluster,
-    request: &WindowsRequest,
-    dependencies: &mut Vec<Dependency>,
-) -> NodeKind {
-    if let Some(class) = &request.runtime_class {
-        dependencies.push(Dependency::RuntimeClass(class.clone()));
-    }
-    if cluster.asks_for_windows(request) {
-        NodeKind::Windows
-    } else {
-        NodeKind::Other
-    }
+/// What the answer depends on. What names a system by itself depends on nothing.
+fn depends_on(placement: &Placement, selector: Option<Name>) -> impl Iterator<Item = Dependency> {
+    let class = placement.runtime_class.clone();
+    let class = class.map(Dependency::RuntimeClass);
+    let node = placement.node.clone().map(Dependency::Node);
+    let all = [class, node, selector.map(Dependency::Selector)];
+    let names = placement.names;
+    all.into_iter().flatten().filter(move |_| names.is_none())
 }
 
-impl Entry {
-    fn take(&mut self, found: Resolution, node: Option<Name>) {
-        self.findings.extend(found.findings);
-        self.dependencies.extend(found.dependencies);
-        self.uses = Uses {
-            node,
-            rows: found.rows,
-        };
+/// Which nodes a pod may run on, by its own selector and that of its RuntimeClass, where it matters.
+fn selector(cluster: &Cluster, placement: &Placement) -> Option<Name> {
+    if placement.names.is_some() {
+        return None;
     }
+    let own = placement.selector.as_ref();
+    let class = placement.runtime_class.as_ref();
+    let class = class.and_then(|name| cluster.runtime_classes.get(name));
+    let Some(class) = class.filter(|class| !class.selector.is_empty()) else {
+        return own.cloned();
+    };
+    let own = own.map(|own| NodeSelection::from_text(own));
+    let mut both = own.unwrap_or_default();
+    both.labels.extend(class.selector.clone());
+    Some(intern(&both.to_text()))
 }

@@ -7,40 +7,46 @@ mod judge;
 mod needs;
 mod ownership;
 mod report;
+mod systems;
+mod target;
 mod workloads;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::assess::causes::DaemonSets;
 use crate::assess::report::{Finding, Verdict};
 use crate::assess::verdict::{self, Facts};
-use crate::assess::volumes::ordinal_stem;
-use crate::index::{Cluster, Name, Node, ObjectKey, WorkloadKey, WorkloadKind};
+use crate::assess::volumes::{Resolved, ordinal_stem};
+use crate::index::{Cluster, Name, Node, ObjectKey, System, WorkloadKey, WorkloadKind};
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
 pub use counts::Counts;
 pub use dependents::Dependency;
 use dependents::Dependents;
+pub use needs::Departed;
 use needs::{Need, Needs, Uses};
-use ownership::Ownership;
+use ownership::{Ownership, Standing};
+use systems::Systems;
 
 /// All that was derived from the cluster.
 ///
 /// It follows the tables of one [`Cluster`] by the keys that have changed in them. What it holds is a function of the
-/// objects alone, not of the order in which they came.
+/// objects alone, not of the order in which they came, but for what it remembers of nodes that are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Assessment {
     entries: BTreeMap<WorkloadKey, Box<Entry>>,
     dependents: Dependents,
     ownership: Ownership,
     needs: Needs,
+    /// The nodes that are there, and those that are gone while somebody depends on them.
     nodes: HashMap<Name, NodeKind>,
+    systems: Systems,
     without_csi_node: BTreeSet<Name>,
     /// The drivers of each CSINode, and how many CSINodes have each of them.
     csi_nodes: HashMap<Name, Arc<BTreeSet<Name>>>,
     registered: Counts<Name>,
     default_class: Option<Name>,
-    departures: u64,
     /// What is to be judged again, while an update is under way.
     stale: Vec<WorkloadKey>,
 }
@@ -49,8 +55,10 @@ pub struct Assessment {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     dependencies: Vec<Dependency>,
-    /// The controller for which a live pod stands.
-    stands_for: Option<Name>,
+    /// The controller for whose volumes a live pod stands with its own.
+    controller: Option<Name>,
+    /// The volumes of a pod that is none of the Windows workloads and yet stands for its controller.
+    out_of_sight: Vec<Resolved>,
     /// The node whose readiness a pod has a part in: as a part of a CSI driver, or because it mounts csi-proxy's pipes.
     concerns: Option<Name>,
     uses: Uses,
@@ -58,10 +66,21 @@ struct Entry {
 }
 
 impl Entry {
+    /// The controller for which a pod stands, and what for.
+    fn standing(&self) -> Option<(Name, Vec<Standing>)> {
+        let rows = self.uses.rows.iter().chain(&self.out_of_sight);
+        let standing = Standing::of(rows);
+        let controller = self.controller.clone();
+        controller
+            .filter(|_| !standing.is_empty())
+            .map(|controller| (controller, standing))
+    }
+
     /// Without room for more: there are many, and few change.
     fn fitted(mut self) -> Self {
         self.dependencies.shrink_to_fit();
         self.uses.rows.shrink_to_fit();
+        self.out_of_sight.shrink_to_fit();
         self.findings.shrink_to_fit();
         self
     }
@@ -72,22 +91,41 @@ impl Entry {
 enum NodeKind {
     /// Its pods are Windows workloads.
     Windows,
-    /// Its pods are nobody's concern, but stand for their owners: taken out by the administrator, or not known.
-    OutOfSight,
+    /// Taken out by the administrator: its pods are no Windows workloads, but stand for their owners.
+    Ignored,
     /// Its pods neither are Windows workloads nor stand for any.
     Other,
+    /// The same; which system it runs is not known.
+    Unclear,
 }
 
 impl NodeKind {
-    fn of(node: Option<&Node>) -> Self {
-        match node {
-            Some(node) if node.is_windows() => Self::Windows,
-            // The workloads of a node that goes will be on another one: they must not be lost from sight meanwhile.
-            Some(node) if node.runs_windows() && !node.deleting => Self::OutOfSight,
-            Some(_) => Self::Other,
-            None => Self::OutOfSight,
+    fn of(node: &Node) -> Self {
+        match node.system() {
+            Some(System::Windows) if node.ignored => Self::Ignored,
+            // Also of one that is being deleted: its pods may outlive it.
+            Some(System::Windows) => Self::Windows,
+            Some(System::Other) => Self::Other,
+            None => Self::Unclear,
         }
     }
+
+    fn system(self) -> Option<System> {
+        match self {
+            Self::Windows | Self::Ignored => Some(System::Windows),
+            Self::Other => Some(System::Other),
+            Self::Unclear => None,
+        }
+    }
+}
+
+/// The volumes that hold upgrades.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockingVolumes {
+    /// How many there are.
+    pub count: usize,
+    /// The first, as the verdict's message names them.
+    pub first: Vec<String>,
 }
 
 impl Assessment {
@@ -137,6 +175,7 @@ impl Assessment {
             }
         }
         self.judge_stale(cluster);
+        self.look_for_daemon_sets(cluster);
         let mut touched = std::mem::take(&mut self.needs.touched);
         if causes_changed {
             let needs = self.needs.drivers.values();
@@ -158,11 +197,21 @@ impl Assessment {
             windows_nodes: self.needs.windows.len(),
             in_tree: needs.map(|need| need.in_tree.total()).sum::<usize>() + abandoned,
             abandoned,
+            served: 0,
             without_csi_node: &self.without_csi_node,
             blocking: self.blocking(),
             named: self.first_blocking(),
         };
         verdict::verdict(&facts, cluster.wanted().upgrade_gate)
+    }
+
+    /// The volumes that hold upgrades.
+    #[must_use]
+    pub fn blocking_volumes(&self) -> BlockingVolumes {
+        BlockingVolumes {
+            count: self.blocking(),
+            first: self.first_blocking(),
+        }
     }
 
     /// How many volumes hold upgrades.
@@ -180,11 +229,33 @@ impl Assessment {
             .chain([(None, self.needs.abandoned.total())])
     }
 
-    /// How often something that held upgrades has gone from sight, rather than got what it lacked: a volume, or a node.
-    /// What is deleted and recreated, or whose pieces come one after another, is away for a moment.
+    /// How often something that held upgrades has gone from sight, rather than got what it lacked. What is deleted and
+    /// recreated, or whose pieces come one after another, is away for a moment.
     #[must_use]
-    pub fn departures(&self) -> u64 {
-        self.departures
+    pub fn departures(&self) -> &BTreeMap<Departed, u64> {
+        &self.needs.departures
+    }
+
+    /// Whether it would hold upgrades if it came back.
+    #[must_use]
+    pub fn would_hold(&self, cluster: &Cluster, departed: &Departed) -> bool {
+        let Departed::Volume(driver) = departed else {
+            return true;
+        };
+        let mut nodes = self.needs.windows.iter();
+        let has = |node: &Name| {
+            self.csi_nodes
+                .get(node)
+                .is_some_and(|drivers| drivers.contains(driver))
+        };
+        !nodes.all(has) || self.needs.windows.is_empty() && !self.is_brought(cluster, driver)
+    }
+
+    /// Whether a DaemonSet brings that driver to Windows nodes.
+    fn is_brought(&self, cluster: &Cluster, driver: &str) -> bool {
+        !DaemonSets::of_driver(self, cluster, driver)
+            .windows
+            .is_empty()
     }
 
     /// The first volumes that hold upgrades, in the order of reports, as the message names them. Where they are too
@@ -220,16 +291,25 @@ impl Assessment {
 
     fn node_changed(&mut self, cluster: &Cluster, name: &Name) {
         let node = cluster.nodes.get(name);
-        let kind = NodeKind::of(node);
-        let old = match node {
-            Some(_) => self.nodes.insert(name.clone(), kind),
+        let dependency = Dependency::Node(name.clone());
+        let known = self.nodes.get(name).copied();
+        // A pod can outlive its node by minutes.
+        let gone = known.filter(|_| self.dependents.has(&dependency));
+        let kind = node.map(NodeKind::of).or(gone);
+        match kind {
+            Some(kind) => self.nodes.insert(name.clone(), kind),
             None => self.nodes.remove(name),
         };
-        if old.unwrap_or(NodeKind::of(None)) != kind {
-            self.invalidate(&Dependency::Node(name.clone()));
+        if known != kind {
+            self.invalidate(&dependency);
+        }
+        for dependency in self.systems.node_changed(name, node) {
+            self.invalidate(&dependency);
         }
         let held = self.without_csi_node.contains(name) || self.needs.is_held_by(name);
-        self.departures += u64::from(held && kind != NodeKind::Windows);
+        if held && !node.is_some_and(Node::is_windows) {
+            self.needs.depart(Departed::Node);
+        }
         self.drivers_changed(cluster, name);
     }
 
@@ -263,6 +343,21 @@ impl Assessment {
         self.needs.touched.insert(name.clone());
     }
 
+    /// While there is no Windows node, a DaemonSet stands in for the registration.
+    fn look_for_daemon_sets(&mut self, cluster: &Cluster) {
+        let has_nodes = !self.needs.windows.is_empty();
+        let is_brought = |driver: &Name| has_nodes || self.is_brought(cluster, driver);
+        let drivers: Vec<(Name, bool)> = self
+            .needs
+            .drivers
+            .keys()
+            .map(|driver| (driver.clone(), is_brought(driver)))
+            .collect();
+        for (driver, is_brought) in drivers {
+            self.needs.set_brought(&driver, is_brought);
+        }
+    }
+
     /// Whoever depends on that is to be judged again.
     fn invalidate(&mut self, dependency: &Dependency) {
         self.stale.extend(self.dependents.of(dependency).cloned());
@@ -281,10 +376,17 @@ impl Assessment {
             }
             let pod = cluster.pods.get(&key.object);
             let new = pod.map(|pod| self.judge_pod(cluster, &key, pod));
-            let stands_for = new.as_ref().and_then(|new| new.stands_for.clone());
-            let old = self.replace(cluster, &key, new);
-            let (old, new) = (old.stands_for.as_ref(), stands_for.as_ref());
-            owners.extend(self.ownership.restand(old, new));
+            let stands = new.as_ref().and_then(Entry::standing);
+            let stood = self.replace(cluster, &key, new).standing();
+            if stood == stands {
+                continue;
+            }
+            for (standing, is_there) in [(stands, true), (stood, false)] {
+                if let Some((controller, standing)) = standing {
+                    let touched = self.ownership.restand(&controller, &standing, is_there);
+                    owners.extend(touched);
+                }
+            }
         }
         for key in owners {
             let owner = cluster.owners.get(&key);
@@ -299,15 +401,25 @@ impl Assessment {
     fn replace(&mut self, cluster: &Cluster, key: &WorkloadKey, new: Option<Entry>) -> Entry {
         let old = self.entries.remove(key).unwrap_or_default();
         let dependencies = new.as_ref().map_or(&[][..], |new| &new.dependencies);
-        self.dependents
+        let unused = self
+            .dependents
             .replace(key, &old.dependencies, dependencies);
+        for dependency in unused {
+            match dependency {
+                Dependency::Selector(text) => self.systems.forget(text),
+                Dependency::Node(name) if cluster.nodes.get(name).is_none() => {
+                    self.nodes.remove(name);
+                }
+                _ => {}
+            }
+        }
         // Added before what was there is taken away, so that a need that stays is not built up again.
         if let Some(new) = new {
             self.needs.add(cluster, key, &new.uses);
             self.needs.touched.extend(new.concerns.clone());
             self.entries.insert(key.clone(), Box::new(new.fitted()));
         }
-        self.departures += u64::from(self.needs.remove(cluster, key, &old.uses));
+        self.needs.remove(cluster, key, &old.uses);
         self.needs.touched.extend(old.concerns.clone());
         *old
     }

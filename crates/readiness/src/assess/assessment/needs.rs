@@ -24,14 +24,27 @@ pub struct Need {
     csi: Counts<Option<Name>>,
     /// The Windows nodes on which it is needed and not registered.
     pub missing: BTreeSet<Name>,
+    /// There is no Windows node, and no DaemonSet brings the driver to one that comes.
+    is_unbrought: bool,
 }
 
 impl Need {
     /// Whether a volume holds upgrades for want of it.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.in_tree.total() > 0 && !self.missing.is_empty()
+        self.in_tree.total() > 0 && (self.is_unbrought || !self.missing.is_empty())
     }
+}
+
+/// Something that held upgrades and has gone from sight, rather than got what it lacked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Departed {
+    /// A volume that needs that driver.
+    Volume(Name),
+    /// A volume that no driver takes over.
+    Abandoned,
+    /// A Windows node.
+    Node,
 }
 
 /// The needs for all drivers, and the volumes that no driver takes over.
@@ -45,6 +58,8 @@ pub struct Needs {
     pub windows: BTreeSet<Name>,
     /// The nodes on which other drivers are missing than before.
     pub touched: BTreeSet<Name>,
+    /// How often something has departed.
+    pub departures: BTreeMap<Departed, u64>,
 }
 
 impl Needs {
@@ -68,13 +83,13 @@ impl Needs {
         }
     }
 
-    /// A workload does not need that any more: what it needs now was added before. Says whether a volume that held
-    /// upgrades is no longer among what it needs.
-    pub fn remove(&mut self, cluster: &Cluster, workload: &WorkloadKey, uses: &Uses) -> bool {
-        let mut departed = false;
+    /// A workload does not need that any more: what it needs now was added before.
+    pub fn remove(&mut self, cluster: &Cluster, workload: &WorkloadKey, uses: &Uses) {
         for row in &uses.rows {
             let Some(driver) = row.driver() else {
-                departed |= self.abandoned.remove(workload);
+                if self.abandoned.remove(workload) {
+                    self.depart(Departed::Abandoned);
+                }
                 continue;
             };
             let Some(need) = self.drivers.get_mut(driver) else {
@@ -85,16 +100,24 @@ impl Needs {
                 refresh(cluster, driver, need, &uses.node, &mut self.touched);
             } else {
                 let held = need.holds();
-                departed |= need.in_tree.remove(workload) && held;
+                let departed = need.in_tree.remove(workload) && held;
                 if need.in_tree.total() == 0 {
                     refresh(cluster, driver, need, &self.windows, &mut self.touched);
+                }
+                if departed {
+                    let driver = Departed::Volume(intern(driver));
+                    *self.departures.entry(driver).or_default() += 1;
                 }
             }
             if need.in_tree.total() == 0 && need.csi.total() == 0 {
                 self.drivers.remove(driver);
             }
         }
-        departed
+    }
+
+    /// Counts a departure.
+    pub fn depart(&mut self, departed: Departed) {
+        *self.departures.entry(departed).or_default() += 1;
     }
 
     /// Whether a driver that holds upgrades is missing on that node.
@@ -108,6 +131,13 @@ impl Needs {
         set(&mut self.windows, node, is_windows(cluster, node));
         for (driver, need) in &mut self.drivers {
             refresh(cluster, driver, need, [node], &mut self.touched);
+        }
+    }
+
+    /// Says whether a driver is on Windows nodes, or would be on one that comes.
+    pub fn set_brought(&mut self, driver: &Name, is_brought: bool) {
+        if let Some(need) = self.drivers.get_mut(driver) {
+            need.is_unbrought = !is_brought;
         }
     }
 

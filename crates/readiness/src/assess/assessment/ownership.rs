@@ -4,37 +4,66 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::assess::assessment::counts::Counts;
 use crate::assess::assessment::workloads::{Workloads, link, unlink};
-use crate::index::{Name, Owner, WorkloadKey};
+use crate::assess::volumes::Resolved;
+use crate::index::{Name, Owner, Revision, WorkloadKey, intern};
 
 /// So many controllers may be above one another; Kubernetes itself has two. It bounds the work that a chain made to
 /// trouble this operator can cause.
 const LONGEST_CHAIN: usize = 64;
 
-/// Owners by uid, their controllers, and how many live pods stand for each.
+/// Owners by uid, their controllers, and for which of their volumes live pods stand.
 #[derive(Clone, Debug, Default)]
 pub struct Ownership {
     links: HashMap<WorkloadKey, Link>,
     by_uid: HashMap<Name, Workloads>,
     controlled_by: HashMap<Name, Workloads>,
-    standing: Counts<Name>,
+    /// By controller.
+    standing: HashMap<Name, Counts<Standing>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Link {
     uid: Option<Name>,
     controller: Option<Name>,
+    revision: Option<Revision>,
 }
 
-/// How an owner stands to its controllers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Controlled {
-    /// It has none that is known.
-    No,
-    /// A known one stands for it.
-    Yes,
-    /// Its controllers control each other in a circle, or their chain is longer than any of Kubernetes' own: nobody at
-    /// its end can stand for the others.
-    WithoutEnd,
+/// What of a template a live pod's volume stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// That volume with that claim.
+    Claim(Name, Name),
+    /// That volume, without a claim in the template, by what serves it and by its class.
+    Type(Name, Name, Option<Name>),
+}
+
+impl Standing {
+    /// What the volume of a template needs to have somebody standing for it.
+    fn wanted(row: &Resolved) -> Self {
+        match &row.claim {
+            Some(claim) => Self::Claim(row.volume.clone(), claim.clone()),
+            None => Self::of_type(row),
+        }
+    }
+
+    fn of_type(row: &Resolved) -> Self {
+        let served_by = row.plugin().map(|plugin| plugin.name);
+        let served_by = served_by.or(row.driver()).unwrap_or_default();
+        Self::Type(
+            row.volume.clone(),
+            intern(served_by),
+            row.storage_class.clone(),
+        )
+    }
+
+    /// What a live pod's volumes stand for.
+    pub fn of<'a>(rows: impl Iterator<Item = &'a Resolved>) -> Vec<Self> {
+        let standing = rows.flat_map(|row| {
+            let claim = row.claim.is_some().then(|| Self::wanted(row));
+            claim.into_iter().chain([Self::of_type(row)])
+        });
+        standing.collect()
+    }
 }
 
 impl Ownership {
@@ -43,11 +72,13 @@ impl Ownership {
         let new = owner.map_or_else(Link::default, |owner| Link {
             uid: owner.uid.clone(),
             controller: owner.controller.clone(),
+            revision: owner.revision,
         });
         let old = self.links.get(key).cloned().unwrap_or_default();
         let mut touched = BTreeSet::from([key.clone()]);
         if old != new {
             self.family(key, &old, &mut touched);
+            touched.extend(self.last_revisions([&old, &new]));
             for (map, old, new) in [
                 (&mut self.by_uid, &old.uid, &new.uid),
                 (&mut self.controlled_by, &old.controller, &new.controller),
@@ -59,41 +90,54 @@ impl Ownership {
                     link(map, new, key);
                 }
             }
-            self.links.insert(key.clone(), new.clone());
+            if owner.is_some() {
+                self.links.insert(key.clone(), new.clone());
+            } else {
+                self.links.remove(key);
+            }
+            touched.extend(self.last_revisions([&old, &new]));
             self.family(key, &new, &mut touched);
         }
-        if owner.is_none() {
-            self.links.remove(key);
-        }
         touched
     }
 
-    /// A pod stands for another controller than before. Returns the owners whose standing that may change.
-    pub fn restand(&mut self, old: Option<&Name>, new: Option<&Name>) -> BTreeSet<WorkloadKey> {
+    /// A live pod of that controller is there, or is there no longer. Returns the owners for whose volumes somebody else
+    /// stands now than before.
+    pub fn restand(
+        &mut self,
+        controller: &Name,
+        standing: &[Standing],
+        is_there: bool,
+    ) -> BTreeSet<WorkloadKey> {
         let mut touched = BTreeSet::new();
-        if old == new {
-            return touched;
+        let counts = self.standing.entry(controller.clone()).or_default();
+        let mut has_changed = false;
+        for standing in standing {
+            has_changed |= if is_there {
+                counts.add(standing)
+            } else {
+                counts.remove(standing)
+            };
         }
-        if let Some(old) = old
-            && self.standing.remove(old)
-        {
-            self.above(old, &mut touched);
+        if counts.total() == 0 {
+            self.standing.remove(controller);
         }
-        if let Some(new) = new
-            && self.standing.add(new)
-        {
-            self.above(new, &mut touched);
+        if has_changed {
+            self.above(controller, &mut touched);
         }
         touched
     }
 
-    /// Whether a live pod of that owner is there, its own or one of an owner that it controls.
-    #[must_use]
-    pub fn has_standing(&self, key: &WorkloadKey) -> bool {
+    /// Leaves the rows of a template for which no live pod stands, neither the owner's own nor one of an owner that it
+    /// controls.
+    pub fn retain_unattended(&self, key: &WorkloadKey, rows: &mut Vec<Resolved>) {
         let mut level: BTreeSet<&Name> = self.uid_of(key).into_iter().collect();
         for _ in 0..=LONGEST_CHAIN {
-            if level.iter().any(|uid| self.standing.contains(*uid)) {
-                return true;
+            for standing in level.iter().filter_map(|uid| self.standing.get(*uid)) {
+                rows.retain(|row| !standing.contains(&Standing::wanted(row)));
+            }
+            if rows.is_empty() || level.is_empty() {
+                return;
             }
             level = level
                 .into_iter()
@@ -102,24 +146,67 @@ impl Ownership {
                 .filter_map(|key| self.uid_of(key))
                 .collect();
         }
-        false
     }
 
-    /// Whether a controller that is known stands for that owner.
+    /// Whether it is an old revision of something that is not read: others have replicas, or a newer one is there.
     #[must_use]
-    pub fn controlled(&self, key: &WorkloadKey) -> Controlled {
+    pub fn is_old_revision(&self, key: &WorkloadKey) -> bool {
+        let link = self.links.get(key);
+        let is_old = |link: &Link| {
+            let own = link.revision.filter(|own| !own.has_replicas)?;
+            Some(own < self.last_revision(link)?)
+        };
+        link.and_then(is_old).unwrap_or_default()
+    }
+
+    /// Whether what has made that owner is there, and is judged in its stead.
+    #[must_use]
+    pub fn has_maker(&self, key: &WorkloadKey) -> bool {
+        let makes = |above: &WorkloadKey| {
+            Some(above.kind) == key.kind.maker() && above.object.namespace == key.object.namespace
+        };
+        self.controllers(key).any(makes)
+    }
+
+    /// Whether its controllers control each other in a circle, or their chain is longer than any of Kubernetes' own.
+    #[must_use]
+    pub fn is_without_end(&self, key: &WorkloadKey) -> bool {
         let mut level: BTreeSet<&WorkloadKey> = self.controllers(key).collect();
-        if level.is_empty() {
-            return Controlled::No;
-        }
         for _ in 0..LONGEST_CHAIN {
+            if level.is_empty() {
+                return false;
+            }
             let above = level.into_iter().flat_map(|key| self.controllers(key));
             level = above.collect();
-            if level.is_empty() {
-                return Controlled::Yes;
-            }
         }
-        Controlled::WithoutEnd
+        !level.is_empty()
+    }
+
+    /// The last of the revisions of one thing that is not read. Those of a known controller are judged with it.
+    fn last_revision(&self, link: &Link) -> Option<Revision> {
+        let revisions = self.revisions(link).map(|(revision, _)| revision);
+        revisions.max()
+    }
+
+    /// The revisions of one thing that is not read, each with its owner.
+    fn revisions(&self, link: &Link) -> impl Iterator<Item = (Revision, &WorkloadKey)> {
+        let controller = link.controller.as_ref();
+        let controller = controller.filter(|uid| !self.by_uid.contains_key(*uid));
+        let revisions = controller.and_then(|uid| self.controlled_by.get(uid));
+        let revisions = revisions.into_iter().flat_map(Workloads::iter);
+        revisions.filter_map(|key| Some((self.links.get(key)?.revision?, key)))
+    }
+
+    /// All that are the last, which may be several: nobody knows the order of what was made in one second.
+    fn last_revisions(&self, of: [&Link; 2]) -> Vec<WorkloadKey> {
+        let mut last = Vec::new();
+        for link in of {
+            let newest = self.last_revision(link);
+            let revisions = self.revisions(link);
+            let revisions = revisions.filter(|(revision, _)| Some(*revision) == newest);
+            last.extend(revisions.map(|(_, key)| key.clone()));
+        }
+        last
     }
 
     fn uid_of(&self, key: &WorkloadKey) -> Option<&Name> {
@@ -174,5 +261,49 @@ impl Ownership {
             level = further;
         }
         reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{ObjectKey, WorkloadKind};
+
+    #[test]
+    fn all_that_become_the_last_revision_or_are_it_no_more_are_touched() {
+        let mut ownership = Ownership::default();
+        let key = |name: &str| WorkloadKey {
+            object: ObjectKey::new("shop", name),
+            kind: WorkloadKind::ReplicaSet,
+        };
+        let revision = |has_replicas, created| Owner {
+            controller: Some("rollout".into()),
+            revision: Some(Revision {
+                has_replicas,
+                created,
+            }),
+            ..Owner::default()
+        };
+        let all = BTreeSet::from(["web-8", "web-9", "web-10"].map(key));
+        let old = |ownership: &Ownership| -> Vec<bool> {
+            let names = ["web-8", "web-9", "web-10"].iter();
+            names
+                .map(|name| ownership.is_old_revision(&key(name)))
+                .collect()
+        };
+        ownership.relink(&key("web-8"), Some(&revision(false, 1)));
+        ownership.relink(&key("web-9"), Some(&revision(false, 1)));
+        assert_eq!(old(&ownership), [false, false, false], "equally old");
+        for (last, expected) in [
+            (Some(revision(false, 2)), [true, true, false]),
+            (Some(revision(false, 1)), [false, false, false]),
+            (Some(revision(false, 0)), [false, false, true]),
+            (Some(revision(true, 0)), [true, true, false]),
+            (None, [false, false, false]),
+        ] {
+            let touched = ownership.relink(&key("web-10"), last.as_ref());
+            assert_eq!(touched, all, "{last:?}");
+            assert_eq!(old(&ownership), expected, "{last:?}");
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::CsiProxyNeed;
+use crate::assess::assessment::needs::Need;
+use crate::assess::assessment::target::is_among;
 use crate::assess::assessment::{Assessment, Dependency};
 use crate::assess::causes::{self, DaemonSets, Place};
 use crate::assess::report::{
@@ -10,9 +12,10 @@ use crate::assess::report::{
     VolumeUse, Workload,
 };
 use crate::assess::verdict::list;
+use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
-use crate::assess::{advice, codes, plugins, versions};
-use crate::index::{Cluster, Name, ObjectKey, Pod, ReadFrom, WorkloadKey};
+use crate::assess::{advice, codes, plugins, redirection};
+use crate::index::{Cluster, Name, ObjectKey, Pod, WorkloadKey, WorkloadKind};
 
 /// Why drivers are missing, and on which nodes.
 type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
@@ -21,7 +24,15 @@ impl Assessment {
     /// Everything that is known, for people and machines. Work in proportion to the cluster.
     #[must_use]
     pub fn report(&self, cluster: &Cluster) -> ReadinessReport {
-        let version = kubernetes_version(cluster);
+        self.report_for(cluster, None)
+    }
+
+    /// The same for a version to come, where one is given.
+    #[must_use]
+    pub fn report_for(&self, cluster: &Cluster, target: Option<Release>) -> ReadinessReport {
+        let served = target.map(|target| redirection::served_at(cluster, target));
+        let served = served.unwrap_or_default();
+        let today = redirection::today(cluster);
         let sets = self.daemon_sets(cluster);
         let mut causes = Causes::new();
         let nodes: Vec<NodeReadiness> = self
@@ -34,24 +45,29 @@ impl Assessment {
             .iter()
             .map(|(driver, sets)| {
                 let causes = causes.remove(driver).unwrap_or_default();
-                self.driver(cluster, driver, sets, version.as_deref(), causes)
+                self.driver(cluster, driver, sets, today, causes)
             })
             .collect();
-        let entries = self.entries.iter();
-        let volumes = entries
-            .flat_map(|(key, entry)| entry.uses.rows.iter().map(move |row| (key, row)))
-            .map(|(key, row)| self.volume_use(key, row))
-            .collect();
+        let volumes = self.rows().map(|(key, row)| {
+            let mut volume = self.volume_use(key, row);
+            volume.blocking &= !is_among(&served, row);
+            volume
+        });
         ReadinessReport {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
             cluster: ClusterFacts {
                 windows_nodes: nodes.len(),
-                kubernetes_version: version,
+                kubernetes_version: redirection::kubernetes_version(cluster).map(str::to_owned),
             },
-            verdict: self.verdict(cluster),
+            target: target.map(Release::number),
+            verdict: if served.is_empty() {
+                self.verdict(cluster)
+            } else {
+                self.verdict_without(cluster, &served)
+            },
             nodes,
-            volumes,
+            volumes: volumes.collect(),
             drivers,
             findings: self.findings(cluster),
         }
@@ -69,7 +85,7 @@ impl Assessment {
         let name = self.needs.windows.get(name)?;
         let missing = self.needs.missing_on(name);
         let sets = missing
-            .map(|driver| (driver.clone(), DaemonSets::of_driver(cluster, driver)))
+            .map(|driver| (driver.clone(), DaemonSets::of_driver(self, cluster, driver)))
             .collect();
         self.node_with(cluster, name, &sets, &mut Causes::new())
     }
@@ -85,7 +101,7 @@ impl Assessment {
             .collect();
         names
             .into_iter()
-            .map(|name| (name.clone(), DaemonSets::of_driver(cluster, name)))
+            .map(|name| (name.clone(), DaemonSets::of_driver(self, cluster, name)))
             .collect()
     }
 
@@ -151,6 +167,8 @@ impl Assessment {
     fn pods_on<'a>(&'a self, cluster: &'a Cluster, node: &Name) -> Vec<(&'a ObjectKey, &'a Pod)> {
         self.dependents
             .of(&Dependency::Node(node.clone()))
+            // A template may name the node as well.
+            .filter(|key| key.kind == WorkloadKind::Pod)
             .filter_map(|key| Some((&key.object, cluster.pods.get(&key.object)?)))
             .collect()
     }
@@ -161,7 +179,7 @@ impl Assessment {
         cluster: &Cluster,
         driver: &Name,
         sets: &DaemonSets<'_>,
-        version: Option<&str>,
+        today: Option<Release>,
         causes: BTreeMap<Finding, BTreeSet<Name>>,
     ) -> DriverReadiness {
         let need = self.needs.drivers.get(driver);
@@ -173,7 +191,9 @@ impl Assessment {
         if need.is_some_and(|need| need.in_tree.total() > 0) {
             let plugins = plugins::PLUGINS.iter();
             let plugins = plugins.filter(|plugin| plugin.driver == Some(driver));
-            findings.extend(plugins.filter_map(|plugin| advice::recommend(plugin, version?)));
+            findings.extend(plugins.filter_map(|plugin| {
+                advice::recommend(plugin, today?, redirection::noted(cluster, plugin))
+            }));
         }
         for (mut cause, nodes) in causes {
             cause.message = format!("{} (on {})", cause.message, list(&nodes));
@@ -198,11 +218,13 @@ impl Assessment {
     }
 
     fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
-        let mut findings = causes::csi_proxy::daemon_sets(cluster);
+        let mut findings = causes::csi_proxy::daemon_sets(self, cluster);
+        let distribution = redirection::distribution(cluster);
         for (key, entry) in &self.entries {
             findings.extend(entry.findings.iter().cloned());
             let rows = entry.uses.rows.iter();
-            findings.extend(rows.filter_map(|row| advice::move_data(cluster, key, row)));
+            findings
+                .extend(rows.filter_map(|row| advice::move_data(cluster, distribution, key, row)));
         }
         sort(&mut findings);
         findings
@@ -228,7 +250,7 @@ impl Assessment {
             plugin: plugin.map(|plugin| plugin.name.to_owned()),
             csi_driver: driver.map(str::to_owned),
             in_tree: plugin.is_some(),
-            blocking: plugin.is_some() && (driver.is_none() || !missing_on.is_empty()),
+            blocking: plugin.is_some() && need.is_none_or(Need::holds),
             missing_on,
         }
     }
@@ -256,18 +278,6 @@ fn csi_proxy_finding(cluster: &Cluster, name: &Name, is_needed: bool) -> Option<
             "the node needs csi-proxy, and whether it runs there cannot be seen from here; on the cluster, kubectl get \
              windowsnodestorages shows it where this operator runs"
         )),
-    }
-}
-
-/// The API server's version where that is known, else that of the newest kubelet.
-fn kubernetes_version(cluster: &Cluster) -> Option<String> {
-    match cluster.read_from {
-        ReadFrom::Api => cluster.api_server_version.clone(),
-        ReadFrom::Files => {
-            let nodes = cluster.nodes.iter();
-            let kubelets = nodes.map(|(_, node)| node.kubelet_version.as_str());
-            versions::highest(kubelets).map(str::to_owned)
-        }
     }
 }
 

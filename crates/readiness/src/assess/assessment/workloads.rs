@@ -67,13 +67,19 @@ pub fn link<K: Clone + Eq + Hash>(
     }
 }
 
-/// Takes a workload from those of that key.
-pub fn unlink<K: Eq + Hash>(map: &mut HashMap<K, Workloads>, key: &K, workload: &WorkloadKey) {
-    if let Some(workloads) = map.get_mut(key)
-        && workloads.remove(workload)
-    {
+/// Takes a workload from those of that key. Says whether it was the last.
+pub fn unlink<K: Eq + Hash>(
+    map: &mut HashMap<K, Workloads>,
+    key: &K,
+    workload: &WorkloadKey,
+) -> bool {
+    let is_last = map
+        .get_mut(key)
+        .is_some_and(|workloads| workloads.remove(workload));
+    if is_last {
         map.remove(key);
     }
+    is_last
 }
 
 #[cfg(test)]

@@ -1,22 +1,20 @@
 //! csi-proxy as a DaemonSet, which is not this operator's.
 
+use crate::assess::assessment::Assessment;
 use crate::assess::report::Finding;
 use crate::assess::versions;
-use crate::index::{Cluster, WorkloadKind};
+use crate::index::{Cluster, NodeSide, ObjectKey, Owner, System, WorkloadKind};
 
 /// The oldest csi-proxy with which a pod cannot run commands on its node. Source: CVE-2023-3893.
 pub const OLDEST_SAFE: semver::Version = semver::Version::new(1, 1, 3);
 
 /// The DaemonSets that run csi-proxy on Windows nodes, and those among them that are too old.
 #[must_use]
-pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
+pub fn daemon_sets(assessment: &Assessment, cluster: &Cluster) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
-        let node_side = owner.node_side.as_ref();
-        let Some(tag) = node_side.and_then(|side| side.csi_proxy.as_deref()) else {
-            continue;
-        };
-        if !cluster.asks_for_windows(&owner.request) {
+    for (key, owner, side) in that_run_it(cluster) {
+        let tag = side.csi_proxy.as_deref().unwrap_or_default();
+        if assessment.asked(cluster, &owner.placement) != Some(System::Windows) {
             continue;
         }
         let object = format!("DaemonSet/{key}");
@@ -41,4 +39,13 @@ pub fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The DaemonSets that run csi-proxy, wherever that is.
+pub fn that_run_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &Owner, &NodeSide)> {
+    let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
+    sets.filter_map(|(key, owner)| {
+        let side = owner.node_side.as_deref()?;
+        side.csi_proxy.is_some().then_some((key, owner, side))
+    })
 }

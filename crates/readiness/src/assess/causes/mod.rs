@@ -10,9 +10,11 @@ mod on_node;
 pub use of_driver::of_driver;
 pub use on_node::{stale_entry, why_missing};
 
+use crate::assess::assessment::Assessment;
 use crate::assess::drivers;
 use crate::index::{
-    AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, WorkloadKind,
+    AnyTable, Cluster, CsiNode, Name, Node, NodeSide, ObjectKey, Owner, Pod, ReadFrom, System,
+    WorkloadKind,
 };
 
 /// The DaemonSets that name a driver.
@@ -38,17 +40,16 @@ pub struct DaemonSet<'a> {
 impl<'a> DaemonSets<'a> {
     /// The DaemonSets that name that driver.
     #[must_use]
-    pub fn of_driver(cluster: &'a Cluster, driver: &str) -> Self {
+    pub fn of_driver(assessment: &Assessment, cluster: &'a Cluster, driver: &str) -> Self {
         let mut sets = Self::default();
         for (key, owner) in cluster.owners[WorkloadKind::DaemonSet].iter() {
             let node_side = owner.node_side.as_deref();
             let Some(node_side) = node_side.filter(|side| side.names.contains(driver)) else {
                 continue;
             };
-            let list = if cluster.asks_for_windows(&owner.request) {
-                &mut sets.windows
-            } else {
-                &mut sets.others
+            let list = match assessment.asked(cluster, &owner.placement) {
+                Some(System::Windows) => &mut sets.windows,
+                _ => &mut sets.others,
             };
             list.push(DaemonSet {
                 key,

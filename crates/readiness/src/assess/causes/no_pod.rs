@@ -4,16 +4,6 @@ use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;
 use crate::index::Taint;
 
-/// Taints that the DaemonSet controller lets its pods tolerate, each with that effect only.
-const TOLERATED_BY_EVERY_DAEMON_SET: [(&str, &str); 6] = [
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-];
-
 /// Taints that go when the node is well: it is to be mended, and not the DaemonSet.
 const TAINTS_OF_NODES_IN_TROUBLE: [&str; 6] = [
     "node.kubernetes.io/not-ready",
@@ -24,13 +14,13 @@ const TAINTS_OF_NODES_IN_TROUBLE: [&str; 6] = [
     "node.cloudprovider.kubernetes.io/shutdown",
 ];
 
-impl<'a> Place<'a> {
+impl Place<'_> {
     /// Why the node has no pod of the driver.
     pub(super) fn no_pod(&self) -> Vec<Finding> {
         let sets = self.sets.windows.iter();
         // The one that is nearest to having a pod here.
         let nearest = sets
-            .map(|set| (set, self.repelling(set)))
+            .map(|set| (set, set.node_side.repelled_by(self.node)))
             .min_by_key(|(_, taints)| taints.len());
         let Some((set, taints)) = nearest else {
             return vec![self.no_daemon_set()];
@@ -55,19 +45,6 @@ impl<'a> Place<'a> {
             ));
         }
         findings
-    }
-
-    /// The node's taints that keep the DaemonSet's pods away.
-    fn repelling(&self, set: &DaemonSet<'_>) -> Vec<&'a Taint> {
-        let taints = self.node.taints.iter();
-        taints
-            .filter(|taint| {
-                let taint_is = (taint.key.as_str(), taint.effect.as_str());
-                let mut tolerations = set.node_side.tolerations.iter();
-                !TOLERATED_BY_EVERY_DAEMON_SET.contains(&taint_is)
-                    && !tolerations.any(|toleration| toleration.covers(taint))
-            })
-            .collect()
     }
 
     fn not_tolerated(&self, set: &DaemonSet<'_>, taints: &[&Taint]) -> Finding {

@@ -3,7 +3,7 @@
 use super::{Builder, claim, inline};
 use crate::assess::report::Reason;
 use crate::assess::{Assessment, Blocked, BlockedKey, BlockedKind};
-use crate::index::{Cluster, Name, ObjectKey, Owner, PodVolume, WindowsRequest, WorkloadKind};
+use crate::index::{Cluster, Name, ObjectKey, Owner, Placement, PodVolume, System, WorkloadKind};
 
 const AZURE_DISK: &str = "disk.csi.azure.com";
 
@@ -97,9 +97,9 @@ fn a_template_without_a_pod_gets_no_event() {
             .claim("data", Some("pv-1"), None)
             .read();
         let owner = Owner {
-            request: WindowsRequest {
-                by_itself: true,
-                runtime_class: None,
+            placement: Placement {
+                names: Some(System::Windows),
+                ..Placement::default()
             },
             volumes: Box::new([PodVolume {
                 name: "data".into(),

@@ -43,15 +43,23 @@ impl Held {
 
     /// Whether something that held upgrades goes from sight by that change.
     fn departs(&mut self, change: impl FnOnce(&mut Cluster) -> bool) -> bool {
-        let before = self.assessment.departures();
+        let before = self.assessment.departures().clone();
         change(&mut self.cluster);
         self.assessment.update(&mut self.cluster);
-        self.assessment.departures() != before
+        *self.assessment.departures() != before
     }
 
     fn register(&mut self, node: &str) -> bool {
         let drivers = Arc::new([Name::from(DRIVER)].into());
-        self.departs(|cluster| cluster.csi_nodes.apply(node.into(), CsiNode { drivers }))
+        self.departs(|cluster| {
+            cluster.csi_nodes.apply(
+                node.into(),
+                CsiNode {
+                    drivers,
+                    ..CsiNode::default()
+                },
+            )
+        })
     }
 }
 

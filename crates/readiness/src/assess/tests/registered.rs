@@ -21,7 +21,13 @@ fn a_driver_is_there_until_the_last_node_has_lost_it() {
     let mut assessment = Assessment::default();
     let mut is_needed = |node: &str, drivers: &[&str]| {
         let drivers = Arc::new(drivers.iter().map(|driver| (*driver).into()).collect());
-        cluster.csi_nodes.apply(node.into(), CsiNode { drivers });
+        cluster.csi_nodes.apply(
+            node.into(),
+            CsiNode {
+                drivers,
+                ..CsiNode::default()
+            },
+        );
         assessment.update(&mut cluster);
         let report = assessment.report(&cluster);
         report.drivers.iter().any(|row| row.name == DRIVER)

@@ -14,6 +14,7 @@ fn held(named: String, gate: UpgradeGate) -> String {
         windows_nodes: 1,
         in_tree: 1,
         abandoned: 0,
+        served: 0,
         without_csi_node: &BTreeSet::new(),
         blocking: 1,
         named: vec![named],

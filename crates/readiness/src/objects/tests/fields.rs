@@ -11,8 +11,6 @@ v1 Pod spec.volumes[0].hostPath.path {"spec": {"volumes": [{"name": "a", "hostPa
 v1 Pod spec.volumes[0].csi.driver {"spec": {"volumes": [{"name": "a", "csi": {"driver": {}}}]}}
 v1 Pod spec.nodeSelector.a {"spec": {"nodeSelector": {"a": true}}}
 v1 Pod spec.os.name {"spec": {"os": {"name": 5}}}
-v1 Pod spec.containers[0].args[1] {"spec": {"containers": [{"args": ["-v", 5]}]}}
-v1 Pod spec.initContainers[0].image {"spec": {"initContainers": [{"image": 5}]}}
 v1 Pod spec.tolerations[0].key {"spec": {"tolerations": [{"key": 5}]}}
 v1 Pod status.phase {"status": {"phase": 1}}
 v1 Pod metadata.name {"metadata": {"name": 1}}

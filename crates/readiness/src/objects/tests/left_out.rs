@@ -44,27 +44,27 @@ fn cluster() -> Cluster {
 }
 
 #[test]
-fn only_pods_on_nodes_of_another_system_that_do_not_ask_for_windows_are_left_out() {
+fn only_pods_on_nodes_of_another_system_are_left_out() {
     let mut cluster = cluster();
     pod(&mut cluster, "on-linux", json!({"nodeName": "lin"}));
+    let asks = json!({"nodeName": "lin", "os": {"name": "windows"}});
+    pod(&mut cluster, "asks", asks);
     for (name, spec) in [
         ("on-windows", json!({"nodeName": "win"})),
         ("on-new", json!({"nodeName": "new"})),
         ("on-unknown", json!({"nodeName": "away"})),
         ("unbound", json!({})),
-        (
-            "asks",
-            json!({"nodeName": "lin", "os": {"name": "windows"}}),
-        ),
-        (
-            "may-ask",
-            json!({"nodeName": "lin", "runtimeClassName": "some"}),
-        ),
     ] {
         pod(&mut cluster, name, spec);
         assert!(kept(&cluster).contains(&name), "{name}");
     }
-    assert!(!kept(&cluster).contains(&"on-linux"));
+    let is_kept = |cluster: &Cluster, name| kept(cluster).contains(&name);
+    assert!(!is_kept(&cluster, "on-linux") && !is_kept(&cluster, "asks"));
+    // A pod can outlive its node.
+    cluster.nodes.delete(&"lin".into());
+    pod(&mut cluster, "on-linux", json!({"nodeName": "lin"}));
+    assert!(!is_kept(&cluster, "on-linux"));
+    node(&mut cluster, "lin", Some("linux"));
     // One that is bound there later is no longer kept.
     pod(&mut cluster, "unbound", json!({"nodeName": "lin"}));
     assert!(!kept(&cluster).contains(&"unbound"));
@@ -125,6 +125,7 @@ fn of_a_node_of_another_system_nothing_is_kept_that_nobody_looks_at() {
     let expected = crate::index::Node {
         operating_system: "linux".to_owned(),
         kubelet_version: "v1.33.1".to_owned(),
+        labels: [("kubernetes.io/os".into(), "linux".into())].into(),
         ..crate::index::Node::default()
     };
     assert_eq!(*kept, expected);

@@ -1,5 +1,6 @@
 //! All objects of a cluster, and the way into their fields.
 
+use super::memory::Memory;
 use serde_json::Value;
 
 /// A kind as its apiVersion and its name.
@@ -22,8 +23,9 @@ pub const CSI_DRIVER: Kind = ("storage.k8s.io/v1", "CSIDriver");
 pub const RUNTIME_CLASS: Kind = ("node.k8s.io/v1", "RuntimeClass");
 pub const WINDOWS_STORAGE: Kind = ("windowsstorage.dev/v1alpha1", "WindowsStorage");
 
+/// The objects, and what is remembered of others.
 #[derive(Clone, Copy)]
-pub struct Cluster<'a>(pub &'a [Value]);
+pub struct Cluster<'a>(pub &'a [Value], pub &'a Memory);
 
 impl<'a> Cluster<'a> {
     pub fn of(self, kind: Kind) -> impl Iterator<Item = &'a Value> {

@@ -1,7 +1,8 @@
 //! The DaemonSet that brings a driver to the Windows nodes.
 
 use super::cluster::{Cluster, DAEMON_SET, list, name, namespace, text};
-use super::workloads::{asks_for_windows, template_spec};
+use super::placement::asks;
+use super::workloads::template_spec;
 use serde_json::Value;
 
 /// The end of an image's repository, and the driver in it.
@@ -22,8 +23,9 @@ pub fn daemon_set<'a>(cluster: Cluster<'a>, driver: &str) -> Option<&'a Value> {
     let mut sets: Vec<_> = cluster
         .of(DAEMON_SET)
         .filter(|set| {
-            template_spec(set)
-                .is_some_and(|spec| asks_for_windows(cluster, spec) && names_driver(spec, driver))
+            template_spec(set).is_some_and(|spec| {
+                asks(cluster, spec, true) == Some(true) && names_driver(spec, driver)
+            })
         })
         .collect();
     sets.sort_by_key(|set| (name(set), namespace(set)));

@@ -53,6 +53,8 @@ pub struct Row<'a> {
     pub node: Option<&'a str>,
     pub volume: &'a str,
     pub found: Found,
+    /// Its plugin serves it at the version that is judged for.
+    pub is_served: bool,
 }
 
 /// Code and object.
@@ -68,7 +70,7 @@ pub struct Found {
     pub backing: Backing,
 }
 
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 pub struct Backing {
     /// There if, and only if, the volume is in-tree.
     pub plugin: Option<String>,
@@ -88,7 +90,15 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
     let mut rows = Vec::new();
     let mut findings = Vec::new();
     for workload in workloads::all(cluster) {
-        for (volume, found) in volumes_of(cluster, &workload, &mut findings) {
+        let mut volumes = volumes_of(cluster, &workload, &mut findings);
+        if !is(workload.object, POD) {
+            for pod in workloads::standing(cluster, workload.object) {
+                let its = volumes_of(cluster, &pod, &mut Vec::new());
+                let stands = |wanted: &(&str, Found)| its.iter().any(|it| stands_for(it, wanted));
+                volumes.retain(|volume| !stands(volume));
+            }
+        }
+        for (volume, found) in volumes {
             rows.push(Row {
                 kind: workload.object["kind"].as_str().unwrap_or_default(),
                 namespace: namespace(workload.object),
@@ -96,6 +106,7 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
                 node: workload.node,
                 volume,
                 found,
+                is_served: false,
             });
         }
     }
@@ -105,6 +116,18 @@ pub fn rows(cluster: Cluster<'_>) -> (Vec<Row<'_>>, Vec<Finding>) {
     };
     rows.sort_by_key(key);
     (rows, findings)
+}
+
+/// Whether a pod's volume stands for one of its owner's template.
+fn stands_for(pods: &(&str, Found), wanted: &(&str, Found)) -> bool {
+    let (pods, wanted) = ((pods.0, &pods.1), (wanted.0, &wanted.1));
+    let is_same = match &wanted.1.claim {
+        Some(claim) => pods.1.claim.as_ref() == Some(claim),
+        None => {
+            pods.1.backing == wanted.1.backing && pods.1.storage_class == wanted.1.storage_class
+        }
+    };
+    pods.0 == wanted.0 && is_same
 }
 
 fn volumes_of<'a>(
@@ -204,7 +227,7 @@ fn claim_address(in_namespace: &str, claim_name: &str) -> String {
 }
 
 /// The fields of a volume that name where its data is; those of a pod's volume and of a PersistentVolume are the same.
-fn backing(volume: &Value) -> Option<Backing> {
+pub fn backing(volume: &Value) -> Option<Backing> {
     if let Some(driver) = nonempty(volume, &["csi", "driver"]) {
         return Some(Backing::of(None, Some(driver)));
     }

@@ -2,12 +2,13 @@
 
 use super::cluster::{
     CRON_JOB, Cluster, DAEMON_SET, DEPLOYMENT, JOB, Kind, NODE, POD, REPLICA_SET,
-    REPLICATION_CONTROLLER, RUNTIME_CLASS, STATEFUL_SET, field, is, list, name, namespace,
-    nonempty, text,
+    REPLICATION_CONTROLLER, STATEFUL_SET, field, is, list, name, namespace, nonempty, text,
 };
+use super::memory::on_unknown_node;
+use super::placement::{asks, os};
 use serde_json::Value;
 
-const OWNERS: [Kind; 7] = [
+pub const OWNERS: [Kind; 7] = [
     DEPLOYMENT,
     REPLICA_SET,
     STATEFUL_SET,
@@ -16,10 +17,8 @@ const OWNERS: [Kind; 7] = [
     CRON_JOB,
     REPLICATION_CONTROLLER,
 ];
-const OS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
-const BUILD: &str = "node.kubernetes.io/windows-build";
 
-/// A pod, or an owner none of whose pods stands for it.
+/// A pod or a template.
 pub struct Workload<'a> {
     pub object: &'a Value,
     /// The pod's spec, or that of the template.
@@ -28,24 +27,30 @@ pub struct Workload<'a> {
     pub node: Option<&'a str>,
 }
 
+impl<'a> Workload<'a> {
+    pub fn of_pod(pod: &'a Value) -> Self {
+        Self {
+            object: pod,
+            spec: &pod["spec"],
+            node: bound_to(pod),
+        }
+    }
+}
+
 pub fn all(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     let mut workloads = Vec::new();
     for pod in cluster.of(POD) {
         if is_live(pod) && judge(cluster, pod).workload {
-            workloads.push(Workload {
-                object: pod,
-                spec: &pod["spec"],
-                node: bound_to(pod),
-            });
+            workloads.push(Workload::of_pod(pod));
         }
     }
     for kind in OWNERS {
         for owner in cluster.of(kind) {
             if let Some(spec) = template_spec(owner)
-                && asks_for_windows(cluster, spec)
+                && asks(cluster, spec, true) == Some(true)
                 && !is_finished(owner)
                 && !is_controlled(cluster, owner)
-                && !has_standing_pod(cluster, owner)
+                && !is_old_revision(cluster, owner)
             {
                 workloads.push(Workload {
                     object: owner,
@@ -58,12 +63,7 @@ pub fn all(cluster: Cluster<'_>) -> Vec<Workload<'_>> {
     workloads
 }
 
-fn os(node: &Value) -> Option<&str> {
-    text(node, &["metadata", "labels", "kubernetes.io/os"])
-        .or_else(|| text(node, &["status", "nodeInfo", "operatingSystem"]))
-}
-
-fn is_ignored(node: &Value) -> bool {
+pub fn is_ignored(node: &Value) -> bool {
     text(node, &["metadata", "labels", "windowsstorage.dev/ignore"]) == Some("true")
 }
 
@@ -75,7 +75,7 @@ pub fn is_windows_node(node: &Value) -> bool {
     os(node) == Some("windows") && !is_ignored(node) && !is_being_deleted(node)
 }
 
-fn is_live(pod: &Value) -> bool {
+pub fn is_live(pod: &Value) -> bool {
     !matches!(
         text(pod, &["status", "phase"]),
         Some("Succeeded" | "Failed")
@@ -88,27 +88,62 @@ fn bound_to(pod: &Value) -> Option<&str> {
 
 struct Judgement {
     workload: bool,
-    /// Where it does, its owner's template is not reported.
+    /// Where it does, its volumes are not reported of its owner's template.
     stands_for_owner: bool,
 }
 
 fn judge(cluster: Cluster<'_>, pod: &Value) -> Judgement {
-    let (workload, stands_for_owner) = match bound_to(pod).map(|node| cluster.get(NODE, "", node)) {
-        None => {
-            let asks = asks_for_windows(cluster, &pod["spec"]);
-            (asks, asks)
-        }
-        Some(None) => (false, true),
-        Some(Some(node)) if os(node) != Some("windows") => (false, false),
-        // Its pods go with it, and where they come back nobody knows: the template speaks for them.
-        Some(Some(node)) if is_being_deleted(node) => (false, false),
-        Some(Some(node)) if is_ignored(node) => (false, true),
-        Some(Some(_)) => (true, true),
+    let on = |is_windows: bool, is_ignored: bool| (is_windows && !is_ignored, is_windows);
+    let known = |node: &str| {
+        let gone = cluster.1.nodes.get(node);
+        let gone = gone.map(|gone| (gone.system == Some(true), gone.is_ignored));
+        let there = cluster.get(NODE, "", node);
+        there.map_or(gone, |node| {
+            Some((os(node) == Some("windows"), is_ignored(node)))
+        })
+    };
+    let (workload, stands_for_owner) = match bound_to(pod).map(known) {
+        None => on(asks(cluster, &pod["spec"], false) == Some(true), false),
+        Some(None) => on(on_unknown_node(cluster, pod), false),
+        Some(Some((is_windows, is_ignored))) => on(is_windows, is_ignored),
     };
     Judgement {
         workload,
         stands_for_owner,
     }
+}
+
+/// The live pods that stand for an owner with their volumes.
+pub fn standing<'a>(cluster: Cluster<'a>, owner: &Value) -> Vec<Workload<'a>> {
+    let uid = nonempty(owner, &["metadata", "uid"]);
+    cluster
+        .of(POD)
+        .filter(|pod| is_live(pod))
+        .filter(|pod| uid.is_some_and(|uid| controllers(cluster, pod).contains(&uid)))
+        .filter(|pod| judge(cluster, pod).stands_for_owner)
+        .map(Workload::of_pod)
+        .collect()
+}
+
+/// Of what shares a controller that is not read, those with replicas count; if none has any, the newest, and all that are
+/// as new.
+fn is_old_revision(cluster: Cluster<'_>, owner: &Value) -> bool {
+    let revisions = [REPLICA_SET, REPLICATION_CONTROLLER];
+    let Some(uid) = controller(owner) else {
+        return false;
+    };
+    if !revisions.into_iter().any(|kind| is(owner, kind)) || owner_of_uid(cluster, uid).is_some() {
+        return false;
+    }
+    let has_replicas = |revision: &Value| revision["spec"]["replicas"] != 0;
+    let is_newer = |other: &Value| {
+        let created = ["metadata", "creationTimestamp"];
+        text(other, &created) > text(owner, &created)
+    };
+    let mut others = revisions.into_iter().flat_map(|kind| cluster.of(kind));
+    !has_replicas(owner)
+        && others
+            .any(|other| controller(other) == Some(uid) && (has_replicas(other) || is_newer(other)))
 }
 
 pub fn template_spec(owner: &Value) -> Option<&Value> {
@@ -129,7 +164,7 @@ fn is_finished(owner: &Value) -> bool {
             })
 }
 
-fn controller(object: &Value) -> Option<&str> {
+pub fn controller(object: &Value) -> Option<&str> {
     list(object, &["metadata", "ownerReferences"])
         .iter()
         .find(|reference| reference["controller"] == true)
@@ -143,87 +178,29 @@ fn owner_of_uid<'a>(cluster: Cluster<'a>, uid: &str) -> Option<&'a Value> {
         .find(|owner| nonempty(owner, &["metadata", "uid"]) == Some(uid))
 }
 
-/// The uids of the controller, of its controller and so on, and whether they go round in a circle.
-fn controllers<'a>(cluster: Cluster<'a>, object: &'a Value) -> (Vec<&'a str>, bool) {
+/// The uids of the controller, of its controller and so on, each once.
+fn controllers<'a>(cluster: Cluster<'a>, object: &'a Value) -> Vec<&'a str> {
     let mut chain = Vec::new();
     let mut next = controller(object);
-    while let Some(uid) = next {
-        if chain.contains(&uid) {
-            return (chain, true);
-        }
+    while let Some(uid) = next.filter(|uid| !chain.contains(uid)) {
         chain.push(uid);
         next = owner_of_uid(cluster, uid).and_then(controller);
     }
-    (chain, false)
+    chain
 }
 
-/// A circle of controllers has nobody at its top who would be reported, so its members are.
+/// What a Deployment or a CronJob makes is reported with it.
 fn is_controlled(cluster: Cluster<'_>, owner: &Value) -> bool {
-    let (chain, circle) = controllers(cluster, owner);
-    [REPLICA_SET, JOB, REPLICATION_CONTROLLER]
-        .into_iter()
-        .any(|kind| is(owner, kind))
-        && !circle
-        && chain
-            .first()
-            .is_some_and(|uid| owner_of_uid(cluster, uid).is_some())
-}
-
-fn has_standing_pod(cluster: Cluster<'_>, owner: &Value) -> bool {
-    let uid = nonempty(owner, &["metadata", "uid"]);
-    cluster
-        .of(POD)
-        .filter(|pod| is_live(pod))
-        .filter(|pod| uid.is_some_and(|uid| controllers(cluster, pod).0.contains(&uid)))
-        .any(|pod| judge(cluster, pod).stands_for_owner)
-}
-
-pub fn asks_for_windows(cluster: Cluster<'_>, spec: &Value) -> bool {
-    text(spec, &["os", "name"]) == Some("windows")
-        || field(spec, &["nodeSelector"]).is_some_and(selects_windows)
-        || affinity_asks(spec)
-        || nonempty(spec, &["runtimeClassName"])
-            .and_then(|class| cluster.get(RUNTIME_CLASS, "", class))
-            .and_then(|class| field(class, &["scheduling", "nodeSelector"]))
-            .is_some_and(selects_windows)
-}
-
-fn selects_windows(selector: &Value) -> bool {
-    OS.iter()
-        .any(|label| text(selector, &[label]) == Some("windows"))
-        || field(selector, &[BUILD]).is_some()
-}
-
-fn affinity_asks(spec: &Value) -> bool {
-    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-    let terms = list(
-        spec,
-        &["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"],
-    );
-    !terms.is_empty()
-        && terms.iter().all(|term| {
-            list(term, &["matchExpressions"])
-                .iter()
-                .any(expression_asks)
-        })
-}
-
-fn expression_asks(expression: &Value) -> bool {
-    let key = text(expression, &["key"]).unwrap_or_default();
-    let operator = text(expression, &["operator"]).unwrap_or_default();
-    let values = list(expression, &["values"]);
-    if OS.contains(&key) {
-        match operator {
-            "In" => !values.is_empty() && values.iter().all(|value| value == "windows"),
-            "NotIn" => {
-                values.iter().any(|value| value == "linux")
-                    && values.iter().all(|value| value != "windows")
-            }
-            _ => false,
-        }
-    } else {
-        key == BUILD && ["In", "Exists", "Gt", "Lt"].contains(&operator)
-    }
+    let made_by = |kind, maker| {
+        let mut makers = cluster.of(maker);
+        let uid = controller(owner);
+        is(owner, kind)
+            && uid.is_some()
+            && makers.any(|maker| {
+                nonempty(maker, &["metadata", "uid"]) == uid && namespace(maker) == namespace(owner)
+            })
+    };
+    made_by(REPLICA_SET, DEPLOYMENT) || made_by(JOB, CRON_JOB)
 }
 
 /// `Kind/namespace/name`, as findings name objects.

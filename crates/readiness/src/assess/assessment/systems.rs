@@ -1,0 +1,223 @@
+//! Which operating system those ask for who only say which nodes they can run on.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::assess::NodeSelection;
+use crate::assess::assessment::Dependency;
+use crate::index::{Labels, Name, Node, System};
+
+/// The nodes that are there with what selectors see of them, and what each selector comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Systems {
+    nodes: HashMap<Name, (System, Labels)>,
+    selectors: HashMap<Name, Selector>,
+    /// How many nodes run Windows, whatever else they are.
+    windows: usize,
+}
+
+/// A selector that some workload has.
+#[derive(Clone, Debug, Default)]
+struct Selector {
+    selection: NodeSelection,
+    /// How many nodes that run Windows it matches.
+    windows: usize,
+    /// How many others.
+    others: usize,
+    answer: Option<System>,
+}
+
+impl Selector {
+    /// The count for nodes of that system.
+    fn count(&mut self, system: System) -> &mut usize {
+        match system {
+            System::Windows => &mut self.windows,
+            System::Other => &mut self.others,
+        }
+    }
+
+    /// Says whether the answer is another one. One that matches no node any more keeps its answer: a pool at zero
+    /// changes nothing.
+    fn settle(&mut self) -> bool {
+        let answer = match (self.windows, self.others) {
+            (0, 0) => self.answer,
+            (_, 0) => Some(System::Windows),
+            (0, _) => Some(System::Other),
+            _ => None,
+        };
+        std::mem::replace(&mut self.answer, answer) != answer
+    }
+}
+
+impl Systems {
+    /// Whether any node runs Windows, whatever else it is.
+    pub fn has_windows(&self) -> bool {
+        self.windows > 0
+    }
+
+    /// A node is there, changed, or gone. Returns what has another answer now.
+    pub fn node_changed(&mut self, name: &Name, node: Option<&Node>) -> Vec<Dependency> {
+        let new = node.and_then(|node| Some((node.system()?, node.labels.clone())));
+        let old = match new.clone() {
+            Some(new) => self.nodes.insert(name.clone(), new),
+            None => self.nodes.remove(name),
+        };
+        let mut changed = Vec::new();
+        if old == new {
+            return changed;
+        }
+        let had_windows = self.has_windows();
+        let runs_windows = |node: &Option<(System, Labels)>| {
+            let node = node.as_ref();
+            usize::from(node.is_some_and(|(system, _)| *system == System::Windows))
+        };
+        self.windows = self.windows + runs_windows(&new) - runs_windows(&old);
+        if self.has_windows() != had_windows {
+            changed.push(Dependency::AnyWindows);
+        }
+        for (text, selector) in &mut self.selectors {
+            let matched = |node: &Option<(System, Labels)>| {
+                let (system, labels) = node.as_ref()?;
+                selector.selection.matches(name, labels).then_some(*system)
+            };
+            let (was, is) = (matched(&old), matched(&new));
+            if was == is {
+                continue;
+            }
+            if let Some(system) = was {
+                *selector.count(system) -= 1;
+            }
+            if let Some(system) = is {
+                *selector.count(system) += 1;
+            }
+            if selector.settle() {
+                changed.push(Dependency::Selector(text.clone()));
+            }
+        }
+        changed
+    }
+
+    /// The system of all nodes that the selector matches.
+    pub fn answer(&mut self, text: &Name) -> Option<System> {
+        match self.selectors.entry(text.clone()) {
+            Entry::Occupied(known) => known.get().answer,
+            Entry::Vacant(entry) => {
+                let mut selector = Selector {
+                    selection: NodeSelection::from_text(text),
+                    ..Selector::default()
+                };
+                for (name, (system, labels)) in &self.nodes {
+                    if selector.selection.matches(name, labels) {
+                        *selector.count(*system) += 1;
+                    }
+                }
+                selector.settle();
+                entry.insert(selector).answer
+            }
+        }
+    }
+
+    /// The same of a selector that some workload has.
+    pub fn known_answer(&self, text: &Name) -> Option<System> {
+        self.selectors.get(text)?.answer
+    }
+
+    /// No workload has that selector any more.
+    pub fn forget(&mut self, text: &Name) {
+        self.selectors.remove(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node of that system with these labels, in their order.
+    fn node(system: &str, labels: &[(&str, &str)]) -> Node {
+        let labels = labels.iter();
+        Node {
+            operating_system: system.to_owned(),
+            labels: labels
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect(),
+            ..Node::default()
+        }
+    }
+
+    fn selector(label: &str, value: &str) -> Name {
+        let selection = NodeSelection {
+            labels: [(label.to_owned(), value.to_owned())].into(),
+            terms: None,
+        };
+        selection.to_text().into()
+    }
+
+    #[test]
+    fn an_answer_follows_the_labels_of_nodes_and_outlives_the_last_of_them() {
+        let mut systems = Systems::default();
+        let pool = selector("pool", "a");
+        let (windows, linux) = (Name::from("win-1"), Name::from("linux-1"));
+        assert_eq!(systems.answer(&pool), None);
+        let here = [("pool", "a")];
+        let there = [("pool", "b")];
+        for (name, node, answer) in [
+            (
+                &windows,
+                Some(node("windows", &here)),
+                Some(System::Windows),
+            ),
+            (&linux, Some(node("linux", &there)), Some(System::Windows)),
+            // Both have it for a while.
+            (&linux, Some(node("linux", &here)), None),
+            (&linux, Some(node("linux", &there)), Some(System::Windows)),
+            (&linux, Some(node("linux", &here)), None),
+            (&windows, Some(node("windows", &there)), Some(System::Other)),
+            (&windows, Some(node("windows", &here)), None),
+            (&linux, None, Some(System::Windows)),
+            // Nobody has it, nor knows better.
+            (
+                &windows,
+                Some(node("windows", &there)),
+                Some(System::Windows),
+            ),
+            (&windows, None, Some(System::Windows)),
+            (&linux, Some(node("linux", &here)), Some(System::Other)),
+        ] {
+            let before = systems.known_answer(&pool);
+            let changed = systems.node_changed(name, node.as_ref());
+            let dependency = Dependency::Selector(pool.clone());
+            assert_eq!(systems.known_answer(&pool), answer, "{name} {node:?}");
+            assert_eq!(changed.contains(&dependency), before != answer);
+        }
+        systems.forget(&pool);
+        systems.node_changed(&linux, None);
+        assert_eq!(systems.answer(&pool), None, "nothing is remembered");
+    }
+
+    #[test]
+    fn each_of_very_many_selectors_has_its_own_answer() {
+        let mut systems = Systems::default();
+        let pools: Vec<Name> = (0..10_000)
+            .map(|number| selector("pool", &number.to_string()))
+            .collect();
+        let windows = Name::from("win-1");
+        systems.node_changed(&windows, Some(&node("windows", &[("pool", "7")])));
+        systems.node_changed(&"linux-1".into(), Some(&node("linux", &[("pool", "9999")])));
+        for (number, pool) in pools.iter().enumerate() {
+            let answer = match number {
+                7 => Some(System::Windows),
+                9_999 => Some(System::Other),
+                _ => None,
+            };
+            assert_eq!(systems.answer(pool), answer, "{pool}");
+        }
+        let changed = systems.node_changed(&windows, Some(&node("windows", &[("pool", "8")])));
+        assert_eq!(changed, [Dependency::Selector(pools[8].clone())]);
+        let changed = systems.node_changed(&windows, Some(&node("windows", &[("pool", "9999")])));
+        assert_eq!(changed, [Dependency::Selector(pools[9_999].clone())]);
+        for pool in &pools {
+            systems.forget(pool);
+        }
+        assert!(systems.selectors.is_empty());
+    }
+}

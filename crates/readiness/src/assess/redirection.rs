@@ -1,0 +1,231 @@
+//! Which in-tree plugins serve their volumes themselves, today and at a version to come.
+
+use crate::assess::plugins::{PLUGINS, Plugin};
+use crate::assess::versions::{self, Distribution, Release, TargetError};
+use crate::index::{AnyTable, Cluster, Node, ReadFrom};
+
+/// The API server's version where that is known, else that of the newest kubelet.
+#[must_use]
+pub fn kubernetes_version(cluster: &Cluster) -> Option<&str> {
+    match cluster.read_from {
+        ReadFrom::Api => cluster.api_server_version.as_deref(),
+        ReadFrom::Files => {
+            let nodes = cluster.nodes.iter();
+            versions::highest(nodes.map(|(_, node)| node.kubelet_version.as_str()))
+        }
+    }
+}
+
+/// Whose versions the cluster goes by: that shows on its nodes.
+#[must_use]
+pub fn distribution(cluster: &Cluster) -> Distribution {
+    let mut nodes = cluster.nodes.iter().map(|(_, node)| node.distribution);
+    nodes
+        .find(|distribution| *distribution == Distribution::OpenShift)
+        .unwrap_or_default()
+}
+
+/// The version that the cluster has today.
+#[must_use]
+pub fn today(cluster: &Cluster) -> Option<Release> {
+    let version = versions::parse(kubernetes_version(cluster)?)?;
+    (version.major == 1).then(|| distribution(cluster).at(version.minor))
+}
+
+/// Refuses a version of another distribution than the cluster's. Without a node nobody knows which that is.
+pub fn check_target(cluster: &Cluster, target: Release) -> Result<(), TargetError> {
+    let of = distribution(cluster);
+    if cluster.nodes.is_empty() || of == target.distribution {
+        return Ok(());
+    }
+    Err(TargetError::OtherDistribution { of, target })
+}
+
+/// Whether kubelets of Windows nodes redirect its volumes today, by what they note in their CSINodes. One that does is
+/// enough. To say that none does all have to deny it, and none may lag behind the cluster: an older kubelet knows nothing
+/// of what one of today's version does.
+#[must_use]
+pub fn noted(cluster: &Cluster, plugin: &Plugin) -> Option<bool> {
+    let today = today(cluster).map(|today| today.minor);
+    let noted: Vec<(&Node, &[&Plugin])> = cluster
+        .windows_nodes()
+        .map(|(name, node)| {
+            let csi_node = cluster.csi_nodes.get(name);
+            (node, csi_node.map_or(&[][..], |it| &it.redirected))
+        })
+        .collect();
+    if noted.iter().any(|(_, noted)| noted.contains(&plugin)) {
+        return Some(true);
+    }
+    // A kubelet that redirects nothing notes nothing; so does one whose note is left out of the files.
+    let denies = |(node, noted): &(&Node, &[&Plugin])| {
+        let version = versions::parse(&node.kubelet_version);
+        !noted.is_empty() && version.is_some_and(|version| Some(version.minor) == today)
+    };
+    let all_deny = !noted.is_empty() && noted.iter().all(denies);
+    all_deny.then_some(false)
+}
+
+/// The plugins that serve their volumes themselves at that version. What a kubelet redirects already it goes on
+/// redirecting; that one does not counts for today's version alone.
+#[must_use]
+pub fn served_at(cluster: &Cluster, target: Release) -> Vec<&'static Plugin> {
+    let today = today(cluster).map(|today| today.minor);
+    let is_redirected = |plugin: &Plugin| match noted(cluster, plugin) {
+        Some(true) if today <= Some(target.minor) => true,
+        Some(false) if today == Some(target.minor) => plugin.is_gone_at(target),
+        _ => plugin.is_redirected_at(target),
+    };
+    let plugins = PLUGINS.iter();
+    plugins.filter(|plugin| !is_redirected(plugin)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assess::plugins;
+    use crate::index::{CsiNode, Node};
+
+    /// A cluster whose Windows nodes have these kubelets and note that.
+    fn cluster(nodes: &[(&str, Option<&str>)]) -> Cluster {
+        let mut cluster = Cluster {
+            read_from: ReadFrom::Files,
+            ..Cluster::default()
+        };
+        for (nth, (version, noted)) in nodes.iter().enumerate() {
+            let name = format!("win-{nth}");
+            let node = Node {
+                operating_system: "windows".to_owned(),
+                kubelet_version: (*version).to_owned(),
+                ..Node::default()
+            };
+            cluster.nodes.apply(name.as_str().into(), node);
+            let noted = noted.iter().flat_map(|noted| noted.split(','));
+            let csi_node = CsiNode {
+                redirected: noted.filter_map(plugins::by_name).collect(),
+                ..CsiNode::default()
+            };
+            cluster.csi_nodes.apply(name.into(), csi_node);
+        }
+        cluster
+    }
+
+    #[test]
+    fn what_kubelets_note_wins_over_the_table_for_today_and_stays_redirected() {
+        const DISK: &str = "kubernetes.io/azure-disk";
+        const FILE: &str = "kubernetes.io/azure-file";
+        let served = |nodes: &[(&str, Option<&str>)], plugin: &str, target: &str| {
+            let served = served_at(&cluster(nodes), target.parse().unwrap());
+            served.iter().any(|served| served.name == plugin)
+        };
+        let without = [("v1.24.1", None)];
+        let disk = [("v1.24.1", Some(DISK))];
+        let file = [("v1.24.1", Some(FILE))];
+        let both = [("v1.24.1", Some(DISK)), ("v1.24.1", Some(FILE))];
+        let half = [("v1.24.1", Some(FILE)), ("v1.24.1", None)];
+        let early = [("v1.23.1", Some(FILE))];
+        let mixed = [("v1.24.1", Some(FILE)), ("v1.23.9", Some(FILE))];
+        let late = [("v1.27.1", Some(FILE))];
+        for (nodes, plugin, target, expected) in [
+            (&without[..], DISK, "1.24", false),
+            (&disk, DISK, "1.24", false),
+            (&file, DISK, "1.24", true),
+            (&both, DISK, "1.24", false),
+            (&half, DISK, "1.24", false),
+            // What a kubelet that lags behind leaves to the plugin says nothing of today.
+            (&mixed, DISK, "1.24", false),
+            (&mixed, FILE, "1.24", false),
+            // That a gate is off today says nothing of the next version.
+            (&file, DISK, "1.25", false),
+            (&without, FILE, "1.23", true),
+            // One that is on stays on.
+            (&early, FILE, "1.23", false),
+            (&file, FILE, "1.24", false),
+            (&early, DISK, "1.23", true),
+            // Before today only the table knows.
+            (&file, FILE, "1.23", true),
+            // Code that is gone serves nothing.
+            (&late, DISK, "1.27", false),
+        ] {
+            assert_eq!(
+                served(nodes, plugin, target),
+                expected,
+                "{nodes:?} {plugin} {target}"
+            );
+        }
+    }
+
+    #[test]
+    fn kubelets_that_lag_behind_the_api_server_prove_only_what_they_redirect() {
+        let disk = plugins::by_name("kubernetes.io/azure-disk").unwrap();
+        let file = plugins::by_name("kubernetes.io/azure-file").unwrap();
+        for (api_server, denied) in [("v1.24.0", Some(false)), ("v1.25.0", None), ("", None)] {
+            let mut cluster = cluster(&[("v1.24.1", Some(file.name))]);
+            cluster.read_from = ReadFrom::Api;
+            cluster.api_server_version = Some(api_server.to_owned());
+            assert_eq!(noted(&cluster, disk), denied, "{api_server}");
+            assert_eq!(noted(&cluster, file), Some(true), "{api_server}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_serves_its_volumes_up_to_the_version_of_the_tables() {
+        // The first minor version of Kubernetes 1 that redirects, and that of OpenShift 4.
+        for (plugin, kubernetes, openshift) in [
+            ("aws-ebs", 23, 12),
+            ("azure-disk", 23, 12),
+            ("azure-file", 24, 13),
+            ("gce-pd", 23, 12),
+            ("cinder", 18, 5),
+            ("vsphere-volume", 25, 13),
+            ("portworx-volume", 31, 18),
+            ("rbd", 31, 18),
+            ("cephfs", 31, 18),
+            ("glusterfs", 26, 13),
+            ("flocker", 25, 12),
+            ("quobyte", 25, 12),
+            ("storageos", 25, 12),
+            ("scaleio", 22, 9),
+        ] {
+            let plugin = plugins::by_name(&format!("kubernetes.io/{plugin}")).unwrap();
+            let empty = Cluster::default();
+            let is_served = |target: String| {
+                let served = served_at(&empty, target.parse().unwrap());
+                served.contains(&plugin)
+            };
+            for minor in 23..=37 {
+                let (here, name) = (minor < kubernetes, plugin.name);
+                assert_eq!(is_served(format!("1.{minor}")), here, "{name} 1.{minor}");
+                let (there, minor) = (minor - 13 < openshift, minor - 13);
+                assert_eq!(is_served(format!("4.{minor}")), there, "{name} 4.{minor}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_of_another_distribution_is_refused_where_a_node_shows_which_it_is() {
+        let kubernetes: Release = "1.27".parse().unwrap();
+        let openshift: Release = "4.14".parse().unwrap();
+        let nobody = Cluster::default();
+        assert_eq!(check_target(&nobody, kubernetes), Ok(()));
+        assert_eq!(check_target(&nobody, openshift), Ok(()));
+        let mut cluster = cluster(&[("v1.26.1", None)]);
+        assert_eq!(check_target(&cluster, kubernetes), Ok(()));
+        let error = check_target(&cluster, openshift).unwrap_err().to_string();
+        assert!(
+            error.contains("say 1.27 for OpenShift 4.14: known are Kubernetes 1.23 to"),
+            "{error}"
+        );
+        let node = Node {
+            distribution: Distribution::OpenShift,
+            ..Node::default()
+        };
+        cluster.nodes.apply("linux".into(), node);
+        assert_eq!(check_target(&cluster, openshift), Ok(()));
+        let error = check_target(&cluster, kubernetes).unwrap_err().to_string();
+        assert!(
+            error.contains("say 4.14 for Kubernetes 1.27: known are OpenShift 4.10 to"),
+            "{error}"
+        );
+    }
+}

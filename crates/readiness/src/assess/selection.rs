@@ -1,0 +1,155 @@
+//! Which nodes a pod's node selector and required node affinity select.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use serde::{Deserialize, Serialize};
+
+use crate::index::{Labels, Name};
+
+/// A node selector and the terms of a required node affinity, both of which have to match.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeSelection {
+    /// The node selector.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The affinity's terms, of which one has to match, where there is one.
+    pub terms: Option<Vec<NodeSelectorTerm>>,
+}
+
+impl NodeSelection {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.terms.is_none()
+    }
+
+    /// The same for the same selection, to be kept once for all who have it.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        // Maps with texts for keys can always be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What [`to_text`](Self::to_text) has made.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// Whether the scheduler would take a node of that name and labels. What Kubernetes refuses matches nothing.
+    #[must_use]
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        let mut wanted = self.labels.iter();
+        wanted.all(|(key, value)| label(labels, key) == Some(value))
+            && self.terms.as_ref().is_none_or(|terms| {
+                let mut terms = terms.iter();
+                terms.any(|term| term_matches(term, name, labels))
+            })
+    }
+}
+
+/// A term without any requirement matches nothing.
+fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> bool {
+    let mut expressions = term.match_expressions.iter().flatten().peekable();
+    let mut fields = term.match_fields.iter().flatten().peekable();
+    (expressions.peek().is_some() || fields.peek().is_some())
+        && expressions.all(|wanted| is_met(wanted, label(labels, &wanted.key)))
+        && fields.all(|wanted| {
+            let is_one = wanted
+                .values
+                .as_ref()
+                .is_some_and(|values| values.len() == 1);
+            let is_known = matches!(wanted.operator.as_str(), "In" | "NotIn");
+            wanted.key == "metadata.name" && is_one && is_known && is_met(wanted, Some(name))
+        })
+}
+
+fn is_met(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = wanted.values.as_deref().unwrap_or_default();
+    let is_in = value.is_some_and(|value| values.iter().any(|wanted| wanted == value));
+    let compared = || {
+        let [limit] = values else { return None };
+        let (value, limit) = (value?.parse::<i64>().ok()?, limit.parse().ok()?);
+        Some(value.cmp(&limit))
+    };
+    match wanted.operator.as_str() {
+        "In" => is_in,
+        "NotIn" => !is_in && !values.is_empty(),
+        "Exists" => value.is_some() && values.is_empty(),
+        "DoesNotExist" => value.is_none() && values.is_empty(),
+        "Gt" => compared().is_some_and(Ordering::is_gt),
+        "Lt" => compared().is_some_and(Ordering::is_lt),
+        _ => false,
+    }
+}
+
+fn label<'a>(labels: &'a Labels, key: &str) -> Option<&'a str> {
+    let place = labels.binary_search_by(|(known, _)| known.as_str().cmp(key));
+    place.ok().map(|place| Name::as_str(&labels[place].1))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_selection_matches_as_the_scheduler_does() {
+        let labels: Labels = [("build", "20348"), ("pool", "win"), ("zone", "a")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+        let term = |key: &str, operator: &str, values: &[&str]| json!({"terms": [{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]});
+        let field = |key: &str, operator: &str, values: &[&str]| json!({"terms": [{"matchFields": [{"key": key, "operator": operator, "values": values}]}]});
+        for (matches, selection) in [
+            (true, json!({"labels": {"pool": "win", "zone": "a"}})),
+            (false, json!({"labels": {"pool": "win", "zone": "b"}})),
+            (false, json!({"labels": {"other": ""}})),
+            (true, term("pool", "In", &["linux", "win"])),
+            (false, term("pool", "In", &[])),
+            (false, term("other", "In", &["win"])),
+            (true, term("pool", "NotIn", &["linux"])),
+            (true, term("other", "NotIn", &["win"])),
+            (false, term("pool", "NotIn", &["win"])),
+            (false, term("pool", "NotIn", &[])),
+            (true, term("pool", "Exists", &[])),
+            (false, term("other", "Exists", &[])),
+            (true, term("other", "DoesNotExist", &[])),
+            (false, term("pool", "DoesNotExist", &[])),
+            (true, term("build", "Gt", &["17763"])),
+            (false, term("build", "Gt", &["20348"])),
+            (true, term("build", "Lt", &["20349"])),
+            (false, term("build", "Lt", &["many"])),
+            (false, term("pool", "Gt", &["1"])),
+            (false, term("build", "Gt", &["1", "2"])),
+            (false, term("pool", "Like", &["win"])),
+            (true, field("metadata.name", "In", &["win-1"])),
+            (false, field("metadata.name", "In", &["win-2"])),
+            (true, field("metadata.name", "NotIn", &["win-2"])),
+            (false, field("metadata.name", "In", &["win-1", "win-2"])),
+            (false, field("metadata.name", "Exists", &[])),
+            (false, field("spec.unschedulable", "In", &["win-1"])),
+            (false, json!({"terms": []})),
+            (false, json!({"terms": [{}]})),
+            (
+                true,
+                json!({"terms": [{}, {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}),
+            ),
+            (
+                false,
+                json!({"terms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}, {"key": "pool", "operator": "DoesNotExist"}]}]}),
+            ),
+            (
+                false,
+                json!({"labels": {"pool": "linux"}, "terms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}),
+            ),
+        ] {
+            let text = selection.to_string();
+            let selection = NodeSelection::from_text(&text);
+            assert_eq!(selection.matches("win-1", &labels), matches, "{text}");
+            assert_eq!(NodeSelection::from_text(&selection.to_text()), selection);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The platforms that look after csi-proxy on the nodes that they make.
+
+use std::fmt;
+
+/// A platform that looks after csi-proxy on its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Platform {
+    /// The Windows Machine Config Operator of OpenShift.
+    Wmco,
+    /// Azure Kubernetes Service.
+    Aks,
+    /// Amazon EKS.
+    Eks,
+    /// Google Kubernetes Engine.
+    Gke,
+    /// Rancher, by its wins.
+    Rancher,
+}
+
+impl Platform {
+    const ALL: [Self; 5] = [Self::Wmco, Self::Aks, Self::Eks, Self::Gke, Self::Rancher];
+
+    /// Its short name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wmco => "WMCO",
+            Self::Aks => "AKS",
+            Self::Eks => "EKS",
+            Self::Gke => "GKE",
+            Self::Rancher => "Rancher",
+        }
+    }
+
+    /// The platform of that short name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// Whether the node itself suffers where its csi-proxy is changed: WMCO undoes that and fails at it, and the kubelet of AKS
+    /// is a service that depends on csi-proxy.
+    #[must_use]
+    pub fn depends_on_csi_proxy(self) -> bool {
+        matches!(self, Self::Wmco | Self::Aks)
+    }
+}
+
+/// The platform of a Node, and what shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlatformSignal {
+    /// The platform.
+    pub platform: Platform,
+    /// The label, annotation, taint or version.
+    pub shown: String,
+}
+
+impl fmt::Display for PlatformSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.platform.name(), self.shown)
+    }
+}

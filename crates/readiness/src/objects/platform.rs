@@ -1,0 +1,161 @@
+//! Which platform looks after csi-proxy on a node, by what the Node itself shows.
+
+use crate::index::{Platform, PlatformSignal, Taint};
+use crate::objects::metadata::{NodeMeta, Texts, text};
+use crate::objects::placement::{OS_ID_LABEL, WINDOWS_OS_ID};
+
+const WMCO: &str = "windowsmachineconfig.openshift.io/";
+
+/// Labels, and what is in a kubelet's version, by platform: the first that fits decides. A name that ends with `/` or `-`
+/// stands for all that begin with it.
+const SIGNALS: [(Platform, &[&str], Option<&str>); 4] = [
+    (
+        Platform::Aks,
+        &[
+            "kubernetes.azure.com/node-image-version",
+            "kubernetes.azure.com/managedby",
+        ],
+        None,
+    ),
+    (Platform::Eks, &["eks.amazonaws.com/"], Some("-eks-")),
+    (Platform::Gke, &["cloud.google.com/gke-"], Some("-gke.")),
+    (
+        Platform::Rancher,
+        &["rke.cattle.io/machine", "cattle.io/os"],
+        None,
+    ),
+];
+
+/// The platform, and what shows it.
+pub(super) fn platform(
+    meta: &NodeMeta,
+    taints: &[Taint],
+    kubelet_version: &str,
+) -> Option<PlatformSignal> {
+    if let Some(shown) = wmco(meta, taints) {
+        let platform = Platform::Wmco;
+        return Some(PlatformSignal { platform, shown });
+    }
+    SIGNALS.iter().find_map(|&(platform, names, version)| {
+        let is_one = |key: &&str| {
+            let mut names = names.iter();
+            names.any(|name| key == name || (name.ends_with(['/', '-']) && key.starts_with(name)))
+        };
+        let label = keys(meta.labels.as_ref()).find(is_one);
+        let version = version.filter(|version| kubelet_version.contains(version));
+        let shown = label
+            .map(|key| format!("label {key}"))
+            .or_else(|| version.map(|_| format!("kubelet version {kubelet_version}")))?;
+        Some(PlatformSignal { platform, shown })
+    })
+}
+
+/// What shows that a node is WMCO's. Its label comes with the registration of the kubelet, its annotations come late, and it
+/// takes one of them away again in the middle of each of its upgrades: any of its keys is enough.
+fn wmco(meta: &NodeMeta, taints: &[Taint]) -> Option<String> {
+    if text(meta.labels.as_ref(), OS_ID_LABEL) == Some(WINDOWS_OS_ID) {
+        return Some(format!("label {OS_ID_LABEL}"));
+    }
+    let labels = keys(meta.labels.as_ref()).map(|key| ("label", key));
+    let annotations = keys(meta.annotations.as_ref()).map(|key| ("annotation", key));
+    let taints = taints.iter().map(|taint| ("taint", taint.key.as_str()));
+    let mut all = labels.chain(annotations).chain(taints);
+    let (what, key) = all.find(|(_, key)| key.starts_with(WMCO))?;
+    Some(format!("{what} {key}"))
+}
+
+fn keys(texts: Option<&Texts>) -> impl Iterator<Item = &str> {
+    texts.into_iter().flatten().map(|(key, _)| key.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_first_platform_that_a_node_shows_is_named_with_what_shows_it() {
+        let label = |key: &str| json!({"labels": {key: "x"}});
+        for (metadata, kubelet, expected) in [
+            (json!({}), "v1.30.4", ""),
+            (label("kubernetes.io/os"), "v1.30.4+rke2r1", ""),
+            // Linux nodes of OpenShift have it as well.
+            (
+                json!({"labels": {"node.openshift.io/os_id": "rhel"}}),
+                "",
+                "",
+            ),
+            (
+                json!({"labels": {"node.openshift.io/os_id": "Windows"}}),
+                "",
+                "WMCO by label node.openshift.io/os_id",
+            ),
+            (
+                json!({"annotations": {"windowsmachineconfig.openshift.io/pub-key-hash": ""}}),
+                "",
+                "WMCO by annotation windowsmachineconfig.openshift.io/pub-key-hash",
+            ),
+            (
+                label("windowsmachineconfig.openshift.io/upgrading"),
+                "",
+                "WMCO by label windowsmachineconfig.openshift.io/upgrading",
+            ),
+            (
+                label("kubernetes.azure.com/managedby"),
+                "v1.30.4-eks-1",
+                "AKS by label kubernetes.azure.com/managedby",
+            ),
+            // AKS Engine has these as well, and looks after nothing any more.
+            (label("kubernetes.azure.com/cluster"), "", ""),
+            (label("kubernetes.azure.com/role"), "", ""),
+            (
+                label("eks.amazonaws.com/nodegroup"),
+                "",
+                "EKS by label eks.amazonaws.com/nodegroup",
+            ),
+            (
+                json!({}),
+                "v1.30.4-eks-036c24b",
+                "EKS by kubelet version v1.30.4-eks-036c24b",
+            ),
+            (
+                label("cloud.google.com/gke-nodepool"),
+                "",
+                "GKE by label cloud.google.com/gke-nodepool",
+            ),
+            (
+                json!({}),
+                "v1.30.4-gke.1348000",
+                "GKE by kubelet version v1.30.4-gke.1348000",
+            ),
+            (
+                label("rke.cattle.io/machine"),
+                "",
+                "Rancher by label rke.cattle.io/machine",
+            ),
+            (label("cattle.io/os"), "", "Rancher by label cattle.io/os"),
+            (label("cattle.io/os-extra"), "", ""),
+            // Labels that contradict each other.
+            (
+                json!({"labels": {"cattle.io/os": "windows", "eks.amazonaws.com/nodegroup": "a"}}),
+                "v1.30.4-gke.1",
+                "EKS by label eks.amazonaws.com/nodegroup",
+            ),
+        ] {
+            assert_eq!(shown(&metadata, &[], kubelet), expected, "{metadata}");
+        }
+        let taint = Taint {
+            key: "windowsmachineconfig.openshift.io/upgrade".to_owned(),
+            ..Taint::default()
+        };
+        let expected = "WMCO by taint windowsmachineconfig.openshift.io/upgrade";
+        assert_eq!(shown(&json!({}), &[taint], ""), expected);
+    }
+
+    fn shown(metadata: &Value, taints: &[Taint], kubelet_version: &str) -> String {
+        let meta = serde_json::from_value(metadata.clone()).unwrap();
+        let signal = platform(&meta, taints, kubelet_version);
+        signal.map_or_else(String::new, |signal| signal.to_string())
+    }
+}

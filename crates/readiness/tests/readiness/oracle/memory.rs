@@ -1,0 +1,86 @@
+//! What is remembered of nodes that are gone, from one change of the cluster to the next.
+
+use std::collections::BTreeMap;
+
+use super::cluster::{Cluster, NODE, POD, field, list, name, nonempty, text};
+use super::placement::{asks, names, os, selected, selection};
+use super::{volumes, workloads};
+use serde_json::Value;
+
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Nodes that are gone while somebody depends on them.
+    pub nodes: BTreeMap<String, Gone>,
+    /// What the nodes ran that each selection matched last.
+    pub selections: BTreeMap<String, bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Gone {
+    pub system: Option<bool>,
+    pub is_ignored: bool,
+}
+
+impl Memory {
+    /// The objects were these before, and are others now.
+    pub fn after(&self, before: &[Value], now: &[Value]) -> Self {
+        let mut nodes = self.nodes.clone();
+        for node in Cluster(before, self).of(NODE) {
+            let gone = Gone {
+                system: os(node).map(|os| os == "windows"),
+                is_ignored: workloads::is_ignored(node),
+            };
+            nodes.insert(name(node).to_owned(), gone);
+        }
+        let cluster = Cluster(now, self);
+        let pods: Vec<&Value> = cluster
+            .of(POD)
+            .filter(|pod| workloads::is_live(pod) && matters(pod))
+            .collect();
+        let templates: Vec<&Value> = workloads::OWNERS
+            .into_iter()
+            .flat_map(|kind| cluster.of(kind))
+            .filter_map(workloads::template_spec)
+            .filter(|spec| names(spec).is_none())
+            .collect();
+        nodes.retain(|node, _| {
+            let on = |spec: &Value| nonempty(spec, &["nodeName"]) == Some(node);
+            let is_wanted =
+                pods.iter().any(|pod| on(&pod["spec"])) || templates.iter().any(|spec| on(spec));
+            is_wanted && cluster.get(NODE, "", node).is_none()
+        });
+        let is_unknown = |pod: &&&Value| {
+            nonempty(pod, &["spec", "nodeName"]).is_none_or(|node| {
+                cluster.get(NODE, "", node).is_none() && !nodes.contains_key(node)
+            })
+        };
+        let specs = pods.iter().filter(is_unknown).map(|pod| &pod["spec"]);
+        let selections = specs
+            .filter(|spec| names(spec).is_none())
+            .chain(templates.iter().copied())
+            .filter_map(|spec| selection(cluster, spec))
+            .filter_map(|selection| Some((selection.to_string(), selected(cluster, &selection)?)))
+            .collect();
+        Self { nodes, selections }
+    }
+}
+
+/// Whether a pod has a volume that matters, or is one of many on a node.
+fn matters(pod: &Value) -> bool {
+    let is_bound = nonempty(pod, &["spec", "nodeName"]).is_some();
+    is_bound && workloads::controller(pod).is_some() || has_storage(pod)
+}
+
+fn has_storage(pod: &Value) -> bool {
+    list(pod, &["spec", "volumes"]).iter().any(|volume| {
+        field(volume, &["persistentVolumeClaim"]).is_some()
+            || field(volume, &["ephemeral"]).is_some()
+            || text(volume, &["csi", "driver"]).is_some()
+            || volumes::backing(volume).is_some()
+    })
+}
+
+/// What a pod is on a node of which nobody knows anything.
+pub fn on_unknown_node(cluster: Cluster<'_>, pod: &Value) -> bool {
+    asks(cluster, &pod["spec"], false).unwrap_or_else(|| super::placement::any_windows(cluster))
+}

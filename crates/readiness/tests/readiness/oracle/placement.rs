@@ -1,0 +1,200 @@
+//! Which operating system a pod, or the pods of a template, ask for.
+
+use super::cluster::{Cluster, NODE, RUNTIME_CLASS, field, list, name, nonempty, text};
+use serde_json::{Map, Value, json};
+
+const OS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+const BUILD: &str = "node.kubernetes.io/windows-build";
+const OS_ID: &str = "node.openshift.io/os_id";
+const OS_SKU: &str = "kubernetes.azure.com/os-sku";
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// What is asked for: `true` is Windows.
+pub type Asked = Option<bool>;
+
+/// A node's system as its label, or else its kubelet, says it.
+pub fn os(node: &Value) -> Option<&str> {
+    text(node, &["metadata", "labels", "kubernetes.io/os"])
+        .or_else(|| text(node, &["status", "nodeInfo", "operatingSystem"]))
+        .filter(|os| !os.is_empty())
+}
+
+/// The same as an answer.
+fn runs(node: &Value) -> Asked {
+    os(node).map(|os| os == "windows")
+}
+
+pub fn asks(cluster: Cluster<'_>, spec: &Value, is_template: bool) -> Asked {
+    if let Some(named) = names(spec) {
+        return Some(named);
+    }
+    let class = nonempty(spec, &["runtimeClassName"])
+        .and_then(|class| cluster.get(RUNTIME_CLASS, "", class))
+        .and_then(|class| named_by_labels(&class["scheduling"]["nodeSelector"]));
+    if class.is_some() {
+        return class;
+    }
+    if is_template && let Some(node) = nonempty(spec, &["nodeName"]) {
+        let known = cluster.get(NODE, "", node).map_or_else(
+            || cluster.1.nodes.get(node).map(|gone| gone.system),
+            |node| Some(runs(node)),
+        );
+        if let Some(Some(system)) = known {
+            return Some(system);
+        }
+    }
+    selected(cluster, &selection(cluster, spec)?)
+}
+
+/// What the spec says by itself.
+pub fn names(spec: &Value) -> Asked {
+    named(text(spec, &["os", "name"]))
+        .or_else(|| named_by_labels(&spec["nodeSelector"]))
+        .or_else(|| {
+            let terms = terms(spec)?;
+            let answers: Vec<Asked> = terms.iter().map(named_by_term).collect();
+            let first = *answers.first()?;
+            first.filter(|_| answers.iter().all(|answer| *answer == first))
+        })
+}
+
+fn named(os: Option<&str>) -> Asked {
+    match os {
+        Some("windows") => Some(true),
+        Some("linux") => Some(false),
+        _ => None,
+    }
+}
+
+fn named_by_labels(selector: &Value) -> Asked {
+    let value = |label: &str| text(selector, &[label]);
+    let by_os = OS.map(|label| named(value(label)));
+    let is_windows = by_os.contains(&Some(true))
+        || value(BUILD).is_some()
+        || value(OS_ID) == Some("Windows")
+        || value(OS_SKU).is_some_and(|sku| sku.starts_with("Windows"));
+    if is_windows {
+        return Some(true);
+    }
+    by_os.contains(&Some(false)).then_some(false)
+}
+
+fn terms(spec: &Value) -> Option<&[Value]> {
+    field(spec, &["affinity", "nodeAffinity", REQUIRED])?;
+    Some(list(
+        spec,
+        &["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"],
+    ))
+}
+
+fn named_by_term(term: &Value) -> Asked {
+    let answers: Vec<Asked> = list(term, &["matchExpressions"])
+        .iter()
+        .map(named_by_expression)
+        .collect();
+    [Some(true), Some(false)]
+        .into_iter()
+        .find(|answer| answers.contains(answer))
+        .flatten()
+}
+
+fn named_by_expression(expression: &Value) -> Asked {
+    let key = text(expression, &["key"]).unwrap_or_default();
+    let operator = text(expression, &["operator"]).unwrap_or_default();
+    let values = list(expression, &["values"]);
+    let has = |os: &str| values.iter().any(|value| value == os);
+    let only = |os: &str| has(os) && values.iter().all(|value| value == os);
+    match operator {
+        "In" if OS.contains(&key) => {
+            let windows = only("windows").then_some(true);
+            windows.or_else(|| only("linux").then_some(false))
+        }
+        "NotIn" if OS.contains(&key) => match (has("linux"), has("windows")) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        },
+        "In" if key == OS_ID => only("Windows").then_some(true),
+        "In" if key == OS_SKU => {
+            let is_windows = |value: &Value| value.as_str().unwrap().starts_with("Windows");
+            (!values.is_empty() && values.iter().all(is_windows)).then_some(true)
+        }
+        "In" | "Exists" | "Gt" | "Lt" if key == BUILD => Some(true),
+        _ => None,
+    }
+}
+
+/// The node selector, with that of the RuntimeClass, and the terms together; `None` where there is none of them.
+pub fn selection(cluster: Cluster<'_>, spec: &Value) -> Option<Value> {
+    let class = nonempty(spec, &["runtimeClassName"])
+        .and_then(|class| cluster.get(RUNTIME_CLASS, "", class))
+        .map(|class| &class["scheduling"]["nodeSelector"]);
+    let labels = [Some(&spec["nodeSelector"]), class];
+    let labels: Map<String, Value> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+        .flat_map(Clone::clone)
+        .collect();
+    let terms = terms(spec);
+    (!labels.is_empty() || terms.is_some()).then(|| json!({"labels": labels, "terms": terms}))
+}
+
+/// The system of all nodes that match. Where none does, what was known before.
+pub fn selected(cluster: Cluster<'_>, selection: &Value) -> Asked {
+    let mut systems: Vec<bool> = cluster
+        .of(NODE)
+        .filter(|node| matches(selection, node))
+        .filter_map(runs)
+        .collect();
+    systems.sort_unstable();
+    systems.dedup();
+    match systems[..] {
+        [] => cluster.1.selections.get(&selection.to_string()).copied(),
+        [system] => Some(system),
+        _ => None,
+    }
+}
+
+fn matches(selection: &Value, node: &Value) -> bool {
+    let labels = &node["metadata"]["labels"];
+    let mut wanted = selection["labels"].as_object().into_iter().flatten();
+    wanted.all(|(key, value)| labels[key] == *value)
+        && selection["terms"].as_array().is_none_or(|terms| {
+            terms.iter().any(|term| {
+                let expressions = list(term, &["matchExpressions"]);
+                let fields = list(term, &["matchFields"]);
+                expressions.len() + fields.len() > 0
+                    && expressions.iter().all(|wanted| {
+                        let key = text(wanted, &["key"]).unwrap_or_default();
+                        meets(wanted, labels[key].as_str())
+                    })
+                    && fields.iter().all(|wanted| {
+                        wanted["key"] == "metadata.name" && meets(wanted, Some(name(node)))
+                    })
+            })
+        })
+}
+
+fn meets(wanted: &Value, value: Option<&str>) -> bool {
+    let values: Vec<&str> = list(wanted, &["values"])
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+    let numbers = || number(value).zip(number(values.first().copied()));
+    match text(wanted, &["operator"]).unwrap_or_default() {
+        "In" => value.is_some_and(|value| values.contains(&value)),
+        "NotIn" => value.is_none_or(|value| !values.contains(&value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(value, than)| value > than),
+        "Lt" => numbers().is_some_and(|(value, than)| value < than),
+        _ => false,
+    }
+}
+
+/// Whether any node runs Windows, whatever else it is.
+pub fn any_windows(cluster: Cluster<'_>) -> bool {
+    cluster.of(NODE).any(|node| runs(node) == Some(true))
+}

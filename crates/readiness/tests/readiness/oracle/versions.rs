@@ -1,0 +1,116 @@
+//! From which version on a plugin does not serve its volumes any more.
+
+use super::cluster::{CSI_NODE, Cluster, NODE, annotation, field, name, text};
+use super::workloads::is_windows_node;
+use serde_json::Value;
+
+/// Plugin, and the minor versions of Kubernetes 1 since which Kubernetes redirects it by default, since which OpenShift
+/// does, and since which it is gone.
+const PLUGINS: &str = "
+kubernetes.io/aws-ebs 23 25 27
+kubernetes.io/azure-disk 23 25 27
+kubernetes.io/azure-file 24 26 30
+kubernetes.io/gce-pd 23 25 28
+kubernetes.io/cinder 18 18 26
+kubernetes.io/vsphere-volume 25 26 30
+kubernetes.io/portworx-volume 31 31 36
+kubernetes.io/rbd 31 31 31
+kubernetes.io/cephfs 31 31 31
+kubernetes.io/glusterfs 26 26 26
+kubernetes.io/flocker 25 25 25
+kubernetes.io/quobyte 25 25 25
+kubernetes.io/storageos 25 25 25
+kubernetes.io/scaleio 22 22 22
+";
+
+/// Since when it is redirected in a cluster of that distribution, and since when it is gone.
+fn row(plugin: &str, openshift: bool) -> (u64, u64) {
+    let mut lines = PLUGINS.lines();
+    let line = lines.find(|line| line.split(' ').next() == Some(plugin));
+    let numbers: Vec<u64> = line
+        .unwrap()
+        .split(' ')
+        .skip(1)
+        .map(|word| word.parse().unwrap())
+        .collect();
+    (numbers[usize::from(openshift)], numbers[2])
+}
+
+pub fn is_openshift(cluster: Cluster<'_>) -> bool {
+    cluster.of(NODE).any(|node| {
+        let labels = ["metadata", "labels", "node.openshift.io/os_id"];
+        field(node, &labels).is_some()
+            || annotation(node, "windowsmachineconfig.openshift.io/version").is_some()
+    })
+}
+
+/// The minor version of a node's kubelet.
+fn kubelet(node: &Value) -> Option<u64> {
+    let version = text(node, &["status", "nodeInfo", "kubeletVersion"])?;
+    let mut parts = version.strip_prefix("v1.")?.split('.');
+    let minor = parts.next()?.parse().ok();
+    parts.next().and(minor)
+}
+
+/// The highest of them.
+fn today(cluster: Cluster<'_>) -> Option<u64> {
+    cluster.of(NODE).filter_map(kubelet).max()
+}
+
+/// What the kubelet of a Windows node says of the plugin, if it says anything.
+fn says(cluster: Cluster<'_>, node: &Value, plugin: &str) -> Option<bool> {
+    let csi_node = cluster.get(CSI_NODE, "", name(node))?;
+    let noted = annotation(csi_node, "storage.alpha.kubernetes.io/migrated-plugins")?;
+    let names: Vec<&str> = noted.split(',').map(str::trim).collect();
+    let knows = |line: &str| names.contains(&line.split(' ').next().unwrap());
+    let is_sense = PLUGINS.trim().lines().any(knows);
+    is_sense.then(|| names.contains(&plugin))
+}
+
+/// What the kubelets of all Windows nodes say: one that redirects is enough, but all have to deny it, and to be of today's
+/// version.
+fn kubelets_say(cluster: Cluster<'_>, plugin: &str) -> Option<bool> {
+    let nodes = cluster.of(NODE).filter(|node| is_windows_node(node));
+    let nodes: Vec<_> = nodes.collect();
+    let say = |answer| move |node: &&Value| says(cluster, node, plugin) == Some(answer);
+    let is_old = |node: &&Value| kubelet(node).is_none() || kubelet(node) != today(cluster);
+    if nodes.iter().any(say(true)) {
+        Some(true)
+    } else if !nodes.is_empty() && nodes.iter().all(say(false)) && !nodes.iter().any(is_old) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Whether the plugin serves its volumes itself at that version, such as `1.27` or `4.14`.
+pub fn serves_at(cluster: Cluster<'_>, plugin: &str, target: &str) -> bool {
+    let (major, minor) = target.split_once('.').unwrap();
+    let minor = minor.parse::<u64>().unwrap() + if major == "4" { 13 } else { 0 };
+    let (redirected, gone) = row(plugin, major == "4");
+    let today = today(cluster);
+    match kubelets_say(cluster, plugin) {
+        Some(true) if today.is_none_or(|today| today <= minor) => false,
+        Some(false) if today == Some(minor) => minor < gone,
+        _ => minor < redirected,
+    }
+}
+
+/// The code of what is advised on the plugin today.
+pub fn advice(cluster: Cluster<'_>, plugin: &str) -> Option<&'static str> {
+    let minor = today(cluster)?;
+    let openshift = is_openshift(cluster);
+    let (redirected, gone) = row(plugin, openshift);
+    let said = kubelets_say(cluster, plugin);
+    Some(if minor >= gone {
+        "PluginRemoved"
+    } else if said.is_none()
+        && (openshift, minor, plugin) == (true, 26, "kubernetes.io/vsphere-volume")
+    {
+        "CSIOptIn"
+    } else if said.unwrap_or(minor >= redirected) {
+        "CSIRecommended"
+    } else {
+        "InTreeRecommended"
+    })
+}

@@ -1,0 +1,206 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::objects::kind;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(100_000).unwrap()
+}
+
+/// A Windows node that has been Ready for an hour.
+fn node(name: &str, labels: &Value) -> Value {
+    let mut all = json!({"kubernetes.io/os": "windows"});
+    let all_labels = all.as_object_mut().unwrap();
+    all_labels.extend(labels.as_object().unwrap().clone());
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "uid": name, "labels": all},
+        "status": {"conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-02T02:46:40Z"},
+        ]},
+    })
+}
+
+fn daemon_set(selector: &Value, tolerations: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"namespace": "kube-system", "name": "csi-proxy"},
+        "spec": {"template": {"spec": {
+            "nodeSelector": selector,
+            "tolerations": tolerations,
+            "containers": [{"name": "csi-proxy", "image": "ghcr.io/kubernetes-sigs/sig-windows/csi-proxy:v1.1.2"}],
+        }}},
+    })
+}
+
+fn cluster(objects: &[Value]) -> Cluster {
+    let mut cluster = Cluster::default();
+    for object in objects {
+        let text = |field: &str| object[field].as_str().unwrap();
+        let kind = kind(text("apiVersion"), text("kind")).unwrap();
+        let object = serde_json::from_value(object.clone()).unwrap();
+        kind.absorb(&mut cluster, &object);
+    }
+    cluster
+}
+
+/// Who looks after `win-1`: `ours`, `?` or who else.
+fn of(cluster: &Cluster, management: Management) -> String {
+    let node = cluster.nodes.get("win-1").unwrap();
+    match Managers::new(cluster, management, now()).of("win-1", node) {
+        ManagedBy::Operator => "ours".to_owned(),
+        ManagedBy::External(who) => who,
+        ManagedBy::Undecided(until) => format!("? {}", until.is_some()),
+    }
+}
+
+#[test]
+fn the_first_rule_that_fits_decides() {
+    use Management::{Auto, External, Managed};
+
+    let openshift = json!({"node.openshift.io/os_id": "Windows"});
+    let azure = json!({"kubernetes.azure.com/managedby": "aks"});
+    let amazon = json!({"eks.amazonaws.com/nodegroup": "win"});
+    let wmco_shown = "WMCO by label node.openshift.io/os_id";
+    let aks_shown = "AKS by label kubernetes.azure.com/managedby";
+    let eks_shown = "EKS by label eks.amazonaws.com/nodegroup";
+    let plain = json!({});
+    for (labels, management, expected) in [
+        (&plain, Auto, "ours"),
+        (&plain, Managed, "ours"),
+        (&plain, External, BY_SETTINGS),
+        (&openshift, Auto, wmco_shown),
+        (&azure, Auto, aks_shown),
+        (&amazon, Auto, eks_shown),
+        (&openshift, External, BY_SETTINGS),
+        // What is told stands, but where the node itself would suffer.
+        (&openshift, Managed, wmco_shown),
+        (&azure, Managed, aks_shown),
+        (&amazon, Managed, "ours"),
+    ] {
+        let mut node = node("win-1", labels);
+        assert_eq!(
+            of(&cluster(&[node.clone()]), management),
+            expected,
+            "{labels}"
+        );
+        node["metadata"]["annotations"] = json!({"windowsstorage.dev/management": "Managed"});
+        let expected = match management {
+            External => expected,
+            Auto | Managed => "ours",
+        };
+        assert_eq!(
+            of(&cluster(&[node.clone()]), management),
+            expected,
+            "{labels}"
+        );
+        node["metadata"]["annotations"] = json!({"windowsstorage.dev/management": "managed?"});
+        assert_ne!(of(&cluster(&[node]), Auto), "", "{labels}");
+    }
+}
+
+#[test]
+fn a_daemon_set_with_csi_proxy_owns_the_nodes_that_it_covers() {
+    let windows = json!({"kubernetes.io/os": "windows"});
+    let here = "DaemonSet kube-system/csi-proxy";
+    let every = json!([{"operator": "Exists"}]);
+    for (selector, tolerations, taints, expected) in [
+        (&windows, json!([]), json!([]), here),
+        (&json!({}), json!([]), json!([]), here),
+        (&json!({"pool": "a"}), json!([]), json!([]), here),
+        (&json!({"pool": "b"}), json!([]), json!([]), "ours"),
+        (
+            &json!({"kubernetes.io/os": "linux"}),
+            json!([]),
+            json!([]),
+            "ours",
+        ),
+        (
+            &windows,
+            json!([]),
+            json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
+            "ours",
+        ),
+        (
+            &windows,
+            every,
+            json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
+            here,
+        ),
+    ] {
+        let mut node = node("win-1", &json!({"pool": "a"}));
+        node["spec"] = json!({"taints": taints});
+        let cluster = cluster(&[node, daemon_set(selector, &tolerations)]);
+        assert_eq!(
+            of(&cluster, Management::Auto),
+            expected,
+            "{selector} {taints}"
+        );
+        assert_eq!(of(&cluster, Management::Managed), "ours");
+    }
+}
+
+#[test]
+fn what_a_node_has_shown_once_holds_until_the_node_is_another() {
+    for (management, managed_by, expected) in [
+        (EXTERNAL, "WMCO by label x", "WMCO by label x"),
+        (EXTERNAL, "DaemonSet a/b", "DaemonSet a/b"),
+        (EXTERNAL, BY_SETTINGS, "ours"),
+        (EXTERNAL, "", "ours"),
+        ("Managed", OPERATOR, "ours"),
+    ] {
+        let mut cluster = cluster(&[node("win-1", &json!({}))]);
+        let status = WindowsNodeStorageStatus {
+            management: management.to_owned(),
+            managed_by: managed_by.to_owned(),
+            ..WindowsNodeStorageStatus::default()
+        };
+        cluster.node_statuses.apply("win-1".to_owned(), status);
+        assert_eq!(of(&cluster, Management::Auto), expected, "{managed_by}");
+    }
+}
+
+#[test]
+fn a_new_node_among_those_of_others_is_left_alone_until_it_has_been_ready_for_ten_minutes() {
+    let other = node("win-2", &json!({"cattle.io/os": "windows"}));
+    let with = |ready: &str, since: &str, taint: &str| {
+        let mut node = node("win-1", &json!({}));
+        node["status"]["conditions"][0]["status"] = ready.into();
+        node["status"]["conditions"][0]["lastTransitionTime"] = since.into();
+        node["spec"] = json!({"taints": [{"key": taint, "effect": "NoSchedule"}]});
+        node
+    };
+    let (long, just) = ("1970-01-02T03:36:40Z", "1970-01-02T03:36:41Z");
+    let capi = "node.cluster.x-k8s.io/uninitialized";
+    for (ready, since, taint, alone, among_others) in [
+        ("True", long, "x", "ours", "ours"),
+        ("True", just, "x", "ours", "? true"),
+        ("False", long, "x", "ours", "? false"),
+        ("Unknown", long, "x", "ours", "? false"),
+        ("True", just, capi, "? false", "? false"),
+        ("True", long, capi, "? false", "? false"),
+    ] {
+        let node = with(ready, since, taint);
+        let mut cluster = cluster(&[node]);
+        assert_eq!(
+            of(&cluster, Management::Auto),
+            alone,
+            "{ready} {since} {taint}"
+        );
+        assert_eq!(of(&cluster, Management::Managed), "ours");
+        let other = serde_json::from_value(other.clone()).unwrap();
+        kind("v1", "Node").unwrap().absorb(&mut cluster, &other);
+        assert_eq!(
+            of(&cluster, Management::Auto),
+            among_others,
+            "{ready} {since} {taint}"
+        );
+        // Where the agent has answered, the node was ours before.
+        let status = WindowsNodeStorageStatus {
+            csi_proxy: Some(crate::api::CsiProxyStatus::default()),
+            ..WindowsNodeStorageStatus::default()
+        };
+        cluster.node_statuses.apply("win-1".to_owned(), status);
+        assert_eq!(of(&cluster, Management::Auto), "ours");
+    }
+}

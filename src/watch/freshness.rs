@@ -1,0 +1,279 @@
+//! Whether what is known is the present: how far each watch has come, and when that was last known to be all there is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::api::{ListParams, WatchParams};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::backoff;
+use crate::index::version_number;
+use crate::objects::{Kind, Received};
+use crate::watch::proof::prove;
+
+/// What was delivered, or proved, so long ago still is the present.
+pub(super) const FRESH: Duration = Duration::from_secs(5);
+/// Objects in one page of a list: a page is in memory as a whole, and a pod has some ten kilobytes.
+const PAGE_SIZE: u32 = 100;
+/// The pauses after a proof that has failed.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A kind, how it is asked for, and how far its watch has come.
+pub(super) struct Watched {
+    pub kind: &'static Kind,
+    pub api: Api<Received>,
+    /// Which of its objects are meant.
+    pub fields: Option<String>,
+    pub progress: Progress,
+}
+
+impl Watched {
+    /// What its lists ask for.
+    pub fn page(&self) -> ListParams {
+        ListParams {
+            field_selector: self.fields.clone(),
+            limit: Some(PAGE_SIZE),
+            ..ListParams::default()
+        }
+    }
+
+    /// What its watches ask for.
+    pub fn watch_parameters(&self) -> WatchParams {
+        WatchParams {
+            field_selector: self.fields.clone(),
+            bookmarks: true,
+            ..WatchParams::default()
+        }
+    }
+}
+
+/// How far a watch has come.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    state: Mutex<State>,
+    moved: Notify,
+    stale: Notify,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// Where a watch is to begin; absent where only a list helps.
+    version: Option<String>,
+    /// When it was last known that nothing was missed.
+    heard: Option<Instant>,
+}
+
+impl Progress {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn version(&self) -> Option<String> {
+        self.state().version.clone()
+    }
+
+    /// All up to that version is in the index, and was all there was at that moment, where that is known.
+    pub fn come_to(&self, version: &str, heard: Option<Instant>) {
+        let mut state = self.state();
+        state.version = Some(version.to_owned());
+        state.heard = state.heard.max(heard);
+        drop(state);
+        self.moved.notify_waiters();
+    }
+
+    /// Nothing was missed at that moment.
+    pub fn hear(&self, heard: Instant) {
+        let mut state = self.state();
+        state.heard = state.heard.max(Some(heard));
+    }
+
+    /// What happened since that version is no longer kept.
+    pub fn forget(&self) {
+        self.state().version = None;
+    }
+
+    fn is_fresh(&self, now: Instant) -> bool {
+        let heard = self.state().heard;
+        heard.is_some_and(|heard| now < heard + FRESH)
+    }
+
+    /// Waits until all up to that version is in the index.
+    pub async fn reaches(&self, version: u64) {
+        loop {
+            let moved = self.moved.notified();
+            if (self.version()).is_some_and(|now| version_number(&now) >= version) {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    /// A second watch shows what this one has not.
+    pub fn fall_behind(&self) {
+        self.stale.notify_waiters();
+    }
+
+    /// Waits until a second watch shows what this one has not.
+    pub async fn is_stale(&self) {
+        self.stale.notified().await;
+    }
+}
+
+/// Whether all that the verdict rests on is the present, and the proof of it.
+#[derive(Default)]
+pub struct Freshness {
+    deciding: Vec<Arc<Watched>>,
+    /// The proof that is under way.
+    proof: JoinSet<bool>,
+    /// Proofs that have failed in a row, and when the next is due.
+    failures: u32,
+    due: Option<Instant>,
+}
+
+impl Freshness {
+    pub(super) fn new(watched: &[Arc<Watched>]) -> Self {
+        let deciding = watched.iter().filter(|watched| watched.kind.decides);
+        Self {
+            deciding: deciding.cloned().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether each watch has delivered something, or was proved alive, a moment ago.
+    #[must_use]
+    pub fn is_fresh(&self, now: Instant) -> bool {
+        let mut deciding = self.deciding.iter();
+        deciding.all(|watched| watched.progress.is_fresh(now))
+    }
+
+    /// Whether no proof has failed since the last one was wanted for the first time.
+    #[must_use]
+    pub fn is_promising(&self) -> bool {
+        self.failures == 0
+    }
+
+    /// Has it proved, or not any more.
+    pub fn want(&mut self, is_wanted: bool, now: Instant) {
+        if !is_wanted {
+            self.failures = 0;
+            self.due = None;
+            // What is under way does no harm.
+            return;
+        }
+        if !self.proof.is_empty() || self.due.is_some_and(|due| now < due) {
+            return;
+        }
+        // What is fresh only just will not be when all others are proved.
+        let silent: Vec<Arc<Watched>> = (self.deciding.iter())
+            .filter(|watched| !watched.progress.is_fresh(now + FRESH / 2))
+            .cloned()
+            .collect();
+        self.due = None;
+        self.proof.spawn(async move { prove(&silent).await });
+    }
+
+    /// Waits for the end of the proof that is under way: for ever where none is.
+    pub async fn proved(&mut self) {
+        match self.proof.join_next().await {
+            None => std::future::pending().await,
+            // A proof that took long is of use only while the rest is still fresh.
+            Some(Ok(true)) if self.is_fresh(Instant::now()) => {
+                self.failures = 0;
+                self.due = None;
+            }
+            Some(_) => {
+                self.failures += 1;
+                let pause = backoff::pause(self.failures, FIRST_PAUSE, LONGEST_PAUSE);
+                self.due = Some(Instant::now() + pause);
+                let silent = self.deciding.iter();
+                let silent = silent.filter(|watched| !watched.progress.is_fresh(Instant::now()));
+                let kinds: Vec<&str> = silent.map(|watched| watched.kind.name()).collect();
+                tracing::info!(
+                    "upgrades are not let go yet: it is not proved that nothing was missed of {}",
+                    kinds.join(", ")
+                );
+            }
+        }
+    }
+
+    /// When the next proof is due.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::kind;
+
+    /// Of pods of a server that does not answer, heard of at that moment.
+    fn freshness(heard: Instant) -> Freshness {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let kind = kind("v1", "Pod").unwrap();
+        let watched = Watched {
+            kind,
+            api: Api::all_with(kube::Client::try_from(config).unwrap(), &kind.resource),
+            fields: None,
+            progress: Progress::default(),
+        };
+        watched.progress.come_to("7", Some(heard));
+        Freshness::new(&[Arc::new(watched)])
+    }
+
+    #[tokio::test]
+    async fn a_proof_that_comes_too_late_for_the_rest_has_failed() {
+        for (age, is_promising) in [(Duration::ZERO, true), (FRESH, false)] {
+            let mut freshness = freshness(Instant::now().checked_sub(age).unwrap());
+            freshness.proof.spawn(async { true });
+            freshness.proved().await;
+            assert_eq!(freshness.is_promising(), is_promising);
+            assert_eq!(freshness.due().is_none(), is_promising);
+        }
+    }
+
+    #[tokio::test]
+    async fn while_a_proof_is_under_way_none_is_due() {
+        let now = Instant::now();
+        let mut freshness = freshness(now.checked_sub(FRESH).unwrap());
+        freshness.want(true, now);
+        freshness.proved().await;
+        let due = freshness.due().unwrap();
+        freshness.want(true, now);
+        assert_eq!(freshness.due(), Some(due), "not before it is due");
+        freshness.want(true, due);
+        assert!(!freshness.proof.is_empty() && freshness.due().is_none());
+    }
+
+    #[tokio::test]
+    async fn what_was_heard_is_fresh_for_some_seconds_and_waited_for_until_it_comes() {
+        let progress = Progress::default();
+        let start = Instant::now();
+        assert!(!progress.is_fresh(start) && progress.version().is_none());
+        progress.come_to("7", Some(start));
+        assert!(progress.is_fresh(start + FRESH / 2) && !progress.is_fresh(start + FRESH));
+        progress.hear(start + FRESH);
+        progress.come_to("8", Some(start));
+        progress.come_to("9", None);
+        assert!(
+            progress.is_fresh(start + FRESH),
+            "an older one takes nothing away"
+        );
+        progress.reaches(8).await;
+        progress.reaches(9).await;
+        let brief = Duration::from_millis(30);
+        let waited = tokio::time::timeout(brief, progress.reaches(10)).await;
+        assert!(waited.is_err());
+        let (progress, delivered) = (&progress, async {
+            tokio::task::yield_now().await;
+            progress.come_to("10", None);
+        });
+        tokio::join!(progress.reaches(10), delivered);
+        progress.forget();
+        assert!(progress.version().is_none());
+    }
+}
