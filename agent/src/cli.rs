@@ -1,6 +1,6 @@
 //! The agent's command line.
 //!
-//! Parsed by hand: the grammar is four commands with a few options, and the program must stay small.
+//! Parsed by hand: the grammar is a few commands with a few options, and the program must stay small.
 
 use std::time::Duration;
 
@@ -28,6 +28,11 @@ pub enum Command {
         /// Pipes to look for besides those of the kept request.
         pipes: Vec<String>,
     },
+    /// End the service and remove what it has brought.
+    Uninstall {
+        /// Leave csi-proxy as it is.
+        keeps_csi_proxy: bool,
+    },
     /// Run under the Service Control Manager.
     Service,
     /// Print the version.
@@ -53,11 +58,14 @@ Usage:
   windows-storage-agent status [--file PATH]... [--pipe NAME]...
       Show services, files and pipes of the request that the node is kept to, and of the files and pipes named here.
       Changes nothing, and works while the service is down.
+  windows-storage-agent uninstall [--keep-csi-proxy]
+      End the agent's service and remove it with all its files, and csi-proxy where the agent has made its service. With
+      --keep-csi-proxy that goes on as it is. Other services go on in any case. May be run again at any time.
   windows-storage-agent service
       What the Service Control Manager runs. Not for use by hand.
   windows-storage-agent version | --version | --help
 
-Each of install, apply and status prints one JSON object as the last line of its output.
+Each of install, apply, status and uninstall prints one JSON object as the last line of its output.
 Exit status: 0 done, 1 it failed (the JSON says why), 2 wrong usage.
 
 Try:
@@ -72,7 +80,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     let mut arguments = arguments.into_iter();
     let name = arguments
         .next()
-        .ok_or("a command is missing: install, apply, status, service or version")?;
+        .ok_or("a command is missing: install, apply, status, uninstall, service or version")?;
     let mut command = match name.as_str() {
         "install" => Command::Install { sha256: None },
         "apply" => Command::Apply {
@@ -84,12 +92,15 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             files: Vec::new(),
             pipes: Vec::new(),
         },
+        "uninstall" => Command::Uninstall {
+            keeps_csi_proxy: false,
+        },
         "service" => Command::Service,
         "version" | "--version" | "-V" => Command::Version,
         "help" | "--help" | "-h" => Command::Help,
         _ => {
             return Err(format!(
-                "'{name}' is not a command: install, apply, status, service or version"
+                "'{name}' is not a command: install, apply, status, uninstall, service or version"
             ));
         }
     };
@@ -99,6 +110,12 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
         }
         if !argument.starts_with("--") {
             return Err(format!("'{argument}' is not expected here"));
+        }
+        if let (Command::Uninstall { keeps_csi_proxy }, "--keep-csi-proxy") =
+            (&mut command, argument.as_str())
+        {
+            *keeps_csi_proxy = true;
+            continue;
         }
         let (option, value) = match argument.split_once('=') {
             Some((option, value)) => (option, Some(value.to_owned())),
@@ -156,6 +173,7 @@ mod tests {
             files: vec![r"C:\a".into(), r"C:\b".into()],
             pipes: vec!["p".into()],
         };
+        let uninstall = |keeps_csi_proxy| Command::Uninstall { keeps_csi_proxy };
         for (line, command) in [
             ("install", install(None)),
             ("install --sha256 AB", install(Some("ab"))),
@@ -165,6 +183,8 @@ mod tests {
                 apply(300, 5),
             ),
             (r"status --file C:\a --pipe p --file C:\b", status),
+            ("uninstall", uninstall(false)),
+            ("uninstall --keep-csi-proxy", uninstall(true)),
             ("service", Command::Service),
             ("--version", Command::Version),
             ("apply --help", Command::Help),
@@ -184,6 +204,8 @@ mod tests {
             "apply --request x --timeout soon",
             "apply --request x --arrival-timeout 0",
             "status x",
+            "status --keep-csi-proxy",
+            "uninstall --keep",
             "service --file x",
         ] {
             assert!(words(line).is_err(), "{line}");

@@ -14,6 +14,5 @@ pub mod owners;
 pub mod plan;
 pub mod rotation;
 pub mod scripts;
-pub mod seen;
 pub mod state;
 pub mod unpack;

@@ -5,10 +5,12 @@ use std::fmt;
 
 use crate::failure_actions::FailureActions;
 use crate::journal::{AUTO_START, Change, FileChange, ServiceChange, ServiceSettings};
-use crate::seen::{SeenProcess, SeenService, belongs_to, contains, dependents, runs};
-use crate::state::{DESCRIPTION_MARK, description};
+use crate::state::description;
 use protocol::document::Service;
 use protocol::order::{key, same_name, start_order};
+use protocol::seen::{
+    DESCRIPTION_MARK, SeenProcess, SeenService, belongs_to, contains, dependents, runs,
+};
 use protocol::{DesiredFile, Failure, FailureCategory, Request, ServicePipes, ServiceState};
 
 /// What is on the node, as far as a request is concerned.

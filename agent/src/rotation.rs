@@ -38,6 +38,11 @@ impl Rotating {
         }
     }
 
+    /// Closes the file, which the next line opens again.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+
     fn reopen(&self) -> Option<(File, u64)> {
         if fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.limit) {
             let mut aside = self.path.clone().into_os_string();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use protocol::seen::DESCRIPTION_MARK;
 use protocol::{ApplyResult, Failing, Failure, LastResult};
 
 /// What the agent remembers.
@@ -64,9 +65,6 @@ pub enum Reply {
         failure: Failure,
     },
 }
-
-/// What descriptions of our services begin with, followed by the service's name.
-pub const DESCRIPTION_MARK: &str = "Managed by windows-storage-operator: ";
 
 /// The description of a service of ours.
 #[must_use]

@@ -61,7 +61,7 @@ pub async fn gather(
         let plan = planner.plan(name, node);
         async move {
             let words = match plan {
-                NodePlan::External(who) => {
+                NodePlan::External(who) | NodePlan::Release(who, _) => {
                     format!(
                         "managed by another owner, {}, not connected to",
                         printable(&who)

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{DesiredFile, Request, ServicePipes};
 
-use crate::api::{ForeignService, HostKeys, WindowsStorageSpec};
+use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy::OLDEST_SAFE;
 use crate::assess::versions;
 use crate::index::{Cluster, Node};
@@ -30,6 +30,8 @@ const START_TIMEOUT_SECONDS: u32 = 60;
 pub enum NodePlan {
     /// Another owner manages csi-proxy there: who, and what shows it.
     External(String),
+    /// The same, and this operator's agent is still there: connect, remove it, and leave csi-proxy as it is.
+    Release(String, Arc<Target>),
     /// Another owner may be setting it up; before that moment, or before the node is Ready and untainted, nobody knows.
     Undecided(Option<Timestamp>),
     /// Something that the work rests on is being written at this moment.
@@ -44,7 +46,10 @@ impl NodePlan {
     /// Whether this operator looks after csi-proxy there.
     #[must_use]
     pub fn is_managed(&self) -> bool {
-        !matches!(self, Self::External(_) | Self::Undecided(_))
+        !matches!(
+            self,
+            Self::External(_) | Self::Release(..) | Self::Undecided(_)
+        )
     }
 }
 
@@ -67,6 +72,10 @@ pub struct Target {
     pub key: PrivateKey,
     /// What is known of its host keys.
     pub host_keys: HostKeyPolicy,
+    /// Whether the administrator has said that this operator looks after it, whatever is found there.
+    pub is_given: bool,
+    /// The agent is to be removed, and nothing else to be done there.
+    pub is_released: bool,
     /// Whether its status has csi-proxy: then an agent has answered there before.
     pub agent_seen: bool,
     /// What it shall look like; where that is not known it is only observed.
@@ -110,8 +119,7 @@ impl<'a> Planner<'a> {
     /// A planner for work that only reads.
     #[must_use]
     pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, now: Timestamp) -> Self {
-        let nothing = Reason::InvalidServices.error("nothing is to be changed");
-        Self::with(cluster, spec, Some(Err(nothing)), now)
+        Self::with(cluster, spec, Some(Err(nothing_desired())), now)
     }
 
     fn with(
@@ -142,25 +150,42 @@ impl<'a> Planner<'a> {
     #[must_use]
     pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
         match self.managers.of(name, node) {
-            ManagedBy::External(who) => return NodePlan::External(who),
+            ManagedBy::External(who) => return self.external(who, name, node),
             ManagedBy::Undecided(until) => return NodePlan::Undecided(until),
             ManagedBy::Operator => {}
         }
-        match self.target(name, node) {
-            Ok(Some(target)) => NodePlan::Reconcile(Arc::new(target)),
-            Ok(None) => NodePlan::Waiting,
-            Err(error) => NodePlan::Blocked(error),
+        let target = self.target(name, node);
+        match (target, self.desired.clone()) {
+            (Err(error), _) => NodePlan::Blocked(error),
+            (Ok(_), None) => NodePlan::Waiting,
+            (Ok(target), Some(desired)) => NodePlan::Reconcile(Arc::new(Target {
+                desired: desired.map(|desired| self.with_history(name, desired)),
+                ..target
+            })),
         }
     }
 
-    fn target(&self, name: &str, node: &Node) -> Result<Option<Target>, NodeError> {
+    /// What was this operator's is given up, once.
+    fn external(&self, who: String, name: &str, node: &Node) -> NodePlan {
+        let target = self.target(name, node).ok();
+        match target.filter(|target| target.agent_seen) {
+            Some(target) => NodePlan::Release(
+                who,
+                Arc::new(Target {
+                    is_released: true,
+                    ..target
+                }),
+            ),
+            None => NodePlan::External(who),
+        }
+    }
+
+    /// The way to a node, with nothing desired of it.
+    fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
         let (address, user) = self.reach(node)?;
         let key = self.key.clone()?;
-        let Some(desired) = self.desired.clone() else {
-            return Ok(None);
-        };
         let status = self.cluster.node_statuses.get(name);
-        Ok(Some(Target {
+        Ok(Target {
             node: name.to_owned(),
             uid: node.uid.clone(),
             boot_id: node.boot_id.clone(),
@@ -169,9 +194,11 @@ impl<'a> Planner<'a> {
             port: self.spec.ssh.port,
             user,
             key,
+            is_given: node.given || self.spec.csi_proxy.management == Management::Managed,
             agent_seen: status.is_some_and(|status| status.csi_proxy.is_some()),
-            desired: desired.map(|desired| self.with_history(name, desired)),
-        }))
+            is_released: false,
+            desired: Err(nothing_desired()),
+        })
     }
 
     /// What is desired, with what has become of it on this node before.
@@ -234,6 +261,10 @@ impl<'a> Planner<'a> {
             address_of: other.map(|other| (*other).to_owned()),
         }
     }
+}
+
+fn nothing_desired() -> NodeError {
+    Reason::InvalidServices.error("nothing is to be changed")
 }
 
 /// The nodes with a pin, by their addresses.

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use protocol::paths::{
     AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
-    to_sftp,
+    STATE_DIR, to_sftp,
 };
 use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
 
 use crate::node::answer::{answer, brief, parse};
 use crate::node::session::{Running, Session};
-use crate::node::{NodeError, Phases, PrivateKey, Reason, phases};
+use crate::node::{NodeError, Phases, PrivateKey, Reason, look, phases};
 use crate::payload::{Payload, Program};
 
 /// How long the agent may take to say what it sees, and to install itself.
@@ -70,14 +70,51 @@ impl Host {
                 other if host.session.exists(&to_sftp(AGENT_EXE))? => {
                     tracing::warn!(answer = ?other, output = %brief(&output), "the agent on the node gives no status; it is installed again");
                 }
-                _ => {}
+                _ => host.agent_seen = false,
             }
             Ok(None)
         })
     }
 
+    /// Looks whether another owner looks after csi-proxy there, where no agent says so.
+    pub fn other_owner(&mut self, replaces: bool) -> Result<Option<String>, NodeError> {
+        self.phase("look", |host| {
+            look::other_owner(&mut host.session, replaces)
+        })
+    }
+
     /// Sends the agent of the payload and installs it. What it says of the node then.
     pub fn install_agent(&mut self) -> Result<Option<NodeState>, NodeError> {
+        let program = self.bring_agent()?;
+        self.agent_seen = true;
+        let sha256 = &self.payload.agent.sha256;
+        let command = format!("{program} install --sha256 {sha256}");
+        self.install(&command)
+    }
+
+    /// Has an agent that was just sent remove the one that is installed, if one is, and leave csi-proxy as it is.
+    pub fn remove_agent(&mut self) -> Result<(), NodeError> {
+        // The program goes first, the folder last.
+        if !self.phase("status", |host| host.session.exists(&to_sftp(STATE_DIR)))? {
+            return Ok(());
+        }
+        let program = self.bring_agent()?;
+        self.phase("agent removal", |host| {
+            let command = format!("{program} uninstall --keep-csi-proxy");
+            let output = host.session.run(&command, COMMAND)?;
+            let problem = "the agent could not be removed";
+            answer(&output, problem, "", |answer| match answer {
+                Answer::Uninstalled {} => Some(()),
+                _ => None,
+            })
+        })?;
+        self.clean_up();
+        let _ = self.session.remove_folder(&to_sftp(BOOTSTRAP_DIR));
+        Ok(())
+    }
+
+    /// Sends the agent of the payload, to be run from where it is; gives its path.
+    fn bring_agent(&mut self) -> Result<String, NodeError> {
         let agent = self.payload.agent.clone();
         let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
         self.phase("agent upload", |host| {
@@ -89,8 +126,7 @@ impl Host {
             host.session.upload(&to_sftp(&program), &content)
         })?;
         self.left_over = Some(to_sftp(&program));
-        self.agent_seen = true;
-        self.install(&format!("{program} install --sha256 {}", agent.sha256))
+        Ok(program)
     }
 
     /// Has the agent that is there put itself in place again, and start as a service.

@@ -1,6 +1,6 @@
 //! Why a node is left alone, in words.
 
-use protocol::{Failure, FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
+use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 
 use crate::node::plan::{failing_service, has_service, in_the_way};
 use crate::node::{Desired, NodeError, Reason, printable};
@@ -22,10 +22,14 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
 pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
     let who =
         in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
-    let failure = Failure {
-        category: FailureCategory::Foreign,
-        message: format!("a csi-proxy that is not this operator's runs on the node: {who}"),
-    };
+    owned(&format!(
+        "a csi-proxy that is not this operator's runs on the node: {who}"
+    ))
+}
+
+/// Why nothing is installed on a node that this operator was told to look after.
+pub fn owned(by: &str) -> NodeError {
+    let failure = FailureCategory::Foreign.failure(by);
     NodeError::from_agent(&failure, false)
 }
 

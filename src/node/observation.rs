@@ -18,6 +18,10 @@ use crate::node::{Desired, NodeError, Standing, Target};
 pub struct Observation {
     /// What the agent last said.
     pub state: Option<NodeState>,
+    /// Who else looks after csi-proxy there, where the last look at the node has found one.
+    pub owner: Option<String>,
+    /// The agent was removed the last time.
+    pub is_released: bool,
     /// When the operator was last logged in there.
     pub last_contact: Option<Timestamp>,
     /// What went wrong the last time.
@@ -120,8 +124,10 @@ impl Observations {
             match result {
                 Ok(reconciled) => {
                     observation.last_contact = Some(Timestamp::now());
-                    if let Some(state) = &reconciled.state {
-                        observation.state = Some(state.clone());
+                    observation.owner.clone_from(&reconciled.owner);
+                    observation.is_released = reconciled.is_released;
+                    if reconciled.is_released || reconciled.state.is_some() {
+                        observation.state.clone_from(&reconciled.state);
                     }
                     waits = reconciled.is_waiting();
                     // What went wrong in its last slot is still to be reported.

@@ -117,10 +117,12 @@ pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
     let replaces = request.replace_foreign && in_the_way(request, state).is_none();
     let mut foreign = state.foreign.iter();
     is_working(state)
-        || (replaces && foreign.any(|foreign| foreign.running && is_csi_proxy_service(foreign)))
+        || (replaces && foreign.any(|foreign| foreign.running && may_replace(foreign)))
 }
 
-fn is_csi_proxy_service(foreign: &ForeignInstance) -> bool {
+/// Whether a csi-proxy of another owner is one that `replaceForeign` of a request allows to take over.
+#[must_use]
+pub fn may_replace(foreign: &ForeignInstance) -> bool {
     foreign.kind == ForeignKind::Service && same_name(&foreign.name, CSI_PROXY_SERVICE)
 }
 
@@ -145,7 +147,7 @@ pub fn failing_service(state: &NodeState) -> Option<(&str, &Failing)> {
 #[must_use]
 pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a ForeignInstance> {
     state.foreign.iter().find(|foreign| {
-        let replaceable = request.replace_foreign && is_csi_proxy_service(foreign);
+        let replaceable = request.replace_foreign && may_replace(foreign);
         foreign.running && !replaceable
     })
 }

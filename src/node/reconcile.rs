@@ -34,6 +34,10 @@ const CONCURRENT_WORK: usize = 32;
 pub struct Reconciled {
     /// What the agent last said; absent where there is no agent and none could be installed.
     pub state: Option<NodeState>,
+    /// Who else looks after csi-proxy there, by a look at the node, in words: nothing was changed on it.
+    pub owner: Option<String>,
+    /// This operator's agent was removed from it.
+    pub is_released: bool,
     /// What went wrong, if anything.
     pub problem: Option<NodeError>,
     /// How far the node is on the way to what is desired.
@@ -131,7 +135,11 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
             standing: Standing::Unreachable,
             ..Reconciled::default()
         };
-        let done = bring_to_desired(&mut host, &target.node, &desired, &slots, &mut found);
+        let done = if target.is_released {
+            release(&mut host, &mut found)
+        } else {
+            bring_to_desired(&mut host, &target, &desired, &slots, &mut found)
+        };
         found.problem = done.err();
         host.clean_up();
         // All that was asked for is done: no answer is to be waited for.
@@ -143,10 +151,21 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     connected.work(WORK, "work on the node", work).await
 }
 
+/// Gives the node to another owner, with csi-proxy as it is.
+fn release(host: &mut Host, found: &mut Reconciled) -> Result<(), NodeError> {
+    host.remove_agent()?;
+    found.standing = Standing::External;
+    found.is_released = true;
+    tracing::info!(
+        "the agent is removed, and csi-proxy left as it is: another owner looks after the node"
+    );
+    Ok(())
+}
+
 /// The steps after the login, each of which may be the last.
 fn bring_to_desired(
     host: &mut Host,
-    node: &str,
+    target: &Target,
     desired: &Result<Desired, NodeError>,
     slots: &RolloutSlots,
     found: &mut Reconciled,
@@ -155,17 +174,27 @@ fn bring_to_desired(
     let mut changed = false;
     // Whether work that interrupts may begin.
     let take_slot = |slot: &mut Option<Slot>| {
-        *slot = slot.take().or_else(|| slots.take(node));
+        *slot = slot.take().or_else(|| slots.take(&target.node));
         slot.is_some()
     };
 
     let mut state = host.status()?;
     found.saw(state.as_ref(), desired.as_ref().ok());
     if state.as_ref().is_some_and(is_at_rest) {
-        slots.mark_settled(node);
+        slots.mark_settled(&target.node);
     }
     let desired = desired.as_ref().map_err(Clone::clone)?;
 
+    if !host.agent_seen
+        && let Some(owner) = host.other_owner(desired.request.replace_foreign)?
+    {
+        if target.is_given {
+            return Err(left_alone::owned(&owner));
+        }
+        found.standing = Standing::External;
+        found.owner = Some(owner);
+        return Ok(());
+    }
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {
         if step == (AgentStep::Install { interrupts: true }) {

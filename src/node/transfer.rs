@@ -142,6 +142,12 @@ impl Session {
             .map(drop)
     }
 
+    /// Removes a folder if it is there and empty.
+    pub fn remove_folder(&mut self, path: &str) -> Result<(), NodeError> {
+        self.with_sftp(path, |sftp| found(sftp.rmdir(Path::new(path))))
+            .map(drop)
+    }
+
     /// Does something over SFTP, which is opened when it is first needed.
     fn with_sftp<T>(
         &mut self,

@@ -72,7 +72,7 @@ impl Workers {
         }
     }
 
-    /// Gives every node its plan. Tasks of nodes that are gone, or that another owner manages, end; a reconcile in
+    /// Gives every node its plan. Tasks of nodes that are gone end; a reconcile in
     /// progress is cut then, which the agent on the node survives.
     pub fn assign(
         &mut self,
@@ -90,7 +90,7 @@ impl Workers {
         });
         for (node, plan) in plans {
             let assignment = match plan {
-                NodePlan::Reconcile(target) => Some(Assignment {
+                NodePlan::Reconcile(target) | NodePlan::Release(_, target) => Some(Assignment {
                     target: Arc::clone(target),
                     interval,
                     has_slot: slots.contains(node),

@@ -216,6 +216,9 @@ impl Controller {
             && plans.all(|(node, plan)| match plan {
                 NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Blocked(_) => true,
                 NodePlan::Waiting => false,
+                NodePlan::Release(..) => {
+                    (seen.get(node)).is_some_and(|it| it.is_released || it.problem.is_some())
+                }
                 NodePlan::Reconcile(_) => seen.get(node).is_some_and(|it| it.reconciles > 0),
             })
     }

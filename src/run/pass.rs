@@ -123,7 +123,9 @@ impl Controller {
         let problems = plans.filter_map(|(node, plan)| match plan {
             NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Waiting => None,
             NodePlan::Blocked(error) => Some(error),
-            NodePlan::Reconcile(_) => observations.get(node)?.problem.as_ref(),
+            NodePlan::Reconcile(_) | NodePlan::Release(..) => {
+                observations.get(node)?.problem.as_ref()
+            }
         });
         metrics.show_failing_nodes(problems.map(|error| error.reason));
     }

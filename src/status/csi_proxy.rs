@@ -60,21 +60,26 @@ pub fn csi_proxy_status(
     }
 }
 
-/// The condition `CSIProxyReady`.
+/// The condition `CSIProxyReady`. `owner`: who else looks after csi-proxy there.
 pub fn csi_proxy_condition(
     previous: &WindowsNodeStorageStatus,
     inputs: &NodeInputs<'_>,
+    owner: Option<&str>,
     csi_proxy: Option<&CsiProxyStatus>,
 ) -> NewCondition {
+    if let Some(owner) = owner {
+        let more = Some(inputs.looked_after).filter(|more| !more.is_empty());
+        let more = more.map_or_else(String::new, |more| format!("; {more}"));
+        let does = match inputs.observation.and_then(|seen| seen.problem.as_ref()) {
+            _ if csi_proxy.is_none() => "this operator does not touch it".to_owned(),
+            None => "this operator's agent is being removed from it".to_owned(),
+            Some(error) => format!("this operator's agent could not be removed from it: {error}"),
+        };
+        let message =
+            format!("another owner looks after csi-proxy on this node, {owner}; {does}{more}");
+        return unknown("External", printable(&message));
+    }
     let observation = match (inputs.plan, inputs.observation) {
-        (NodePlan::External(who), _) => {
-            let more = Some(inputs.looked_after).filter(|more| !more.is_empty());
-            let more = more.map_or_else(String::new, |more| format!("; {more}"));
-            let message = format!(
-                "another owner looks after csi-proxy on this node, {who}; this operator does not touch it{more}"
-            );
-            return unknown("External", printable(&message));
-        }
         (NodePlan::Undecided(_), _) => return unknown("Undecided", UNDECIDED),
         (NodePlan::Blocked(error), _) => return unknown(error.reason.as_str(), &error.message),
         (_, Some(observation)) => observation,

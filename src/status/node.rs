@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{
-    EXTERNAL, NodePlan, OPERATOR, Observation, Standing, describe_foreign, printable,
+    EXTERNAL, NodePlan, OPERATOR, Observation, Standing, UNKNOWN_OWNER, describe_foreign, printable,
 };
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
@@ -38,12 +38,15 @@ pub fn node_status(
 ) -> WindowsNodeStorageStatus {
     let (readiness, plan, observation) = (inputs.readiness, inputs.plan, inputs.observation);
     let state = observation.and_then(|observation| observation.state.as_ref());
-    let is_external = !plan.is_managed();
+    let owner = owner(previous, plan, observation);
+    let is_external = owner.is_some() || !plan.is_managed();
     let before = previous.csi_proxy.as_ref();
     let csi_proxy = state.map(|state| csi_proxy_status(state, before, inputs.csi_proxy));
     let csi_proxy = csi_proxy.or_else(|| before.cloned());
-    let csi_proxy = csi_proxy.filter(|_| !is_external);
-    let proxy = csi_proxy_condition(previous, inputs, csi_proxy.as_ref());
+    // What this operator has brought to a node stays its business until it has given it up.
+    let is_given_up = |seen: &Observation| seen.is_released || seen.owner.is_some();
+    let csi_proxy = csi_proxy.filter(|_| !observation.is_some_and(is_given_up));
+    let proxy = csi_proxy_condition(previous, inputs, owner, csi_proxy.as_ref());
     let csi_node = if readiness.csi_node {
         yes("Present", "the node has its CSINode object")
     } else {
@@ -68,11 +71,8 @@ pub fn node_status(
     let mut status = WindowsNodeStorageStatus {
         management: if is_external { EXTERNAL } else { "Managed" }.to_owned(),
         managed_by: match plan {
-            NodePlan::External(who) => printable(who),
             NodePlan::Undecided(_) => String::new(),
-            NodePlan::Waiting | NodePlan::Blocked(_) | NodePlan::Reconcile(_) => {
-                OPERATOR.to_owned()
-            }
+            _ => owner.map_or_else(|| OPERATOR.to_owned(), printable),
         },
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
@@ -97,6 +97,20 @@ pub fn node_status(
         status.last_contact_time = Some(Time(whole_seconds(contact)));
     }
     status
+}
+
+/// Another owner of csi-proxy. What a look at the node has found stands until the next look.
+fn owner<'a>(
+    previous: &'a WindowsNodeStorageStatus,
+    plan: &'a NodePlan,
+    observation: Option<&'a Observation>,
+) -> Option<&'a str> {
+    match (plan, observation) {
+        (NodePlan::External(who) | NodePlan::Release(who, _), _) => Some(who),
+        (NodePlan::Undecided(_), _) => None,
+        (_, Some(seen)) if seen.last_contact.is_some() => seen.owner.as_deref(),
+        (_, _) => Some(previous.managed_by.as_str()).filter(|by| by.starts_with(UNKNOWN_OWNER)),
+    }
 }
 
 /// The update that was undone on the node and is not tried again by itself.

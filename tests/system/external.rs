@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::objects;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, logins};
 
 #[test]
 fn a_node_of_the_windows_machine_config_operator_is_never_connected_to() {
@@ -136,4 +137,73 @@ fn in_no_phase_of_wmcos_work_is_its_node_connected_to() {
     harness.expect_csi_proxy("theirs");
     let status = &harness.get("windowsnodestorage/theirs")["status"];
     assert_eq!(status["managedBy"], "windows-storage-operator");
+}
+
+#[test]
+fn nothing_is_installed_beside_a_csi_proxy_that_is_there_until_it_is_gone() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let theirs = sandbox.add_windows_node("theirs").unwrap();
+    // Registered and stopped, as an image may bring it.
+    let command = r"C:\etc\csi-proxy.exe";
+    let made = theirs.run(&format!("sc create csiproxy binPath= {command}"));
+    assert!(made.unwrap().status.success());
+    sandbox.give_access().unwrap();
+    let operator = harness.start();
+    let object = "windowsnodestorage/theirs";
+    harness.expect(object, "CSIProxyReady", "Unknown", "External");
+    let status = &harness.get(object)["status"];
+    assert_eq!(status["management"], "External");
+    let by = format!("unknown owner by service csiproxy ({command})");
+    assert_eq!(status["managedBy"], by);
+    let files = std::fs::read_dir(theirs.drive_c().join("k")).unwrap();
+    assert_eq!(files.count(), 0);
+    drop(operator);
+
+    // Until the next look, what the last one has found stands.
+    theirs.stop_sshd().unwrap();
+    let _operator = harness.start();
+    harness.eventually("the node is tried", || {
+        harness.log().contains("Unreachable")
+    });
+    assert_eq!(harness.get(object)["status"]["managedBy"], by);
+    let gone = theirs.run("sc delete csiproxy").unwrap();
+    assert!(gone.status.success(), "{gone:?}");
+    theirs.start_sshd().unwrap();
+    harness.expect_csi_proxy("theirs");
+    let status = &harness.get(object)["status"];
+    assert_eq!(status["managedBy"], "windows-storage-operator");
+}
+
+#[test]
+fn a_node_that_becomes_another_owners_is_given_up_and_can_be_taken_back() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let host = sandbox.add_windows_node("win-1").unwrap();
+    sandbox.give_access().unwrap();
+    let _operator = harness.start();
+    harness.expect_csi_proxy("win-1");
+    let process = csi_proxy_process(&host).unwrap();
+    assert!(process.is_some());
+
+    harness.kubectl("label node win-1 node.openshift.io/os_id=Windows");
+    let object = "windowsnodestorage/win-1";
+    harness.expect(object, "CSIProxyReady", "Unknown", "External");
+    harness.eventually("the agent is removed", || {
+        harness.get(object)["status"]["csiProxy"].is_null()
+    });
+    let files = std::fs::read_dir(host.drive_c().join("k")).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files, ["csi-proxy.exe"]);
+    assert!(!host.drive_c().join("windows/windows-storage").exists());
+    csi_proxy_answers(&host).unwrap();
+    // Once is enough.
+    let before = logins(&host);
+    harness.kubectl("annotate node win-1 windowsmachineconfig.openshift.io/version=11.0.0");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(logins(&host), before);
+
+    harness.kubectl("annotate node win-1 windowsstorage.dev/management=Managed");
+    harness.expect_csi_proxy("win-1");
+    assert_eq!(csi_proxy_process(&host).unwrap(), process, "it has run on");
 }

@@ -205,8 +205,8 @@ fn make_folders() -> Result<(), Failure> {
     owners::check_programs(PROGRAM_DIR)
 }
 
-/// One install at a time: the file cannot be opened twice.
-fn lock() -> Result<File, Failure> {
+/// One install or uninstall at a time: the file cannot be opened twice.
+pub(super) fn lock() -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options
         .write(true)

@@ -25,6 +25,13 @@ pub fn line(text: impl AsRef<str>) {
     }
 }
 
+/// Lets go of the file, until there is something to write again.
+pub fn close() {
+    if let Ok(mut log) = LOG.lock() {
+        log.close();
+    }
+}
+
 /// Writes a line where something did not work that nothing else depends on.
 pub fn unless_ok<T>(doing: impl Display, result: Result<T, impl Display>) {
     if let Err(error) = result {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::windows::io::AsRawHandle;
 use std::ptr::null;
 
-use windows_storage_agent::seen::{SeenProcess, SeenService};
+use protocol::seen::{SeenProcess, SeenService};
 use windows_sys::Win32::Foundation::ERROR_MORE_DATA;
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,

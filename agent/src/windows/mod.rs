@@ -22,6 +22,7 @@ mod services;
 mod store;
 mod transaction;
 mod undo;
+mod uninstall;
 mod unpack;
 mod watch;
 mod win32;
@@ -50,6 +51,7 @@ pub fn run(command: Command) -> ExitCode {
             arrival,
         } => apply::apply(&request, timeout, arrival),
         Command::Status { files, pipes } => observe::status(&files, &pipes).map(Answer::Status),
+        Command::Uninstall { keeps_csi_proxy } => uninstall::uninstall(keeps_csi_proxy),
         Command::Service => return service::run(),
         // Answered before this module is reached.
         Command::Version | Command::Help => return ExitCode::SUCCESS,
@@ -61,7 +63,7 @@ pub fn run(command: Command) -> ExitCode {
 fn print(answer: Result<Answer, Failure>) -> ExitCode {
     let answer = answer.unwrap_or_else(Answer::Error);
     let is_good = match &answer {
-        Answer::Status(_) | Answer::Installed { .. } => true,
+        Answer::Status(_) | Answer::Installed { .. } | Answer::Uninstalled {} => true,
         Answer::ApplyResult(result) => {
             matches!(result.end.outcome, Outcome::Applied | Outcome::Unchanged)
         }

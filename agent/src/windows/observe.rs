@@ -6,6 +6,7 @@ use std::thread;
 
 use protocol::order::{key, start_order};
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
+use protocol::seen::{SeenProcess, contains, foreign};
 use protocol::{
     Failure, FileStatus, ForeignInstance, NodeState, PipeStatus, Request, ServiceState,
     ServiceStatus,
@@ -14,7 +15,6 @@ use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::Journal;
 use windows_storage_agent::plan::{Observed, ObservedService};
 use windows_storage_agent::scripts::resolved;
-use windows_storage_agent::seen::{SeenProcess, contains, foreign};
 use windows_storage_agent::state::Memory;
 
 use super::scm::{OpenService, READ, Scm};
@@ -37,7 +37,7 @@ impl Kept {
     }
 
     /// Services that only the agent changes, each once, in start order where one is known.
-    fn ours(&self) -> Vec<String> {
+    pub fn ours(&self) -> Vec<String> {
         let kept = self.request.as_ref().map(|request| &request.services);
         let order = kept
             .and_then(|services| start_order(services).ok())

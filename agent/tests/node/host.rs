@@ -96,36 +96,13 @@ impl Node {
             .join(path.trim_start_matches(r"C:\").replace('\\', "/"))
     }
 
-    /// Wine's cmd now and then cannot start a program that is there, on a machine that is very busy. It is asked again
-    /// then: the program has not run.
-    fn started(&self, command: &str) -> Output {
-        const NOT_STARTED: &str = "Can't recognize";
-        let mut output = self.host.run(command).unwrap();
-        for _ in 0..2 {
-            if !String::from_utf8_lossy(&output.stderr).contains(NOT_STARTED) {
-                break;
-            }
-            eprintln!("not started, again: {command}: {output:?}");
-            output = self.host.run(command).unwrap();
-        }
-        output
-    }
-
     pub fn answer(&self, command: &str) -> Answer {
-        let mut output = self.started(command);
-        // Rarely a program ends under Wine at its start, without a word. The agent never does: it answers, or says why not.
-        for _ in 0..2 {
-            if output.status.success() || !(output.stdout.is_empty() && output.stderr.is_empty()) {
-                break;
-            }
-            eprintln!("not a word, again: {command}: {output:?}");
-            output = self.started(command);
-        }
+        let output = self.host.ask(command).unwrap();
         answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))
     }
 
-    fn try_answer(&self, command: &str) -> Option<Answer> {
-        answer_in(&self.started(command))
+    pub fn try_answer(&self, command: &str) -> Option<Answer> {
+        answer_in(&self.host.run(command).unwrap())
     }
 
     pub fn state(&self) -> NodeState {
@@ -181,7 +158,7 @@ impl Node {
 
     /// Runs a command of Windows that must succeed.
     pub fn run(&self, command: &str) -> String {
-        let output = self.started(command);
+        let output = self.host.run(command).unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{command}: {output:?}");
         text
@@ -210,7 +187,10 @@ impl Node {
                 return true;
             }
             if started.get().is_none_or(|at| at.elapsed() > PATIENCE) {
-                let output = self.started(&format!("net start {AGENT_SERVICE}"));
+                let output = self
+                    .host
+                    .run(&format!("net start {AGENT_SERVICE}"))
+                    .unwrap();
                 if output.status.success() {
                     started.set(Some(Instant::now()));
                 } else {

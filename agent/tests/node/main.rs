@@ -19,3 +19,4 @@ mod packed;
 mod replace_agent;
 mod scripts;
 mod standin;
+mod uninstall;

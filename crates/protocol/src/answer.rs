@@ -24,6 +24,8 @@ pub enum Answer {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<Box<NodeState>>,
     },
+    /// To `uninstall`: the agent and what it has brought are gone.
+    Uninstalled {},
     /// The command could not be carried out, and nothing was handed to the service.
     Error(Failure),
 }

@@ -8,6 +8,7 @@ pub mod command;
 pub mod document;
 pub mod order;
 pub mod paths;
+pub mod seen;
 pub mod validate;
 
 mod answer;

@@ -55,6 +55,7 @@ pub fn agent_answer(bytes: &[u8]) {
                 status(*state);
             }
         }
+        Answer::Uninstalled {} => {}
         Answer::Error(failure) => is_visible(&printable(&failure.message), "a failure"),
     }
 }

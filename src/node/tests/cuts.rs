@@ -136,7 +136,7 @@ async fn no_more_is_asked_of_a_host_than_it_takes() {
     let fresh = asked(&scene, &host, &scene.old).await;
     assert_eq!(
         fresh,
-        "channel 3, command 2, connection 1, login 1, login offered 1, sftp close 3, sftp init 1, sftp mkdir 1, sftp open 3, sftp remove 1, sftp stat 1, subsystem 1"
+        "channel 6, command 5, connection 1, login 1, login offered 1, sftp close 3, sftp init 1, sftp mkdir 1, sftp open 3, sftp remove 1, sftp stat 1, subsystem 1"
     );
     let upgrade = asked(&scene, &host, &scene.new).await;
     assert_eq!(

@@ -172,7 +172,7 @@ async fn what_is_no_answer_is_not_taken_for_one() {
         (instead("Access is denied."), "Access is denied"),
         (instead(r#"{"kind":"Unheard","of":1}"#), "Unheard"),
     ] {
-        let host = scene.host();
+        let host = scene.host_with_old().await;
         host.set_faults(|faults| faults.speech = speech);
         scene.fails(&host, Reason::AgentFailed, words).await;
         host.set_faults(|faults| faults.speech = Speech::Plain);
@@ -244,8 +244,9 @@ async fn all_nodes_at_work_are_served_from_one_copy() {
     let hosts: Vec<_> = (0..HOSTS).map(|_| Arc::new(scene.host())).collect();
     let mut reconciles = tokio::task::JoinSet::new();
     for host in &hosts {
-        // Each comes to hold its file's first packet: the agent is looked for, a folder is made and the file opened.
-        let first_write = 5 + 2 + 2 + 1;
+        // Each comes to hold its file's first packet: the agent is looked for, then other owners by three commands, a folder is
+        // made and the file opened.
+        let first_write = 5 + 2 + 3 * 2 + 2 + 1;
         host.hold_at(first_write);
         let (scene, host) = (Arc::clone(&scene), Arc::clone(host));
         reconciles.spawn(async move { scene.problem(&host, &scene.old).await });

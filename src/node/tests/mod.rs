@@ -4,6 +4,7 @@ mod crowd;
 mod cuts;
 mod faults;
 mod lease;
+mod owners;
 mod real_server;
 mod scene;
 
@@ -36,6 +37,8 @@ impl Target {
                 trust_on_first_use: true,
                 ..HostKeyPolicy::default()
             },
+            is_given: false,
+            is_released: false,
             agent_seen: false,
             desired: Err(Reason::InvalidServices.error("not of interest")),
         }

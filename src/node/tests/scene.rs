@@ -120,6 +120,8 @@ impl Scene {
                 pin: Some(HostKey::parse(&host.host_keys().unwrap()[0])),
                 ..HostKeyPolicy::default()
             },
+            is_given: false,
+            is_released: false,
             agent_seen: host.with_disk(|disk| disk.file(AGENT_EXE).is_some()),
             desired: Ok(programs.desired.clone()),
         }

@@ -22,6 +22,9 @@ impl Decisions {
         }
         let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
+        // A look at the node may have found another owner.
+        let managed = managed
+            .filter(|(.., seen)| seen.is_none_or(|seen| seen.standing != Standing::External));
         let spec = &self.spec.rollout;
         let limits = RolloutLimits {
             max_unavailable: spec.max_unavailable_of(managed.clone().count()),

@@ -113,6 +113,8 @@ impl Node {
                 pin: Some(HostKey::parse(&self.host.host_key()?)),
                 ..HostKeyPolicy::default()
             },
+            is_given: false,
+            is_released: false,
             agent_seen: self.has_agent(),
             desired: Ok(Desired {
                 revision: request.id.clone(),

@@ -64,7 +64,7 @@ pub fn csi_proxy_answers(host: &WindowsHost) -> Result<()> {
 
 /// The process that runs the service csi-proxy, where the service manager says that it is running.
 pub fn csi_proxy_process(host: &WindowsHost) -> Result<Option<u64>> {
-    let output = host.run(r"C:\k\windows-storage-agent.exe status")?;
+    let output = host.ask(r"C:\k\windows-storage-agent.exe status")?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     let line = stdout.lines().last().context("the agent printed nothing")?;
     let status: Value =

@@ -8,7 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use protocol::Durations;
 use protocol::command::same_path;
 use protocol::order::same_name;
-use protocol::paths::{AGENT_EXE, AGENT_LOG_DIR, CSI_PROXY_EXE, INCOMING_DIR, is_brought, to_sftp};
+use protocol::paths::{
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_SERVICE, CSI_PROXY_EXE, INCOMING_DIR, STATE_DIR, is_brought,
+    to_sftp,
+};
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
     Answer, ApplyResult, End, Failure, FailureCategory, FileStatus, LastResult, NodeState, Outcome,
@@ -32,6 +35,8 @@ pub struct Agent {
     pub unfinished: Option<Request>,
     /// How the last request ended.
     pub last_result: Option<LastResult>,
+    /// Services that others have made: their names and programs.
+    pub others: BTreeMap<String, String>,
 }
 
 /// What a command printed, and its exit status.
@@ -100,6 +105,13 @@ fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
 impl Agent {
     /// Runs a command line as the host's shell would.
     pub fn run(&mut self, disk: &mut Disk, line: &str) -> Printed {
+        if let Some(stdout) = self.listed(line) {
+            return Printed {
+                stdout,
+                stderr: String::new(),
+                status: 0,
+            };
+        }
         let mut words = line.split_whitespace();
         let program = words.next().unwrap_or_default();
         if disk.file(program).is_none() {
@@ -124,6 +136,10 @@ impl Agent {
                 }
                 answer
             }
+            Ok(Command::Uninstall { keeps_csi_proxy }) => {
+                self.uninstall(disk, keeps_csi_proxy);
+                Ok(Answer::Uninstalled {})
+            }
             Ok(_) | Err(_) => {
                 return Printed {
                     stdout: String::new(),
@@ -145,6 +161,26 @@ impl Agent {
             stderr: String::new(),
             status: u32::from(!good),
         }
+    }
+
+    /// What Windows' own programs print of its services and processes.
+    fn listed(&self, line: &str) -> Option<String> {
+        if line.starts_with("tasklist ") {
+            return Some("\"sshd.exe\",\"8\",\"Services\",\"0\",\"9,000 K\"\r\n".to_owned());
+        }
+        line.strip_prefix("reg query ")?;
+        let mut services = BTreeMap::from([("sshd", "sshd.exe")]);
+        if self.service != ServiceState::Missing {
+            services.insert(AGENT_SERVICE, AGENT_EXE);
+        }
+        let others = self.others.iter();
+        services.extend(others.map(|(name, program)| (name.as_str(), program.as_str())));
+        let services = services.into_iter().filter(|_| line.ends_with("ImagePath"));
+        let services = services.map(|(name, program)| {
+            let key = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services";
+            format!("\r\n{key}\\{name}\r\n    ImagePath    REG_EXPAND_SZ    {program}\r\n")
+        });
+        Some(services.chain(["\r\n".to_owned()]).collect())
     }
 
     /// The command line of a service of the kept request.
@@ -195,6 +231,17 @@ impl Agent {
             sha256,
             state: Some(Box::new(state)),
         })
+    }
+
+    fn uninstall(&mut self, disk: &mut Disk, keeps_csi_proxy: bool) {
+        let csi_proxy = (!keeps_csi_proxy).then_some(CSI_PROXY_EXE);
+        for path in [AGENT_EXE, STATE_DIR].into_iter().chain(csi_proxy) {
+            disk.remove_all(path);
+        }
+        *self = Self {
+            others: std::mem::take(&mut self.others),
+            ..Self::default()
+        };
     }
 
     fn apply(&mut self, disk: &mut Disk, path: &str) -> Result<Answer, Failure> {

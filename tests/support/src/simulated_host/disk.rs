@@ -331,6 +331,14 @@ impl Disk {
         }
     }
 
+    /// Removes a file, or a folder with all that is in it.
+    pub fn remove_all(&mut self, path: &str) {
+        let path = canonical(path);
+        let below = format!("{path}/");
+        self.entries
+            .retain(|name, _| *name != path && !name.starts_with(&below));
+    }
+
     /// Renames a file; over another one only where `replace` says so.
     pub fn rename(&mut self, from: &str, to: &str, replace: bool) -> Result<(), Refusal> {
         let (from, to) = (canonical(from), canonical(to));

@@ -230,6 +230,14 @@ impl SimulatedHost {
         self.host.change(|state| state.agent.command_of(service))
     }
 
+    /// A service that another owner has made is on the host from now on.
+    pub fn add_service(&self, name: &str, program: &str) {
+        self.host.change(|state| {
+            let others = &mut state.agent.others;
+            others.insert(name.to_owned(), program.to_owned());
+        });
+    }
+
     /// Looks at the disk, or changes it.
     pub fn with_disk<T>(&self, change: impl FnOnce(&mut Disk) -> T) -> T {
         self.host.change(|state| change(&mut state.disk))

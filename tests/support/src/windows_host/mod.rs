@@ -32,6 +32,9 @@ const CMD: &str = r"C:\windows\system32\cmd.exe";
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// How often it is tried to boot Windows.
 const BOOT_ATTEMPTS: u32 = 3;
+const START_ATTEMPTS: usize = 3;
+/// What Wine's cmd says of a program that it cannot start.
+const NOT_STARTED: &str = "Can't recognize";
 /// How long Windows may take to boot or to shut down on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 /// Wine gives up now and then where many boot at the same time.
@@ -124,8 +127,33 @@ impl WindowsHost {
         self.run_within(command, RUN_LIMIT)
     }
 
+    /// Runs a program that always says something, and may be run twice: under Wine one ends at its start now and then, without a
+    /// word.
+    pub fn ask(&self, command: &str) -> Result<Output> {
+        for _ in 1..START_ATTEMPTS {
+            let output = self.run(command)?;
+            if output.status.success() || !(output.stdout.is_empty() && output.stderr.is_empty()) {
+                return Ok(output);
+            }
+            eprintln!("testbed: not a word: {command}: {}", output.status);
+        }
+        self.run(command)
+    }
+
     /// Like [`WindowsHost::run`], with another limit than 60 s; a command that exceeds it is ended.
     pub fn run_within(&self, command: &str, limit: Duration) -> Result<Output> {
+        // On a machine that is very busy Wine's cmd now and then cannot start a program that is there. It has not run then.
+        for _ in 1..START_ATTEMPTS {
+            let output = self.run_once(command, limit)?;
+            if !String::from_utf8_lossy(&output.stderr).contains(NOT_STARTED) {
+                return Ok(output);
+            }
+            eprintln!("testbed: not started: {command}: {output:?}");
+        }
+        self.run_once(command, limit)
+    }
+
+    fn run_once(&self, command: &str, limit: Duration) -> Result<Output> {
         // Into files: a pipe would stay open as long as anything that the command has started.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let file = |stream: &str| self.layout.root.join(format!("command-{number}.{stream}"));

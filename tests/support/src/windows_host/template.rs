@@ -17,6 +17,7 @@ use crate::cleanup::Guardian;
 const PRNG_SOURCE: &str = include_str!("../../wine/bcryptprimitives.c");
 const LOGIN_SOURCE: &str = include_str!("../../wine/login.c");
 const DISK_SOURCE: &str = include_str!("../../wine/disk.c");
+const TASKLIST_SOURCE: &str = include_str!("../../wine/tasklist.c");
 /// To be raised when this file makes something else of the same sources.
 const RECIPE: u32 = 1;
 
@@ -38,7 +39,7 @@ impl Template {
             bail!("wine --version: {}", version.status);
         }
         let mut hasher = DefaultHasher::new();
-        let sources = [PRNG_SOURCE, LOGIN_SOURCE, DISK_SOURCE];
+        let sources = [PRNG_SOURCE, LOGIN_SOURCE, DISK_SOURCE, TASKLIST_SOURCE];
         (RECIPE, &version.stdout, sources).hash(&mut hasher);
         let cache = cache_dir()?;
         let dir = cache.join(format!("template-{:016x}", hasher.finish()));
@@ -144,14 +145,17 @@ fn build(cache: &Path, target: &Path) -> Result<()> {
     unlink_home(&drive_c.join("users"))?;
     fs::create_dir_all(drive_c.join("k"))?;
 
-    compile(
-        "x86_64-w64-mingw32-gcc",
-        PRNG_SOURCE,
-        &drive_c.join("windows/system32/bcryptprimitives.dll"),
-        &["-s", "-shared"],
-        &["-ladvapi32"],
-    )
-    .context("building bcryptprimitives.dll (Debian: gcc-mingw-w64-x86-64)")?;
+    let system = drive_c.join("windows/system32");
+    for (source, file, flags) in [
+        (PRNG_SOURCE, "bcryptprimitives.dll", &["-s", "-shared"][..]),
+        (TASKLIST_SOURCE, "tasklist.exe", &["-s"]),
+    ] {
+        // Not into Wine's own file.
+        remove_if_there(&system.join(file))?;
+        let compiler = "x86_64-w64-mingw32-gcc";
+        compile(compiler, source, &system.join(file), flags, &["-ladvapi32"])
+            .with_context(|| format!("building {file} (Debian: gcc-mingw-w64-x86-64)"))?;
+    }
     fs::rename(&layout.root, target)?;
     Ok(())
 }

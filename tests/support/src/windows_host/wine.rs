@@ -117,10 +117,10 @@ impl Layout {
             ("WINEPREFIX", text(self.prefix())),
             ("WINEARCH", "win64".into()),
             ("WINEDEBUG", "-all".into()),
-            // No entries in the user's desktop menus, no questions about Mono and Gecko.
+            // No entries in the user's desktop menus, no questions about Mono and Gecko; a tasklist that lists.
             (
                 "WINEDLLOVERRIDES",
-                "winemenubuilder.exe=d;mscoree=;mshtml=".into(),
+                "winemenubuilder.exe=d;mscoree=;mshtml=;tasklist.exe=n".into(),
             ),
             ("LD_PRELOAD", text(self.libraries.disk.clone())),
             ("HOME", text(self.home())),

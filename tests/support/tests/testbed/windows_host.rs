@@ -74,7 +74,7 @@ fn hosts_are_apart_and_a_second_one_is_quick() {
     assert_ne!(one.host_key().unwrap(), two.host_key().unwrap());
     let made = one.run(r"sc create only-here binPath= C:\k\x.exe").unwrap();
     assert!(made.status.success(), "{}", text(&made));
-    let query = |host: &WindowsHost| host.run("sc query only-here").unwrap();
+    let query = |host: &WindowsHost| host.ask("sc query only-here").unwrap();
     assert!(
         text(&query(&one)).contains("STOPPED"),
         "{}",
@@ -93,13 +93,14 @@ fn a_reboot_ends_everything_and_starts_automatic_services() {
     let host = client.fleet.add_host("win-1").unwrap();
     install_probe(&host);
     let started = host.drive_c().join("k/started");
-    let state = || text(&host.run("sc query probe").unwrap());
+    let state = || text(&host.ask("sc query probe").unwrap());
     let made = host
         .run(r"sc create probe binPath= C:\k\probe.exe start= auto")
         .unwrap();
     assert!(made.status.success(), "{}", text(&made));
     assert!(!started.exists());
-    assert!(state().contains("STOPPED"), "{}", state());
+    let before = state();
+    assert!(before.contains("STOPPED"), "{before}");
 
     let mut session = client
         .command("ssh", &host, &client.fleet.private_key_file())
@@ -236,7 +237,7 @@ fn csi_proxy_runs_as_a_service_and_opens_its_pipes() {
     assert!(!pipe().status.success());
 
     host.reboot().unwrap();
-    let state = || text(&host.run("sc query csi-proxy").unwrap());
+    let state = || text(&host.ask("sc query csi-proxy").unwrap());
     eventually("csi-proxy runs", || state().contains("RUNNING"));
     eventually("its pipes open", || pipe().status.success());
     fs::copy(

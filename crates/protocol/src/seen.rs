@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::state::DESCRIPTION_MARK;
-use protocol::command::{program, same_path};
-use protocol::order::{key, same_name};
-use protocol::{ForeignInstance, ForeignKind};
+use crate::command::{program, same_path};
+use crate::order::{key, same_name};
+use crate::{ForeignInstance, ForeignKind};
+
+/// What descriptions of our services begin with, followed by the service's name.
+pub const DESCRIPTION_MARK: &str = "Managed by windows-storage-operator: ";
 
 const NAMES: [&str; 2] = ["csi-proxy", "csiproxy"];
 const PROGRAM: &str = "csi-proxy.exe";
@@ -94,7 +96,9 @@ pub fn runs(command: &str, path: &str) -> bool {
     program(command).is_some_and(|program| same_path(program, path))
 }
 
-fn is_csi_proxy(service: &SeenService) -> bool {
+/// Whether a service runs csi-proxy, by its name or its program.
+#[must_use]
+pub fn is_csi_proxy(service: &SeenService) -> bool {
     NAMES.contains(&key(&service.name).as_str()) || service.command.to_lowercase().contains(PROGRAM)
 }
 

@@ -1,0 +1,89 @@
+//! The command `uninstall`: ends the agent's service and removes what it has brought to the node. May be cut off and run again.
+//!
+//! The operator runs it from a program that it has just brought: that one knows the command whatever agent is installed, and
+//! can remove the installed one.
+
+use std::time::Duration;
+use std::{fs, io};
+
+use protocol::paths::{
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
+    CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, DESIRED_FILE, STATE_DIR, STATE_FILE,
+};
+use protocol::seen::contains;
+use protocol::{Answer, Failure};
+use windows_storage_agent::errors::Context;
+use windows_storage_agent::state::Memory;
+
+use super::install::lock;
+use super::observe::Kept;
+use super::services::Services;
+use super::{files, log, point, store};
+
+/// How long each of the two services may take to stop: both together stay under the minute that a command may take.
+const STOP: Duration = Duration::from_secs(25);
+
+/// Removes the agent, and csi-proxy unless it is to stay as it is.
+pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
+    let mut services = Services::connect()?;
+    if fs::exists(STATE_DIR).context(format_args!("looking for {STATE_DIR}"))? {
+        let lock = lock()?;
+        // After the request in hand. Windows does not start again what it was asked to stop.
+        services.stop(AGENT_SERVICE, &[], STOP)?;
+        point("uninstall: agent's service ended");
+        if !keeps_csi_proxy {
+            remove_csi_proxy(&mut services)?;
+            point("uninstall: csi-proxy removed");
+        }
+        services.delete(AGENT_SERVICE)?;
+        drop(lock);
+    }
+    for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
+        for path in [program.to_owned(), format!("{program}.new")] {
+            remove(&path)?;
+        }
+    }
+    log::close();
+    remove_folder(AGENT_LOG_DIR)?;
+    point("uninstall: programs removed");
+    // Last: while it is there, what it says can be read, and this command goes on where it was cut off.
+    remove_folder(STATE_DIR)?;
+    Ok(Answer::Uninstalled {})
+}
+
+/// Stops and removes csi-proxy where the agent has made it. Other services of the document go on as they are.
+fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
+    let kept = Kept {
+        request: store::load(DESIRED_FILE)?,
+        memory: store::load::<Memory>(STATE_FILE)?.unwrap_or_default(),
+    };
+    if !contains(&kept.ours(), CSI_PROXY_SERVICE) {
+        return Ok(());
+    }
+    let pipes = kept.request.iter().flat_map(|request| &request.pipes);
+    let pipes: Vec<String> = pipes.flat_map(|of| of.pipes.clone()).collect();
+    services.stop(CSI_PROXY_SERVICE, &pipes, STOP)?;
+    services.delete(CSI_PROXY_SERVICE)?;
+    // A program that is not the one that was brought is not ours to remove.
+    let files = kept.request.iter().flat_map(|request| &request.files);
+    for file in files {
+        if files::sha256(&file.path)?.as_ref() == Some(&file.sha256) {
+            remove(&file.path)?;
+        }
+    }
+    for beside in ["new", "previous"] {
+        remove(&format!("{CSI_PROXY_EXE}.{beside}"))?;
+    }
+    remove_folder(CSI_PROXY_LOG_DIR)
+}
+
+fn remove(path: &str) -> Result<(), Failure> {
+    files::remove(path).context(format_args!("removing {path}"))
+}
+
+fn remove_folder(path: &str) -> Result<(), Failure> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.context(format_args!("removing {path}")),
+    }
+}

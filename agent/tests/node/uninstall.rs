@@ -1,0 +1,125 @@
+//! The agent goes, and takes with it what it has brought, or leaves csi-proxy as it is.
+
+use std::fs;
+
+use protocol::Answer;
+use protocol::paths::{
+    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, STATE_DIR,
+};
+use testbed::parts::part;
+
+use crate::host::{Build, Node, agent, request, service, sha256};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
+
+const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
+
+impl Node {
+    fn uninstall(&self, build: Build, options: &str) -> Option<Answer> {
+        fs::create_dir_all(self.local(BOOTSTRAP_DIR)).unwrap();
+        fs::write(self.local(PROGRAM), agent(build)).unwrap();
+        self.try_answer(&format!("{PROGRAM} uninstall {options}"))
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.local(path).exists()
+    }
+
+    fn has_service(&self, name: &str) -> bool {
+        let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{name} /v ImagePath");
+        let output = self.host.ask(&key).unwrap();
+        String::from_utf8_lossy(&output.stdout).contains("REG_")
+    }
+
+    fn assert_agent_is_gone(&self) {
+        for path in [AGENT_EXE, STATE_DIR, AGENT_LOG_DIR] {
+            assert!(!self.is_there(path), "{path}");
+        }
+        assert!(!self.has_service("windows-storage-agent"));
+    }
+}
+
+#[test]
+fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
+    let node = Node::new();
+    let csi_proxy = fs::read(part("csi-proxy-1.3.0").unwrap()).unwrap();
+    let mut both = request("both");
+    both.files[0].sha256 = sha256(&csi_proxy);
+    both.services.push(service("logs", r"C:\k\logs.exe"));
+    fs::write(node.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
+    let applied = node.apply_request(&both, Some(&csi_proxy));
+    let before = crate::host::csi_proxy_of(&applied.state).process_id;
+    assert!(before.is_some());
+
+    assert_eq!(
+        node.uninstall(Build::Payload, "--keep-csi-proxy"),
+        Some(Answer::Uninstalled {})
+    );
+    node.assert_agent_is_gone();
+    testbed::node_agent::csi_proxy_answers(&node.host).unwrap();
+    assert_eq!(
+        fs::read(node.local(CSI_PROXY_EXE)).unwrap(),
+        csi_proxy,
+        "its program"
+    );
+    assert!(node.has_service("logs"));
+
+    // Kept again, and removed with it.
+    fs::create_dir_all(node.local(protocol::paths::INCOMING_DIR)).unwrap();
+    node.install(&agent(Build::Payload)).unwrap();
+    let kept = node.apply_request(&both, None);
+    assert_eq!(crate::host::csi_proxy_of(&kept.state).process_id, before);
+    for _ in 0..2 {
+        assert_eq!(
+            node.uninstall(Build::Payload, ""),
+            Some(Answer::Uninstalled {})
+        );
+        node.assert_agent_is_gone();
+        for path in [CSI_PROXY_EXE, CSI_PROXY_LOG_DIR] {
+            assert!(!node.is_there(path), "{path}");
+        }
+        until("the service is deleted", || !node.has_service("csi-proxy"));
+        assert!(node.has_service("logs"));
+    }
+}
+
+#[test]
+fn cut_off_at_any_point_it_is_done_the_next_time() {
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    for point in [
+        "uninstall: agent's service ended",
+        "uninstall: csi-proxy removed",
+        "uninstall: programs removed",
+    ] {
+        let node = Node::with(Build::FaultInjection);
+        node.applied("first", &csi_proxy);
+        node.die_at(point);
+        assert_eq!(node.uninstall(Build::FaultInjection, ""), None, "{point}");
+        assert!(node.is_there(STATE_DIR), "{point}");
+        node.points();
+        assert_eq!(
+            node.uninstall(Build::FaultInjection, ""),
+            Some(Answer::Uninstalled {}),
+            "{point}"
+        );
+        node.assert_agent_is_gone();
+        assert!(!node.is_there(CSI_PROXY_EXE), "{point}");
+    }
+}
+
+#[test]
+fn a_csi_proxy_of_another_owner_stays() {
+    let node = Node::new();
+    let theirs = standin_for_csi_proxy(Behaviour::Well);
+    fs::write(node.local(CSI_PROXY_EXE), &theirs).unwrap();
+    node.run(r"sc create csi-proxy binPath= C:\k\csi-proxy.exe");
+    node.run("net start csi-proxy");
+    let refused = node.apply("theirs", &theirs);
+    assert!(refused.end.failure.is_some(), "{refused:?}");
+    assert_eq!(
+        node.uninstall(Build::Payload, ""),
+        Some(Answer::Uninstalled {})
+    );
+    node.assert_agent_is_gone();
+    assert!(node.is_there(CSI_PROXY_EXE));
+    assert!(node.run("sc query csi-proxy").contains("RUNNING"));
+}

@@ -1,0 +1,232 @@
+//! Whose csi-proxy is on a node without an agent, by what Windows' own programs say of its services and processes.
+
+use std::time::Duration;
+
+use protocol::ForeignKind;
+use protocol::order::same_name;
+use protocol::paths::{AGENT_SERVICE, CSI_PROXY_SERVICE};
+use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
+
+use crate::node::plan::may_replace;
+use crate::node::session::Session;
+use crate::node::{NodeError, printable};
+
+/// How long Windows may take to list its services, or its processes.
+const LIST: Duration = Duration::from_secs(60);
+const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
+const PROCESSES: &str = "tasklist /fo csv /nh";
+/// What [`WindowsNodeStorageStatus::managed_by`](crate::api::WindowsNodeStorageStatus::managed_by) begins with where only a look at
+/// the node says that it is another owner's.
+pub const UNKNOWN_OWNER: &str = "unknown owner by ";
+
+/// Who looks after csi-proxy on the node other than this operator, in words. `replaces`: a service `csi-proxy` may be taken
+/// over. What Windows does not list counts as another owner's. Changes nothing.
+pub fn other_owner(session: &mut Session, replaces: bool) -> Result<Option<String>, NodeError> {
+    let mut run = |command: &str| Ok(session.run(command, LIST)?.stdout);
+    let owner = look(&mut run, replaces)?;
+    Ok(owner.map(|owner| printable(&format!("{UNKNOWN_OWNER}{owner}"))))
+}
+
+fn look(
+    run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
+    replaces: bool,
+) -> Result<Option<String>, NodeError> {
+    // Not all keys may be read, and where no service has a value the program reports a failure: its words count alone.
+    let query = |value: &str| format!("reg query {SERVICES} /s /v {value}");
+    let paths = run(&query("ImagePath"))?;
+    // What nssm runs for a service.
+    let applications = run(&query("Application"))?;
+    let mut services = services(&paths, &applications);
+    if services.is_empty() {
+        return Ok(Some("services that cannot be listed".to_owned()));
+    }
+    if services
+        .iter()
+        .any(|service| same_name(&service.name, AGENT_SERVICE))
+    {
+        return Ok(None);
+    }
+    let mut own = services.iter_mut();
+    if let Some(own) = own.find(|service| same_name(&service.name, CSI_PROXY_SERVICE)) {
+        let said = run(&format!(
+            r"reg query {SERVICES}\{CSI_PROXY_SERVICE} /v Description"
+        ))?;
+        own.description = values(&said).map(|(_, text)| text).collect::<String>();
+    }
+    let mut processes = Vec::new();
+    if !services.iter().any(is_csi_proxy) {
+        processes = self::processes(&run(PROCESSES)?);
+        if processes.is_empty() {
+            return Ok(Some("processes that cannot be listed".to_owned()));
+        }
+    }
+    let found = foreign(&services, &processes, &[]);
+    let other = found.iter().find(|it| !(replaces && may_replace(it)));
+    Ok(other.map(|it| {
+        let kind = match it.kind {
+            ForeignKind::Service => "service",
+            ForeignKind::Process | ForeignKind::Unknown => "process",
+        };
+        format!("{kind} {} ({})", it.name, it.command)
+    }))
+}
+
+/// The services with the programs that they run, from what `reg query` prints of two values.
+fn services(paths: &str, applications: &str) -> Vec<SeenService> {
+    let mut services: Vec<SeenService> = Vec::new();
+    for (name, command) in values(paths).chain(values(applications)) {
+        let mut known = services.iter_mut();
+        if let Some(service) = known.find(|service| same_name(&service.name, name)) {
+            service.command = format!("{} {command}", service.command);
+        } else {
+            services.push(SeenService {
+                name: name.to_owned(),
+                command: command.to_owned(),
+                ..SeenService::default()
+            });
+        }
+    }
+    services
+}
+
+/// Each value that `reg query` prints, with the service below whose key it is.
+fn values(printed: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut service = None;
+    printed.lines().filter_map(move |line| {
+        if !line.starts_with(' ') {
+            let (_, rest) = line.split_once(r"\CurrentControlSet\Services\")?;
+            service = rest.trim_end().split('\\').next();
+            return None;
+        }
+        let (_, value) = line.split_once("REG_")?;
+        let (_, value) = value.split_once(' ')?;
+        Some((service?, value.trim()))
+    })
+}
+
+/// The processes that `tasklist` prints as lines of comma-separated values.
+fn processes(printed: &str) -> Vec<SeenProcess> {
+    let process = |line: &str| {
+        // Whatever a shell puts before it.
+        let mut fields = line[line.find('"')? + 1..].split("\",\"");
+        let program = fields.next()?.to_owned();
+        let id = fields.next()?.trim_end_matches('"').parse().ok()?;
+        Some(SeenProcess {
+            id,
+            parent: 0,
+            program,
+        })
+    };
+    printed.lines().filter_map(process).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services";
+    const TASKS: &str =
+        "\"System Idle Process\",\"0\",\"Services\",\"0\",\"8 K\"\r\n\"sshd.exe\",\"2,\"x\r\n";
+
+    /// What a host prints that has these services and values, and runs these programs.
+    fn owner(values: &[(&str, &str, &str)], programs: &[&str], replaces: bool) -> Option<String> {
+        let mut run = |command: &str| {
+            if command == PROCESSES {
+                let lines = programs.iter().zip(7..);
+                let lines = lines.map(|(name, id)| {
+                    format!("\"{name}\",\"{id}\",\"Services\",\"0\",\"1,024 K\"\r\n")
+                });
+                return Ok(lines.collect());
+            }
+            let values = values.iter().filter(|(key, value, _)| {
+                command.ends_with(&format!(" /v {value}"))
+                    && (command.contains(" /s ") || command.contains(&format!(r"\{key} ")))
+            });
+            let lines = values.map(|(key, value, data)| {
+                format!("\r\n{KEY}\\{key}\r\n    {value}    REG_EXPAND_SZ    {data}\r\n")
+            });
+            Ok(lines
+                .chain(["\r\nEnd of search: 1 match(es) found.\r\n".to_owned()])
+                .collect())
+        };
+        look(&mut run, replaces).unwrap()
+    }
+
+    #[test]
+    fn another_owner_is_found_by_names_programs_and_what_wrappers_run() {
+        const SSH: (&str, &str, &str) = ("sshd", "ImagePath", r"C:\OpenSSH\sshd.exe");
+        let ours = "Managed by windows-storage-operator: csi-proxy";
+        for (others, programs, expected) in [
+            (&[][..], &["sshd.exe", "csi-proxy-logs.exe"][..], None),
+            (
+                &[("csiproxy", "ImagePath", r"C:\etc\x.exe -windows-service")],
+                &["sshd.exe"],
+                Some(r"service csiproxy (C:\etc\x.exe -windows-service)"),
+            ),
+            (
+                &[("storage", "ImagePath", r#""C:\my k\CSI-Proxy.exe""#)],
+                &["CSI-Proxy.exe"],
+                Some(r#"service storage ("C:\my k\CSI-Proxy.exe")"#),
+            ),
+            (
+                &[
+                    ("storage", "ImagePath", r"C:\nssm.exe"),
+                    (r"storage\Parameters", "Application", r"C:\k\csi-proxy.exe"),
+                ],
+                &["csi-proxy.exe"],
+                Some(r"service storage (C:\nssm.exe C:\k\csi-proxy.exe)"),
+            ),
+            (
+                &[],
+                &["sshd.exe", "csi-proxy.exe"],
+                Some("process 8 (csi-proxy.exe)"),
+            ),
+            // What an agent of ours has left behind.
+            (
+                &[
+                    ("csi-proxy", "ImagePath", r"C:\k\csi-proxy.exe"),
+                    ("csi-proxy", "Description", ours),
+                ],
+                &["csi-proxy.exe"],
+                None,
+            ),
+            // Where ours is, it says itself what is not.
+            (
+                &[
+                    ("Windows-Storage-Agent", "ImagePath", r"C:\k\a.exe service"),
+                    ("csiproxy", "ImagePath", r"C:\csi-proxy.exe"),
+                ],
+                &[],
+                None,
+            ),
+        ] {
+            let all: Vec<_> = [SSH].into_iter().chain(others.iter().copied()).collect();
+            assert_eq!(
+                owner(&all, programs, false).as_deref(),
+                expected,
+                "{others:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_service_csi_proxy_may_be_taken_over() {
+        let service = |name| owner(&[(name, "ImagePath", r"C:\k\csi-proxy.exe")], &[], true);
+        assert_eq!(service("CSI-Proxy"), None);
+        assert!(service("csiproxy").is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_listed_counts_as_another_owners() {
+        assert_eq!(
+            owner(&[], &["sshd.exe"], true).as_deref(),
+            Some("services that cannot be listed")
+        );
+        let sshd = [("sshd", "ImagePath", "x")];
+        assert_eq!(
+            owner(&sshd, &[], false).as_deref(),
+            Some("processes that cannot be listed")
+        );
+        assert_eq!(processes(TASKS).len(), 1);
+    }
+}
