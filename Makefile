@@ -22,7 +22,7 @@ SKIP_RANGE :=
 PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
 # The longest first; what waits for its build, or profits from it, last.
-PARTS := kube-apiserver etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
+PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
 	bundle-check olm-crds cargo-about go-licenses krew sbom-check
 
 .PHONY: help
@@ -42,7 +42,7 @@ setup-build: ## Install what is missing to build, without what only tests need
 	@tools/setup build
 
 .PHONY: parts
-parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 15 min)
+parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 20 min)
 	@printf '%s\n' $(PARTS) | xargs -n 1 -P 2 tools/part >/dev/null
 
 .PHONY: build
@@ -85,6 +85,20 @@ TEST_GOGC := 400
 .PHONY: test
 test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_THREADS=N at one time
 	@GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace
+	@$(MAKE) test-versions VERSIONS=1.24
+
+# The API servers beside the newest, and the tests that are run on each.
+VERSIONS := 1.24 1.28 1.30
+CORE := versions:: main_job:: gate:: check:: replacement:: external:: without_olm::
+
+.PHONY: test-versions
+test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28" for some
+	@for version in $(VERSIONS); do \
+		echo "Kubernetes $$version"; \
+		tools/part "kube-apiserver-$$version" >/dev/null; \
+		TEST_KUBERNETES=$$version GOGC=$(TEST_GOGC) RUST_TEST_THREADS=$(TEST_THREADS) \
+			cargo test --workspace --test system -- $(CORE); \
+	done
 
 .PHONY: e2e-olm
 e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test

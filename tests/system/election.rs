@@ -349,7 +349,11 @@ fn a_leader_that_was_stopped_in_the_middle_of_reconciles_goes_on_with_none() {
         later.retain(|request| {
             !["channel", "subsystem", "sftp init", "sftp close"].contains(request)
         });
-        assert!(later.is_empty(), "{name}: {later:?}");
+        assert!(
+            later.is_empty(),
+            "{name}: {later:?} after {before} of {:?}",
+            requests(name)
+        );
         assert_eq!(files(name), files_before, "{name}");
     }
 }

@@ -29,5 +29,6 @@ mod secrecy;
 mod simulated;
 mod tenant;
 mod unread;
+mod versions;
 mod viewer;
 mod without_olm;

@@ -141,6 +141,33 @@ fn a_daemon_set_with_csi_proxy_owns_the_nodes_that_it_covers() {
 }
 
 #[test]
+fn of_marks_that_contradict_each_other_the_first_counts_and_linux_nodes_show_nothing() {
+    let windows = json!({"kubernetes.io/os": "windows"});
+    let of_aks = node("win-1", &json!({"kubernetes.azure.com/managedby": "aks"}));
+    let set = daemon_set(&windows, &json!([]));
+    let both = cluster(&[of_aks.clone(), set.clone()]);
+    assert_eq!(
+        of(&both, Management::Auto),
+        "DaemonSet kube-system/csi-proxy"
+    );
+    let mut of_three = of_aks;
+    of_three["metadata"]["annotations"] =
+        json!({"windowsmachineconfig.openshift.io/username": "x"});
+    let all = cluster(&[of_three, set]);
+    assert_eq!(
+        of(&all, Management::Auto),
+        "WMCO by annotation windowsmachineconfig.openshift.io/username"
+    );
+
+    let mut linux = node("linux-1", &json!({"kubernetes.io/os": "linux"}));
+    linux["metadata"]["annotations"] =
+        json!({"windowsmachineconfig.openshift.io/version": "11.0.0"});
+    let mut new = node("win-1", &json!({}));
+    new["status"]["conditions"][0]["lastTransitionTime"] = "1970-01-02T03:46:39Z".into();
+    assert_eq!(of(&cluster(&[linux, new]), Management::Auto), "ours");
+}
+
+#[test]
 fn what_a_node_has_shown_once_holds_until_the_node_is_another() {
     for (management, managed_by, expected) in [
         (EXTERNAL, "WMCO by label x", "WMCO by label x"),

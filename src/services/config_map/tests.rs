@@ -161,3 +161,90 @@ fn variables_scripts_and_environment_are_read() {
         "{error}"
     );
 }
+
+/// What WMCO's own reader refuses, which stops its daemon on every node that follows the document: `pkg/servicescm/servicescm.go`.
+fn wmco_refuses(data: &BTreeMap<String, String>) -> Option<String> {
+    const KEYS: [&str; 4] = [
+        "services",
+        "files",
+        "environmentVars",
+        "watchedEnvironmentVars",
+    ];
+    if data.len() < 2 || data.len() > KEYS.len() || data.keys().any(|key| !KEYS.contains(&&**key)) {
+        return Some(format!("keys {:?}", data.keys()));
+    }
+    let Some(Ok(mut services)) = data
+        .get("services")
+        .map(|text| serde_json::from_str::<Vec<Service>>(text))
+    else {
+        return Some("services".to_owned());
+    };
+    if !data
+        .get("files")
+        .is_some_and(|text| serde_json::from_str::<Vec<serde_json::Value>>(text).is_ok())
+    {
+        return Some("files".to_owned());
+    }
+    services.sort_by_key(|service| service.priority);
+    let is_bootstrap = |name: &String| {
+        let mut named = services.iter().filter(|service| service.name == *name);
+        named.next().is_none_or(|service| service.bootstrap)
+    };
+    for service in services.iter().filter(|service| service.bootstrap) {
+        if !service.node_variables_in_command.is_empty()
+            || !service.dependencies.iter().all(is_bootstrap)
+        {
+            return Some(format!("bootstrap service {}", service.name));
+        }
+    }
+    let last = services.iter().rposition(|service| service.bootstrap);
+    let first = services.iter().position(|service| !service.bootstrap);
+    if let (Some(last), Some(first)) = (last, first)
+        && (first < last || services[first].priority == services[last].priority)
+    {
+        return Some("order".to_owned());
+    }
+    None
+}
+
+#[test]
+fn wmcos_reader_takes_what_is_written() {
+    let service = |name: &str, bootstrap: bool, priority: u32, needs: &[&str]| {
+        serde_json::json!({
+            "name": name, "path": format!(r"C:\k\{name}.exe"), "bootstrap": bootstrap, "priority": priority, "dependencies": needs,
+        })
+    };
+    let wmcos = [
+        service("containerd", true, 0, &[]),
+        service("kubelet", true, 1, &["containerd"]),
+        service("hybrid-overlay-node", false, 2, &["kubelet"]),
+        service("kube-proxy", false, 3, &["hybrid-overlay-node"]),
+    ];
+    let wmcos = serde_json::to_string(&wmcos).unwrap();
+    let documents = [
+        None,
+        Some(BTreeMap::new()),
+        Some([("services".to_owned(), "[]".to_owned())].into()),
+        Some(config_map(&wmcos).data),
+    ];
+    for data in documents {
+        let existing = data.clone().map(|data| ConfigMap {
+            data,
+            ..config_map("")
+        });
+        let written = match plan(existing.as_ref(), &csi_proxy_service(&[])).unwrap() {
+            ServicesPlan::Create(data) => data,
+            ServicesPlan::Update { data: changed, .. } => {
+                let mut data = data.clone().unwrap_or_default();
+                data.extend(changed);
+                data
+            }
+            ServicesPlan::Keep(_) => panic!("the entry is not there"),
+        };
+        assert_eq!(wmco_refuses(&written), None, "{data:?}");
+        assert!(written["services"].contains("csi-proxy"));
+    }
+    let not_ours = service("later", true, 2, &[]).to_string();
+    let refused = config_map(&wmcos.replace("[{", &format!("[{not_ours},{{")));
+    assert_eq!(wmco_refuses(&refused.data).as_deref(), Some("order"));
+}

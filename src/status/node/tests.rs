@@ -277,3 +277,60 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
     assert!(i64::try_from(csi_proxy.last_interruption_milliseconds.unwrap()).is_ok());
     assert!(serde_json::to_string(&after).unwrap().len() < 50_000);
 }
+
+#[test]
+fn an_owner_that_a_look_has_found_stands_until_the_next_look() {
+    let by = format!("{UNKNOWN_OWNER}service csiproxy (x)");
+    let plan = to_reconcile("1", "");
+    let mut seen = Observation {
+        owner: Some(by.clone()),
+        standing: Standing::External,
+        ..observed(None, None)
+    };
+    let found = status(&WindowsNodeStorageStatus::default(), &plan, Some(&seen), 10);
+    let is_external = |status: &WindowsNodeStorageStatus| {
+        assert_eq!((&*status.management, &*status.managed_by), (EXTERNAL, &*by));
+        assert_eq!(said(status, CSI_PROXY_READY), ("Unknown", "External"));
+        assert_eq!(said(status, READY), ("True", "StorageReady"));
+        assert_eq!(status.csi_proxy, None);
+    };
+    is_external(&found);
+    is_external(&status(&found, &plan, None, 20));
+    let unreachable = Observation {
+        problem: Some(Reason::Unreachable.error("gone")),
+        reconciles: 1,
+        ..Observation::default()
+    };
+    is_external(&status(&found, &plan, Some(&unreachable), 20));
+    seen.owner = None;
+    let ours = status(&found, &plan, Some(&seen), 20);
+    assert_eq!(ours.managed_by, OPERATOR);
+}
+
+#[test]
+fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
+    let mut seen = observed(Some(state(true)), None);
+    let ours = first(&seen);
+    let target = std::sync::Arc::new(Target::of_test_host(22));
+    let plan = NodePlan::Release("EKS by label x".to_owned(), target);
+    let message = |status: &WindowsNodeStorageStatus| {
+        assert_eq!(said(status, CSI_PROXY_READY), ("Unknown", "External"));
+        let conditions = &status.conditions;
+        find(conditions, CSI_PROXY_READY).unwrap().message.clone()
+    };
+    let leaving = status(&ours, &plan, Some(&seen), 20);
+    assert_eq!(leaving.csi_proxy, ours.csi_proxy);
+    assert_eq!(leaving.managed_by, "EKS by label x");
+    assert!(message(&leaving).contains("is being removed"));
+    seen.problem = Some(Reason::HostKeyChanged.error("another key"));
+    let stuck = status(&leaving, &plan, Some(&seen), 30);
+    assert_eq!(stuck.csi_proxy, ours.csi_proxy);
+    assert!(message(&stuck).ends_with("could not be removed from it: another key"));
+    let gone = Observation {
+        is_released: true,
+        ..observed(None, None)
+    };
+    let left = status(&stuck, &plan, Some(&gone), 40);
+    assert_eq!(left.csi_proxy, None);
+    assert!(message(&left).contains("does not touch it"));
+}

@@ -168,7 +168,7 @@ impl ControlPlane {
     /// Starts the API server, which must not run, and returns when it is ready.
     pub fn start_api_server(&self) -> Result<()> {
         let file = |name: &str| self.dir.join(name);
-        let mut command = self.guarded(&part("kube-apiserver")?);
+        let mut command = self.guarded(&part(&api_server())?);
         option(&mut command, "etcd-servers", &self.etcd);
         option(&mut command, "secure-port", self.api_address.port());
         option(&mut command, "cert-dir", file("cert-dir").display());
@@ -398,6 +398,15 @@ impl Drop for ControlPlane {
             let _ = child.wait();
         }
     }
+}
+
+/// The part that serves the API: the newest, or that of the minor version that `TEST_KUBERNETES` names, such as `1.24`.
+fn api_server() -> String {
+    let version = std::env::var("TEST_KUBERNETES").ok();
+    version.map_or_else(
+        || "kube-apiserver".to_owned(),
+        |version| format!("kube-apiserver-{version}"),
+    )
 }
 
 fn option(command: &mut Command, name: &str, value: impl Display) {

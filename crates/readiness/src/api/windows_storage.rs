@@ -129,12 +129,9 @@ impl RolloutSpec {
     pub fn max_unavailable_of(&self, nodes: usize) -> usize {
         let number = match &self.max_unavailable {
             IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),
-            IntOrString::String(text) => text
-                .strip_suffix('%')
-                .and_then(|percent| percent.parse::<usize>().ok())
-                .map_or(0, |percent| {
-                    nodes.saturating_mul(percent.min(100)).div_ceil(100)
-                }),
+            IntOrString::String(text) => {
+                percentage(text).map_or(0, |percent| nodes.saturating_mul(percent).div_ceil(100))
+            }
         };
         number.max(1)
     }
@@ -231,7 +228,26 @@ fn max_unavailable_or_default<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<IntOrString, D::Error> {
     let value = Option::<IntOrString>::deserialize(deserializer)?;
-    Ok(value.unwrap_or_else(default_max_unavailable))
+    let value = value.unwrap_or_else(default_max_unavailable);
+    // API servers before 1.25 do not check the rule of the schema.
+    let is_usable = match &value {
+        IntOrString::Int(number) => (1..=100_000).contains(number),
+        IntOrString::String(text) => percentage(text).is_some(),
+    };
+    if is_usable {
+        return Ok(value);
+    }
+    let problem = format!("rollout.maxUnavailable {MAX_UNAVAILABLE}");
+    Err(serde::de::Error::custom(problem))
+}
+
+const MAX_UNAVAILABLE: &str = "must be a number from 1 to 100000, or a percentage from 1% to 100%";
+
+fn percentage(text: &str) -> Option<usize> {
+    let digits = text.strip_suffix('%')?;
+    let number = digits.parse().ok()?;
+    let is_plain = digits.starts_with(|digit: char| ('1'..='9').contains(&digit));
+    (is_plain && number <= 100).then_some(number)
 }
 
 /// Whole numbers from 1 and percentages from 1% to 100%.
@@ -241,7 +257,7 @@ fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema
         "default": 1,
         "x-kubernetes-validations": [{
             "rule": "type(self) == int ? self >= 1 && self <= 100000 : self.matches('^([1-9][0-9]?|100)%$')",
-            "message": "must be a number from 1 to 100000, or a percentage from 1% to 100%"
+            "message": MAX_UNAVAILABLE
         }]
     })
 }
@@ -314,6 +330,29 @@ mod tests {
         assert_eq!(of(percent("10%"), 41), 5);
         assert_eq!(of(percent("10%"), 0), 1);
         assert_eq!(of(percent("nonsense"), 100), 1);
+    }
+
+    #[test]
+    fn what_the_schema_refuses_is_refused_where_it_is_not_checked() {
+        for (value, is_usable) in [
+            ("1", true),
+            ("100000", true),
+            (r#""1%""#, true),
+            (r#""100%""#, true),
+            ("0", false),
+            ("-1", false),
+            ("100001", false),
+            (r#""0%""#, false),
+            (r#""01%""#, false),
+            (r#""+1%""#, false),
+            (r#""101%""#, false),
+            (r#""10""#, false),
+            (r#""most""#, false),
+        ] {
+            let spec = format!(r#"{{"maxUnavailable":{value}}}"#);
+            let read = serde_json::from_str::<RolloutSpec>(&spec);
+            assert_eq!(read.is_ok(), is_usable, "{value}: {read:?}");
+        }
     }
 
     #[test]
