@@ -179,10 +179,8 @@ fn wmco_refuses(data: &BTreeMap<String, String>) -> Option<String> {
     else {
         return Some("services".to_owned());
     };
-    if !data
-        .get("files")
-        .is_some_and(|text| serde_json::from_str::<Vec<serde_json::Value>>(text).is_ok())
-    {
+    let is_array = |text: &String| serde_json::from_str::<Vec<IgnoredAny>>(text).is_ok();
+    if data.get("files").is_none_or(|text| !is_array(text)) {
         return Some("files".to_owned());
     }
     services.sort_by_key(|service| service.priority);
