@@ -8,14 +8,16 @@ use jiff::Timestamp;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{DesiredFile, Request, ServicePipes};
 
-use crate::api::{ForeignService, HostKeys, Management, WindowsStorageSpec};
+use crate::api::{
+    ForeignService, HostKeys, Management, WindowsNodeStorageStatus, WindowsStorageSpec,
+};
 use crate::assess::causes::csi_proxy::OLDEST_SAFE;
 use crate::assess::versions;
 use crate::index::{Cluster, Node};
 use crate::node::{
     Desired, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP, Instances,
-    KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NodeError, PrivateKey, Reason, SSH_SECRET,
-    check_private_key, parse_instances,
+    KNOWN_HOSTS, KnownHosts, MANAGED, ManagedBy, Managers, NodeError, PrivateKey, RELEASING,
+    Reason, SSH_SECRET, check_private_key, parse_instances,
 };
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{CSI_PROXY_PIPES, Document, ServicesError, ServicesPlan};
@@ -30,8 +32,9 @@ const START_TIMEOUT_SECONDS: u32 = 60;
 pub enum NodePlan {
     /// Another owner manages csi-proxy there: who, and what shows it.
     External(String),
-    /// The same, and this operator's agent is still there: connect, remove it, and leave csi-proxy as it is.
-    Release(String, Arc<Target>),
+    /// The same, and this operator's agent may be there: connect, remove it, and leave csi-proxy as it is; or why that cannot
+    /// be done.
+    Release(String, Result<Arc<Target>, NodeError>),
     /// Another owner may be setting it up; before that moment, or before the node is Ready and untainted, nobody knows.
     Undecided(Option<Timestamp>),
     /// Something that the work rests on is being written at this moment.
@@ -167,17 +170,20 @@ impl<'a> Planner<'a> {
 
     /// What was this operator's is given up, once.
     fn external(&self, who: String, name: &str, node: &Node) -> NodePlan {
-        let target = self.target(name, node).ok();
-        match target.filter(|target| target.agent_seen) {
-            Some(target) => NodePlan::Release(
-                who,
-                Arc::new(Target {
-                    is_released: true,
-                    ..target
-                }),
-            ),
-            None => NodePlan::External(who),
+        let status = self.cluster.node_statuses.get(name);
+        let has_no_agent = |status: &WindowsNodeStorageStatus| {
+            !matches!(&*status.management, MANAGED | RELEASING) && status.csi_proxy.is_none()
+        };
+        if status.is_none_or(has_no_agent) {
+            return NodePlan::External(who);
         }
+        let target = self.target(name, node).map(|target| {
+            Arc::new(Target {
+                is_released: true,
+                ..target
+            })
+        });
+        NodePlan::Release(who, target)
     }
 
     /// The way to a node, with nothing desired of it.

@@ -11,7 +11,7 @@ use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
 
 use crate::node::answer::{answer, brief, parse};
 use crate::node::session::{Running, Session};
-use crate::node::{NodeError, Phases, PrivateKey, Reason, look, phases};
+use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
 use crate::payload::{Payload, Program};
 
 /// How long the agent may take to say what it sees, and to install itself.
@@ -77,10 +77,8 @@ impl Host {
     }
 
     /// Looks whether another owner looks after csi-proxy there, where no agent says so.
-    pub fn other_owner(&mut self, replaces: bool) -> Result<Option<String>, NodeError> {
-        self.phase("look", |host| {
-            look::other_owner(&mut host.session, replaces)
-        })
+    pub fn look(&mut self, replaces: bool) -> Result<Look, NodeError> {
+        self.phase("look", |host| look::look(&mut host.session, replaces))
     }
 
     /// Sends the agent of the payload and installs it. What it says of the node then.
@@ -94,8 +92,12 @@ impl Host {
 
     /// Has an agent that was just sent remove the one that is installed, if one is, and leave csi-proxy as it is.
     pub fn remove_agent(&mut self) -> Result<(), NodeError> {
-        // The program goes first, the folder last.
-        if !self.phase("status", |host| host.session.exists(&to_sftp(STATE_DIR)))? {
+        let is_there = self.phase("status", |host| {
+            Ok(look::has_agent_service(&mut host.session)?
+                || host.session.exists(&to_sftp(AGENT_EXE))?
+                || host.session.exists(&to_sftp(STATE_DIR))?)
+        })?;
+        if !is_there {
             return Ok(());
         }
         let program = self.bring_agent()?;

@@ -22,15 +22,8 @@ pub fn undone(desired: &Desired, state: &NodeState) -> NodeError {
 pub fn foreign(request: &Request, state: &NodeState) -> NodeError {
     let who =
         in_the_way(request, state).map_or_else(|| "another csi-proxy".to_owned(), describe_foreign);
-    owned(&format!(
-        "a csi-proxy that is not this operator's runs on the node: {who}"
-    ))
-}
-
-/// Why nothing is installed on a node that this operator was told to look after.
-pub fn owned(by: &str) -> NodeError {
-    let failure = FailureCategory::Foreign.failure(by);
-    NodeError::from_agent(&failure, false)
+    let message = format!("a csi-proxy that is not this operator's runs on the node: {who}");
+    NodeError::from_agent(&FailureCategory::Foreign.failure(message), false)
 }
 
 /// A foreign csi-proxy in words.

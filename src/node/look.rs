@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use protocol::ForeignKind;
 use protocol::order::same_name;
-use protocol::paths::{AGENT_SERVICE, CSI_PROXY_SERVICE};
+use protocol::paths::AGENT_SERVICE;
 use protocol::seen::{SeenProcess, SeenService, foreign, is_csi_proxy};
+use protocol::{ForeignInstance, ForeignKind};
 
 use crate::node::plan::may_replace;
 use crate::node::session::Session;
@@ -19,56 +19,95 @@ const PROCESSES: &str = "tasklist /fo csv /nh";
 /// the node says that it is another owner's.
 pub const UNKNOWN_OWNER: &str = "unknown owner by ";
 
-/// Who looks after csi-proxy on the node other than this operator, in words. `replaces`: a service `csi-proxy` may be taken
-/// over. What Windows does not list counts as another owner's. Changes nothing.
-pub fn other_owner(session: &mut Session, replaces: bool) -> Result<Option<String>, NodeError> {
-    let mut run = |command: &str| Ok(session.run(command, LIST)?.stdout);
-    let owner = look(&mut run, replaces)?;
-    Ok(owner.map(|owner| printable(&format!("{UNKNOWN_OWNER}{owner}"))))
+/// What is known of other owners of csi-proxy on a node from being there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing: nobody has looked.
+    #[default]
+    NotTaken,
+    /// There is none.
+    Nobody,
+    /// There is one, in words.
+    Owner(String),
 }
 
-fn look(
+impl Look {
+    /// It is that csi-proxy's owner.
+    #[must_use]
+    pub fn owner_of(instance: &ForeignInstance) -> Self {
+        let kind = match instance.kind {
+            ForeignKind::Service => "service",
+            ForeignKind::Process | ForeignKind::Unknown => "process",
+        };
+        Self::unknown(&format!("{kind} {} ({})", instance.name, instance.command))
+    }
+
+    fn unknown(by: &str) -> Self {
+        Self::Owner(printable(&format!("{UNKNOWN_OWNER}{by}")))
+    }
+}
+
+/// Looks at a node without an agent. `replaces`: a service `csi-proxy` may be taken over. What Windows does not list counts
+/// as another owner's. Changes nothing.
+pub fn look(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
+    look_with(
+        &mut |command| Ok(session.run(command, LIST)?.stdout),
+        replaces,
+    )
+}
+
+fn look_with(
     run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
     replaces: bool,
-) -> Result<Option<String>, NodeError> {
-    // Not all keys may be read, and where no service has a value the program reports a failure: its words count alone.
+) -> Result<Look, NodeError> {
+    // Where no service has a value the program reports a failure: its words count alone.
     let query = |value: &str| format!("reg query {SERVICES} /s /v {value}");
     let paths = run(&query("ImagePath"))?;
     // What nssm runs for a service.
     let applications = run(&query("Application"))?;
     let mut services = services(&paths, &applications);
-    if services.is_empty() {
-        return Ok(Some("services that cannot be listed".to_owned()));
+    if services.is_empty() || !is_whole(&paths) || !is_whole(&applications) {
+        return Ok(Look::unknown("services that cannot be listed"));
     }
-    if services
-        .iter()
-        .any(|service| same_name(&service.name, AGENT_SERVICE))
-    {
-        return Ok(None);
-    }
-    let mut own = services.iter_mut();
-    if let Some(own) = own.find(|service| same_name(&service.name, CSI_PROXY_SERVICE)) {
-        let said = run(&format!(
-            r"reg query {SERVICES}\{CSI_PROXY_SERVICE} /v Description"
-        ))?;
-        own.description = values(&said).map(|(_, text)| text).collect::<String>();
+    let mut names = services.iter().map(|service| &service.name);
+    if names.any(|name| same_name(name, AGENT_SERVICE)) {
+        return Ok(Look::Nobody);
     }
     let mut processes = Vec::new();
-    if !services.iter().any(is_csi_proxy) {
+    if services.iter().any(is_csi_proxy) {
+        for (name, description) in values(&run(&query("Description"))?) {
+            let mut described = services.iter_mut();
+            if let Some(service) = described.find(|service| same_name(&service.name, name)) {
+                description.clone_into(&mut service.description);
+            }
+        }
+    } else {
         processes = self::processes(&run(PROCESSES)?);
         if processes.is_empty() {
-            return Ok(Some("processes that cannot be listed".to_owned()));
+            return Ok(Look::unknown("processes that cannot be listed"));
         }
     }
     let found = foreign(&services, &processes, &[]);
     let other = found.iter().find(|it| !(replaces && may_replace(it)));
-    Ok(other.map(|it| {
-        let kind = match it.kind {
-            ForeignKind::Service => "service",
-            ForeignKind::Process | ForeignKind::Unknown => "process",
-        };
-        format!("{kind} {} ({})", it.name, it.command)
-    }))
+    Ok(other.map_or(Look::Nobody, Look::owner_of))
+}
+
+/// Whether the agent's service is on the node, whatever has become of its files.
+pub fn has_agent_service(session: &mut Session) -> Result<bool, NodeError> {
+    let command = format!(r"reg query {SERVICES}\{AGENT_SERVICE} /v ImagePath");
+    let output = session.run(&command, LIST)?;
+    let mut found = values(&output.stdout);
+    Ok(found.any(|(name, _)| same_name(name, AGENT_SERVICE)))
+}
+
+/// Whether `reg query` has come to its end, where it says how many values it has found, in the language of the machine.
+fn is_whole(printed: &str) -> bool {
+    let found = values(printed).count().to_string();
+    let mut others = printed.lines().filter(|line| !line.starts_with(' '));
+    others.any(|line| {
+        let digits = line.chars().filter(char::is_ascii_digit);
+        !line.starts_with("HKEY_") && digits.eq(found.chars())
+    })
 }
 
 /// The services with the programs that they run, from what `reg query` prints of two values.
@@ -142,14 +181,22 @@ mod tests {
                 command.ends_with(&format!(" /v {value}"))
                     && (command.contains(" /s ") || command.contains(&format!(r"\{key} ")))
             });
-            let lines = values.map(|(key, value, data)| {
-                format!("\r\n{KEY}\\{key}\r\n    {value}    REG_EXPAND_SZ    {data}\r\n")
-            });
-            Ok(lines
-                .chain(["\r\nEnd of search: 1 match(es) found.\r\n".to_owned()])
-                .collect())
+            let lines: Vec<String> = values
+                .map(|(key, value, data)| {
+                    format!("\r\n{KEY}\\{key}\r\n    {value}    REG_EXPAND_SZ    {data}\r\n")
+                })
+                .collect();
+            let found = lines.len();
+            Ok(format!(
+                "{}\r\nEnd of search: {found} match(es) found.\r\n",
+                lines.concat()
+            ))
         };
-        look(&mut run, replaces).unwrap()
+        match look_with(&mut run, replaces).unwrap() {
+            Look::Owner(who) => Some(who.strip_prefix(UNKNOWN_OWNER).unwrap().to_owned()),
+            Look::Nobody => None,
+            Look::NotTaken => panic!("a look was taken"),
+        }
     }
 
     #[test]

@@ -10,8 +10,12 @@ use crate::index::{Cluster, Node, NodeSide, ObjectKey, Platform};
 
 /// What [`WindowsNodeStorageStatus::managed_by`] says of nodes that this operator looks after.
 pub const OPERATOR: &str = "windows-storage-operator";
-/// What `status.management` says of nodes that another owner looks after.
+/// What `status.management` says of nodes that this operator looks after.
+pub const MANAGED: &str = "Managed";
+/// What it says of nodes that another owner looks after.
 pub const EXTERNAL: &str = "External";
+/// What it says of them while this operator's agent may be there.
+pub const RELEASING: &str = "Releasing";
 const BY_SETTINGS: &str = "spec.csiProxy.management of WindowsStorage";
 const DAEMON_SET: &str = "DaemonSet";
 /// How long a node has to be Ready before it counts as nobody else's, where others are: its owner may still be setting it up.
@@ -102,7 +106,7 @@ impl<'a> Managers<'a> {
         let kept = || {
             let status = self
                 .status(name)
-                .filter(|status| status.management == EXTERNAL)?;
+                .filter(|status| status.management != MANAGED)?;
             let shown = &status.managed_by;
             let is_kept = platform_in(shown).is_some() || shown.starts_with(DAEMON_SET);
             is_kept.then(|| shown.clone())
@@ -114,7 +118,7 @@ impl<'a> Managers<'a> {
     fn may_be_taken(&self, name: &str, node: &Node) -> bool {
         let is_new = self
             .status(name)
-            .is_none_or(|status| status.csi_proxy.is_none());
+            .is_none_or(|status| status.management != MANAGED && status.csi_proxy.is_none());
         is_new && (self.has_others || is_being_set_up(node))
     }
 

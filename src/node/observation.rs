@@ -9,19 +9,20 @@ use protocol::order::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use tokio::sync::watch;
 
+use crate::api::WindowsNodeStorageStatus;
 use crate::node::plan::is_working;
 use crate::node::reconcile::Reconciled;
-use crate::node::{Desired, NodeError, Standing, Target};
+use crate::node::{Desired, Look, NodeError, Standing, Target, UNKNOWN_OWNER};
 
 /// What is known of a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// What the agent last said.
     pub state: Option<NodeState>,
-    /// Who else looks after csi-proxy there, where the last look at the node has found one.
-    pub owner: Option<String>,
-    /// The agent was removed the last time.
-    pub is_released: bool,
+    /// What is known of other owners of csi-proxy there.
+    pub look: Look,
+    /// The last reconcile was to remove the agent, and nothing else.
+    pub is_release: bool,
     /// When the operator was last logged in there.
     pub last_contact: Option<Timestamp>,
     /// What went wrong the last time.
@@ -39,7 +40,30 @@ pub struct Observation {
     pub attempt: String,
 }
 
+/// Another owner whose csi-proxy was found on the node: what a look has found stands until the next look, of this process or
+/// another.
+#[must_use]
+pub fn found_owner<'a>(
+    observation: Option<&'a Observation>,
+    status: Option<&'a WindowsNodeStorageStatus>,
+) -> Option<&'a str> {
+    match observation.map(|seen| &seen.look) {
+        Some(Look::Owner(who)) => Some(who),
+        Some(Look::Nobody) => None,
+        Some(Look::NotTaken) | None => {
+            let known = status.map(|status| status.managed_by.as_str());
+            known.filter(|by| by.starts_with(UNKNOWN_OWNER))
+        }
+    }
+}
+
 impl Observation {
+    /// Whether the agent was removed, and nothing has been done there since.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.is_release && self.problem.is_none()
+    }
+
     /// Whether csi-proxy was kept on the node and does not work now, or is in the middle of a change.
     #[must_use]
     pub fn is_down(&self) -> bool {
@@ -121,12 +145,15 @@ impl Observations {
                 observation.revision.clear();
             }
             let mut waits = false;
+            observation.is_release = target.is_released;
             match result {
                 Ok(reconciled) => {
                     observation.last_contact = Some(Timestamp::now());
-                    observation.owner.clone_from(&reconciled.owner);
-                    observation.is_released = reconciled.is_released;
-                    if reconciled.is_released || reconciled.state.is_some() {
+                    if reconciled.look != Look::NotTaken {
+                        observation.look.clone_from(&reconciled.look);
+                    }
+                    let is_gone = target.is_released && reconciled.problem.is_none();
+                    if is_gone || reconciled.state.is_some() {
                         observation.state.clone_from(&reconciled.state);
                     }
                     waits = reconciled.is_waiting();
@@ -152,6 +179,15 @@ impl Observations {
         self.changed.send_modify(|changed| {
             changed.insert(target.node.clone());
         });
+    }
+
+    /// A reconcile begins that may bring an agent: that one was removed says nothing any more.
+    pub fn begin(&self, target: &Target) {
+        if !target.is_released
+            && let Some(observation) = self.read().get_mut(&target.node)
+        {
+            observation.is_release = false;
+        }
     }
 
     /// Forgets a node: what was seen there is of another host.

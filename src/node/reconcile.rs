@@ -15,11 +15,12 @@ use crate::node::connect::{HANDSHAKE, connect};
 use crate::node::host::Host;
 use crate::node::plan::{
     AgentStep, Comparison, agent_step, compare, has_files, is_interruptible, is_kept, is_working,
+    may_replace,
 };
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
-use crate::node::{Desired, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
+use crate::node::{Desired, Look, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
 use crate::payload::Payload;
 
 /// How long the work on a node may take, from the login on: a slow link included.
@@ -34,10 +35,8 @@ const CONCURRENT_WORK: usize = 32;
 pub struct Reconciled {
     /// What the agent last said; absent where there is no agent and none could be installed.
     pub state: Option<NodeState>,
-    /// Who else looks after csi-proxy there, by a look at the node, in words: nothing was changed on it.
-    pub owner: Option<String>,
-    /// This operator's agent was removed from it.
-    pub is_released: bool,
+    /// Whether another owner looks after csi-proxy there. Where one does, nothing was changed on the node.
+    pub look: Look,
     /// What went wrong, if anything.
     pub problem: Option<NodeError>,
     /// How far the node is on the way to what is desired.
@@ -61,6 +60,7 @@ impl Reconciled {
             self.standing = Standing::NotInstalled;
             return;
         };
+        self.look = Look::Nobody;
         let request = desired.map(|desired| &desired.request);
         let works = request.map_or_else(
             || is_working(state),
@@ -136,7 +136,7 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
             ..Reconciled::default()
         };
         let done = if target.is_released {
-            release(&mut host, &mut found)
+            release(&mut host)
         } else {
             bring_to_desired(&mut host, &target, &desired, &slots, &mut found)
         };
@@ -152,10 +152,8 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
 }
 
 /// Gives the node to another owner, with csi-proxy as it is.
-fn release(host: &mut Host, found: &mut Reconciled) -> Result<(), NodeError> {
+fn release(host: &mut Host) -> Result<(), NodeError> {
     host.remove_agent()?;
-    found.standing = Standing::External;
-    found.is_released = true;
     tracing::info!(
         "the agent is removed, and csi-proxy left as it is: another owner looks after the node"
     );
@@ -185,15 +183,24 @@ fn bring_to_desired(
     }
     let desired = desired.as_ref().map_err(Clone::clone)?;
 
-    if !host.agent_seen
-        && let Some(owner) = host.other_owner(desired.request.replace_foreign)?
-    {
-        if target.is_given {
-            return Err(left_alone::owned(&owner));
+    if !target.is_given {
+        found.look = match &state {
+            // An agent that was never given anything to keep has found it before it was: it goes again.
+            Some(state) if state.request_id.is_none() => {
+                let mut foreign = state.foreign.iter();
+                let other =
+                    foreign.find(|it| !(desired.request.replace_foreign && may_replace(it)));
+                other.map_or(Look::Nobody, Look::owner_of)
+            }
+            None if !host.agent_seen => host.look(desired.request.replace_foreign)?,
+            _ => Look::Nobody,
+        };
+        if let Look::Owner(_) = found.look {
+            return match state {
+                Some(_) => release(host),
+                None => Ok(()),
+            };
         }
-        found.standing = Standing::External;
-        found.owner = Some(owner);
-        return Ok(());
     }
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {

@@ -20,8 +20,6 @@ pub enum Standing {
     NotInstalled,
     /// What is desired did not work there and was undone.
     Failed,
-    /// Another owner looks after csi-proxy there.
-    External,
 }
 
 /// One managed node, as far as its slot depends on it.

@@ -90,13 +90,18 @@ impl Workers {
         });
         for (node, plan) in plans {
             let assignment = match plan {
-                NodePlan::Reconcile(target) | NodePlan::Release(_, target) => Some(Assignment {
-                    target: Arc::clone(target),
-                    interval,
-                    has_slot: slots.contains(node),
-                }),
+                NodePlan::Reconcile(target) | NodePlan::Release(_, Ok(target)) => {
+                    Some(Assignment {
+                        target: Arc::clone(target),
+                        interval,
+                        has_slot: slots.contains(node),
+                    })
+                }
                 // The task stays, so that a node that can be reached again continues with what it knew.
-                NodePlan::Blocked(_) | NodePlan::External(_) | NodePlan::Undecided(_) => None,
+                NodePlan::Blocked(_)
+                | NodePlan::Release(_, Err(_))
+                | NodePlan::External(_)
+                | NodePlan::Undecided(_) => None,
                 NodePlan::Waiting => continue,
             };
             if let Some(sender) = self.assignments.get(node) {
@@ -156,6 +161,7 @@ async fn work(mut assignments: watch::Receiver<Option<Assignment>>, shared: Arc<
         remind(&mut assignment.target, undone.as_ref());
         let target = assignment.target.as_ref();
         let begin = Instant::now();
+        shared.observations.begin(target);
         // Not within the task's span, which lasts for as long as the node is there.
         let span = tracing::error_span!(parent: None, "reconcile", node = %target.node);
         let outcome = tokio::select! {

@@ -214,11 +214,12 @@ impl Controller {
             && self.retries.problem().is_none()
             && self.gate.as_ref().is_none_or(Gate::is_settled)
             && plans.all(|(node, plan)| match plan {
-                NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Blocked(_) => true,
+                NodePlan::External(_)
+                | NodePlan::Undecided(_)
+                | NodePlan::Blocked(_)
+                | NodePlan::Release(_, Err(_)) => true,
                 NodePlan::Waiting => false,
-                NodePlan::Release(..) => {
-                    (seen.get(node)).is_some_and(|it| it.is_released || it.problem.is_some())
-                }
+                NodePlan::Release(_, Ok(_)) => seen.get(node).is_some_and(|it| it.is_release),
                 NodePlan::Reconcile(_) => seen.get(node).is_some_and(|it| it.reconciles > 0),
             })
     }

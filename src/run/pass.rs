@@ -122,8 +122,8 @@ impl Controller {
         let plans = self.decisions.plans.iter();
         let problems = plans.filter_map(|(node, plan)| match plan {
             NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Waiting => None,
-            NodePlan::Blocked(error) => Some(error),
-            NodePlan::Reconcile(_) | NodePlan::Release(..) => {
+            NodePlan::Blocked(error) | NodePlan::Release(_, Err(error)) => Some(error),
+            NodePlan::Reconcile(_) | NodePlan::Release(_, Ok(_)) => {
                 observations.get(node)?.problem.as_ref()
             }
         });

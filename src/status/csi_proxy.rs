@@ -70,10 +70,15 @@ pub fn csi_proxy_condition(
     if let Some(owner) = owner {
         let more = Some(inputs.looked_after).filter(|more| !more.is_empty());
         let more = more.map_or_else(String::new, |more| format!("; {more}"));
-        let does = match inputs.observation.and_then(|seen| seen.problem.as_ref()) {
-            _ if csi_proxy.is_none() => "this operator does not touch it".to_owned(),
-            None => "this operator's agent is being removed from it".to_owned(),
-            Some(error) => format!("this operator's agent could not be removed from it: {error}"),
+        let tried = inputs.observation.filter(|seen| seen.is_release);
+        let does = match (inputs.plan, tried.map(|seen| seen.problem.as_ref())) {
+            (NodePlan::Release(_, Err(error)), _) | (NodePlan::Release(..), Some(Some(error))) => {
+                format!("this operator's agent could not be removed from it: {error}")
+            }
+            (NodePlan::Release(..), None) => {
+                "this operator's agent is being removed from it".to_owned()
+            }
+            _ => "this operator does not touch it".to_owned(),
         };
         let message =
             format!("another owner looks after csi-proxy on this node, {owner}; {does}{more}");

@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{
-    EXTERNAL, NodePlan, OPERATOR, Observation, Standing, UNKNOWN_OWNER, describe_foreign, printable,
+    EXTERNAL, MANAGED, NodePlan, OPERATOR, Observation, RELEASING, Standing, describe_foreign,
+    found_owner, printable,
 };
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
@@ -43,9 +44,12 @@ pub fn node_status(
     let before = previous.csi_proxy.as_ref();
     let csi_proxy = state.map(|state| csi_proxy_status(state, before, inputs.csi_proxy));
     let csi_proxy = csi_proxy.or_else(|| before.cloned());
-    // What this operator has brought to a node stays its business until it has given it up.
-    let is_given_up = |seen: &Observation| seen.is_released || seen.owner.is_some();
-    let csi_proxy = csi_proxy.filter(|_| !observation.is_some_and(is_given_up));
+    let management = match plan {
+        _ if !is_external => MANAGED,
+        NodePlan::Release(..) if !observation.is_some_and(Observation::is_released) => RELEASING,
+        _ => EXTERNAL,
+    };
+    let csi_proxy = csi_proxy.filter(|_| management != EXTERNAL);
     let proxy = csi_proxy_condition(previous, inputs, owner, csi_proxy.as_ref());
     let csi_node = if readiness.csi_node {
         yes("Present", "the node has its CSINode object")
@@ -69,7 +73,7 @@ pub fn node_status(
         (READY, ready),
     ];
     let mut status = WindowsNodeStorageStatus {
-        management: if is_external { EXTERNAL } else { "Managed" }.to_owned(),
+        management: management.to_owned(),
         managed_by: match plan {
             NodePlan::Undecided(_) => String::new(),
             _ => owner.map_or_else(|| OPERATOR.to_owned(), printable),
@@ -99,17 +103,16 @@ pub fn node_status(
     status
 }
 
-/// Another owner of csi-proxy. What a look at the node has found stands until the next look.
+/// Another owner of csi-proxy.
 fn owner<'a>(
     previous: &'a WindowsNodeStorageStatus,
     plan: &'a NodePlan,
     observation: Option<&'a Observation>,
 ) -> Option<&'a str> {
-    match (plan, observation) {
-        (NodePlan::External(who) | NodePlan::Release(who, _), _) => Some(who),
-        (NodePlan::Undecided(_), _) => None,
-        (_, Some(seen)) if seen.last_contact.is_some() => seen.owner.as_deref(),
-        (_, _) => Some(previous.managed_by.as_str()).filter(|by| by.starts_with(UNKNOWN_OWNER)),
+    match plan {
+        NodePlan::External(who) | NodePlan::Release(who, _) => Some(who),
+        NodePlan::Undecided(_) => None,
+        _ => found_owner(observation, Some(previous)),
     }
 }
 

@@ -128,7 +128,7 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
 }
 
 /// Ends the old service, after the request in hand where it understands that.
-fn end_running(services: &mut Services) -> Result<(), Failure> {
+pub(super) fn end_running(services: &mut Services) -> Result<(), Failure> {
     let status = services.scm.status(AGENT_SERVICE);
     let status = status.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
     let process = status.and_then(|status| status.process_id);

@@ -3,41 +3,45 @@
 //! The operator runs it from a program that it has just brought: that one knows the command whatever agent is installed, and
 //! can remove the installed one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
-    CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, DESIRED_FILE, STATE_DIR, STATE_FILE,
+    CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_DIR, STATE_FILE,
 };
 use protocol::seen::contains;
-use protocol::{Answer, Failure};
+use protocol::{Answer, Failure, FailureCategory};
 use windows_storage_agent::errors::Context;
+use windows_storage_agent::journal::Journal;
 use windows_storage_agent::state::Memory;
 
-use super::install::lock;
+use super::install::{end_running, lock};
 use super::observe::Kept;
 use super::services::Services;
 use super::{files, log, point, store};
 
-/// How long each of the two services may take to stop: both together stay under the minute that a command may take.
+/// How long csi-proxy may take to stop, and the agent's service to start.
 const STOP: Duration = Duration::from_secs(25);
 
 /// Removes the agent, and csi-proxy unless it is to stay as it is.
 pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     let mut services = Services::connect()?;
-    if fs::exists(STATE_DIR).context(format_args!("looking for {STATE_DIR}"))? {
-        let lock = lock()?;
-        // After the request in hand. Windows does not start again what it was asked to stop.
-        services.stop(AGENT_SERVICE, &[], STOP)?;
-        point("uninstall: agent's service ended");
-        if !keeps_csi_proxy {
-            remove_csi_proxy(&mut services)?;
-            point("uninstall: csi-proxy removed");
-        }
-        services.delete(AGENT_SERVICE)?;
-        drop(lock);
+    let lock = fs::exists(STATE_DIR)
+        .context(format_args!("looking for {STATE_DIR}"))?
+        .then(lock)
+        .transpose()?;
+    // Windows would start again what ends by itself.
+    services.set_recovery(AGENT_SERVICE, false);
+    end_running(&mut services)?;
+    finish_change(&mut services)?;
+    point("uninstall: agent's service ended");
+    if !keeps_csi_proxy {
+        remove_csi_proxy(&mut services)?;
+        point("uninstall: csi-proxy removed");
     }
+    services.delete(AGENT_SERVICE)?;
+    drop(lock);
     for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
         for path in [program.to_owned(), format!("{program}.new")] {
             remove(&path)?;
@@ -49,6 +53,17 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     // Last: while it is there, what it says can be read, and this command goes on where it was cut off.
     remove_folder(STATE_DIR)?;
     Ok(Answer::Uninstalled {})
+}
+
+/// Leaves a change that was cut off in the middle to the agent's service, which goes back or on at its start.
+fn finish_change(services: &mut Services) -> Result<(), Failure> {
+    if store::load::<Journal>(JOURNAL_FILE)?.is_none() {
+        return Ok(());
+    }
+    services.start(AGENT_SERVICE, Instant::now() + STOP)?;
+    Err(FailureCategory::AgentUnavailable.failure(
+        "a change of csi-proxy was cut off in the middle, and the agent finishes it first; run uninstall again after that",
+    ))
 }
 
 /// Stops and removes csi-proxy where the agent has made it. Other services of the document go on as they are.

@@ -2,14 +2,15 @@
 
 use std::fs;
 
-use protocol::Answer;
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, STATE_DIR,
+    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, JOURNAL_FILE,
+    STATE_DIR,
 };
+use protocol::{Answer, FailureCategory};
 use testbed::parts::part;
 
 use crate::host::{Build, Node, agent, request, service, sha256};
-use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
 
@@ -121,5 +122,35 @@ fn a_csi_proxy_of_another_owner_stays() {
     );
     node.assert_agent_is_gone();
     assert!(node.is_there(CSI_PROXY_EXE));
+    assert!(node.run("sc query csi-proxy").contains("RUNNING"));
+}
+
+#[test]
+fn a_change_that_was_cut_off_is_finished_first() {
+    let node = Node::with(Build::FaultInjection);
+    let (old, new) = (variant(0), variant(1));
+    node.applied("old", &old);
+    node.die_at("old file set aside");
+    node.apply("new", &new);
+    node.points();
+    assert!(node.is_there(JOURNAL_FILE));
+    let keep = "--keep-csi-proxy";
+    match node.uninstall(Build::FaultInjection, keep) {
+        Some(Answer::Error(failure)) => {
+            assert_eq!(
+                failure.category,
+                FailureCategory::AgentUnavailable,
+                "{failure}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    until("the change is finished", || {
+        !node.is_there(JOURNAL_FILE)
+            && node.uninstall(Build::FaultInjection, keep) == Some(Answer::Uninstalled {})
+    });
+    node.assert_agent_is_gone();
+    let program = fs::read(node.local(CSI_PROXY_EXE)).unwrap();
+    assert!(program == old || program == new);
     assert!(node.run("sc query csi-proxy").contains("RUNNING"));
 }

@@ -231,3 +231,10 @@ fn a_new_node_among_those_of_others_is_left_alone_until_it_has_been_ready_for_te
         assert_eq!(of(&cluster, Management::Auto), "ours");
     }
 }
+
+#[test]
+fn the_definition_takes_each_word_that_a_status_says() {
+    let schema = schemars::schema_for!(WindowsNodeStorageStatus);
+    let words = schema.pointer("/properties/management/enum").unwrap();
+    assert_eq!(words, &json!([MANAGED, EXTERNAL, RELEASING]));
+}

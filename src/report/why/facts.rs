@@ -63,7 +63,7 @@ pub fn of_node(
     };
     if let Some(csi_proxy) = &status.csi_proxy {
         let by = match status.management.as_str() {
-            "External" => ", looked after by another owner",
+            "External" | "Releasing" => ", looked after by another owner",
             _ => "",
         };
         let words = csi_proxy_in_words(csi_proxy);

@@ -2,7 +2,9 @@
 
 use crate::api::SETTINGS_NAME;
 use crate::index::Cluster;
-use crate::node::{Candidate, NodePlan, Observation, RolloutLimits, Standing, rollout};
+use crate::node::{
+    Candidate, NodePlan, Observation, RolloutLimits, Standing, found_owner, rollout,
+};
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
@@ -23,8 +25,9 @@ impl Decisions {
         let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
         // A look at the node may have found another owner.
-        let managed = managed
-            .filter(|(.., seen)| seen.is_none_or(|seen| seen.standing != Standing::External));
+        let managed = managed.filter(|(name, _, seen)| {
+            found_owner(*seen, cluster.node_statuses.get(name.as_str())).is_none()
+        });
         let spec = &self.spec.rollout;
         let limits = RolloutLimits {
             max_unavailable: spec.max_unavailable_of(managed.clone().count()),

@@ -517,3 +517,50 @@ fn settings_that_cannot_be_read_are_not_taken_for_the_defaults() {
     let is_managed = rig.decisions.plans["win-1"].is_managed();
     assert!(!is_managed, "what was read before stays");
 }
+
+#[test]
+fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
+    let mut rig = Rig::settled();
+    rig.add_node("win-2", "windows");
+    // Not contacted yet as far as is known: the process before this one may have been.
+    let status = |todo: &Todo| {
+        let mut nodes = todo.nodes.iter();
+        nodes
+            .find(|node| node.name == "win-2")
+            .unwrap()
+            .status
+            .clone()
+    };
+    let todo = rig.pass(&[]);
+    rig.write("win-2", status(&todo));
+    rig.change_node("win-2", |node| {
+        node.platform = Some(PlatformSignal {
+            platform: Platform::Wmco,
+            shown: "label x".to_owned(),
+        });
+    });
+    let todo = rig.pass(&[]);
+    assert!(todo.assign);
+    let NodePlan::Release(who, Ok(target)) = &rig.decisions.plans["win-2"] else {
+        panic!("{:?}", rig.decisions.plans["win-2"])
+    };
+    assert_eq!(who, "WMCO by label x");
+    assert!(target.is_released);
+    assert_eq!(status(&todo).management, "Releasing");
+    rig.write("win-2", status(&todo));
+    let seen = Observation {
+        is_release: true,
+        last_contact: Some(Timestamp::from_second(1).unwrap()),
+        reconciles: 1,
+        ..Observation::default()
+    };
+    rig.observations.insert("win-2".to_owned(), seen);
+    let todo = rig.pass(&["win-2"]);
+    assert_eq!(status(&todo).management, "External");
+    rig.write("win-2", status(&todo));
+    rig.pass(&["win-2"]);
+    assert_eq!(
+        rig.decisions.plans["win-2"],
+        NodePlan::External("WMCO by label x".to_owned())
+    );
+}

@@ -5,7 +5,7 @@ use protocol::{
 };
 
 use super::*;
-use crate::node::{Desired, Reason, Target};
+use crate::node::{Desired, Look, Reason, Target, UNKNOWN_OWNER};
 
 const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -283,8 +283,7 @@ fn an_owner_that_a_look_has_found_stands_until_the_next_look() {
     let by = format!("{UNKNOWN_OWNER}service csiproxy (x)");
     let plan = to_reconcile("1", "");
     let mut seen = Observation {
-        owner: Some(by.clone()),
-        standing: Standing::External,
+        look: Look::Owner(by.clone()),
         ..observed(None, None)
     };
     let found = status(&WindowsNodeStorageStatus::default(), &plan, Some(&seen), 10);
@@ -302,7 +301,10 @@ fn an_owner_that_a_look_has_found_stands_until_the_next_look() {
         ..Observation::default()
     };
     is_external(&status(&found, &plan, Some(&unreachable), 20));
-    seen.owner = None;
+    // A contact that ended before the look says nothing of it.
+    let no_look = observed(None, Some(Reason::InvalidServices));
+    is_external(&status(&found, &plan, Some(&no_look), 20));
+    seen.look = Look::Nobody;
     let ours = status(&found, &plan, Some(&seen), 20);
     assert_eq!(ours.managed_by, OPERATOR);
 }
@@ -312,25 +314,38 @@ fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
     let mut seen = observed(Some(state(true)), None);
     let ours = first(&seen);
     let target = std::sync::Arc::new(Target::of_test_host(22));
-    let plan = NodePlan::Release("EKS by label x".to_owned(), target);
+    let plan = NodePlan::Release("EKS by label x".to_owned(), Ok(target));
     let message = |status: &WindowsNodeStorageStatus| {
         assert_eq!(said(status, CSI_PROXY_READY), ("Unknown", "External"));
         let conditions = &status.conditions;
         find(conditions, CSI_PROXY_READY).unwrap().message.clone()
     };
+    // What went wrong before is not about the removal.
+    seen.problem = Some(Reason::CSIProxyFailed.error("before"));
     let leaving = status(&ours, &plan, Some(&seen), 20);
     assert_eq!(leaving.csi_proxy, ours.csi_proxy);
-    assert_eq!(leaving.managed_by, "EKS by label x");
+    assert_eq!(
+        (&*leaving.management, &*leaving.managed_by),
+        (RELEASING, "EKS by label x")
+    );
     assert!(message(&leaving).contains("is being removed"));
+    seen.is_release = true;
     seen.problem = Some(Reason::HostKeyChanged.error("another key"));
     let stuck = status(&leaving, &plan, Some(&seen), 30);
-    assert_eq!(stuck.csi_proxy, ours.csi_proxy);
+    assert_eq!(
+        (&stuck.csi_proxy, &*stuck.management),
+        (&ours.csi_proxy, RELEASING)
+    );
     assert!(message(&stuck).ends_with("could not be removed from it: another key"));
-    let gone = Observation {
-        is_released: true,
+    let no_way = Err(Reason::CredentialsMissing.error("no Secret"));
+    let no_way = NodePlan::Release("EKS by label x".to_owned(), no_way);
+    let stuck = status(&stuck, &no_way, Some(&seen), 30);
+    assert!(message(&stuck).ends_with("could not be removed from it: no Secret"));
+    seen = Observation {
+        is_release: true,
         ..observed(None, None)
     };
-    let left = status(&stuck, &plan, Some(&gone), 40);
-    assert_eq!(left.csi_proxy, None);
+    let left = status(&stuck, &plan, Some(&seen), 40);
+    assert_eq!((&left.csi_proxy, &*left.management), (&None, EXTERNAL));
     assert!(message(&left).contains("does not touch it"));
 }

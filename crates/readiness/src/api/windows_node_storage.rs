@@ -31,8 +31,8 @@ pub struct WindowsNodeStorageSpec {}
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsNodeStorageStatus {
-    /// Managed or External.
-    #[schemars(extend("enum" = ["Managed", "External"]))]
+    /// Managed, External, or Releasing: External, with this operator's agent still to be removed.
+    #[schemars(extend("enum" = ["Managed", "External", "Releasing"]))]
     pub management: String,
     /// Who looks after csi-proxy on the node, and what shows it, such as `EKS by label eks.amazonaws.com/nodegroup`.
     #[serde(skip_serializing_if = "String::is_empty")]

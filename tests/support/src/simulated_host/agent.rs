@@ -180,7 +180,12 @@ impl Agent {
             let key = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services";
             format!("\r\n{key}\\{name}\r\n    ImagePath    REG_EXPAND_SZ    {program}\r\n")
         });
-        Some(services.chain(["\r\n".to_owned()]).collect())
+        let services: Vec<String> = services.collect();
+        let found = services.len();
+        Some(format!(
+            "{}\r\nEnd of search: {found} match(es) found.\r\n",
+            services.concat()
+        ))
     }
 
     /// The command line of a service of the kept request.
