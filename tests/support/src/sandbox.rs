@@ -319,7 +319,26 @@ impl Operator {
 
     /// Stops it where it is, as a machine that sleeps does, or lets it go on.
     pub fn pause(&self, is_paused: bool) -> Result<()> {
-        Guardian::signal(&self.child, if is_paused { "STOP" } else { "CONT" })
+        Guardian::signal(&self.child, if is_paused { "STOP" } else { "CONT" })?;
+        // The first thread that gets the signal stops the others: until it runs, on a busy machine, they go on.
+        let begin = Instant::now();
+        while is_paused && !self.is_stopped()? {
+            anyhow::ensure!(begin.elapsed() < END, "it does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> Result<bool> {
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // One that has ended in the meantime is stopped for good.
+            let stat = std::fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+            let state = stat.rsplit_once(") ").map_or("T", |(_, state)| state);
+            if !state.starts_with('T') {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The most memory that it has had so far, in bytes: the resident set at its peak.
