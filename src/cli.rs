@@ -8,7 +8,7 @@ mod since;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use ask::{AcceptHostKeyArgs, CompletionArgs, NodesArgs, WhyArgs};
+pub use ask::{AcceptHostKeyArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
@@ -95,6 +95,17 @@ pub enum Command {
     /// Accept the SSH host key that a node shows now in place of the one that is pinned
     #[command(long_about = ACCEPT_ABOUT, after_help = ACCEPT_EXAMPLES)]
     AcceptHostKey(AcceptHostKeyArgs),
+    /// Remove csi-proxy and the agent from all nodes, before the operator is deleted
+    ///
+    /// Sets spec.csiProxy.management of WindowsStorage to Removed, shows how far the operator is on each node, and waits until
+    /// nothing of it is left on any. Where something still uses csi-proxy's pipes, the operator waits until nothing has for ten
+    /// minutes: delete the drivers' DaemonSets for Windows first. What other owners run on nodes stays as it is.
+    ///
+    /// May be interrupted and run again. To take it back, set spec.csiProxy.management to Auto.
+    ///
+    /// The exit status is 0 when all is removed, 1 if not, 2 if the command line is wrong.
+    #[command(after_help = UNINSTALL_EXAMPLES)]
+    Uninstall(UninstallArgs),
     /// Print the completion script of a shell
     ///
     /// It completes the program by the name of its file, on PATH.
@@ -151,6 +162,10 @@ const ACCEPT_EXAMPLES: &str = "Examples:
     --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE
   kubectl exec -it -n windows-storage-operator deployment/windows-storage-operator -- \\
     /usr/bin/windows-storage-operator accept-host-key win-1";
+
+const UNINSTALL_EXAMPLES: &str = "Examples:
+  windows-storage-operator uninstall
+  windows-storage-operator uninstall --timeout 2h";
 
 const COMPLETION_EXAMPLES: &str = "Examples, for the shell's own start-up file:
   source <(windows-storage-operator completion bash)

@@ -43,6 +43,7 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
         Command::AcceptHostKey(arguments) => {
             command::accept_host_key(&arguments, called_as).map(|()| None)
         }
+        Command::Uninstall(arguments) => command::uninstall(&arguments).map(|()| None),
         Command::Completion(arguments) => command::completion(&arguments, called_as).map(|()| None),
         Command::Crds(arguments) => command::crds(&arguments).map(|()| None),
     }

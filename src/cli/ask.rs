@@ -2,6 +2,7 @@
 
 use clap::Args;
 use clap_complete::Shell;
+use jiff::SignedDuration;
 use windows_storage_operator::report::{ColorChoice, NodesFormat};
 
 use super::{ClusterArgs, InputArgs};
@@ -39,6 +40,24 @@ pub struct WhyArgs {
     /// Whether the answer is coloured; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
+}
+
+/// Arguments of `uninstall`.
+#[derive(Args)]
+pub struct UninstallArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// How long to wait, such as 90s, 30m or 2h; 0s waits without an end
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = timeout)]
+    pub timeout: SignedDuration,
+}
+
+/// A time to wait, or zero.
+fn timeout(text: &str) -> Result<SignedDuration, &'static str> {
+    let duration: Option<SignedDuration> = text.trim().parse().ok();
+    let usable = duration.filter(|duration| !duration.is_negative());
+    usable.ok_or("not a duration such as 90s, 30m or 2h")
 }
 
 /// Arguments of `accept-host-key`.

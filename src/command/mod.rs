@@ -9,6 +9,7 @@ mod input;
 mod must_gather;
 mod progress;
 mod run;
+mod uninstall;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -26,6 +27,7 @@ pub use check::check;
 pub use completion::completion;
 pub use must_gather::{Interrupted, must_gather};
 pub use run::run;
+pub use uninstall::uninstall;
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
 pub fn report_line(line: impl std::fmt::Display) {

@@ -68,10 +68,12 @@ pub async fn gather(
                     )
                 }
                 NodePlan::Undecided(_) => "may have another owner, not connected to".to_owned(),
-                NodePlan::Reconcile(target) => {
+                NodePlan::Absent(_) => "nothing is installed there, not connected to".to_owned(),
+                NodePlan::Reconcile(target) | NodePlan::Remove(_, Ok(target)) => {
                     return inspect_node(&target, &cluster.namespace, root, options).await;
                 }
-                NodePlan::Blocked(error) => words(&error),
+                NodePlan::Blocked(error) | NodePlan::Remove(_, Err(error)) => words(&error),
+                NodePlan::RemovalWaits(hold) => hold.to_string(),
                 NodePlan::Waiting => words(&Reason::TimedOut.error("not ready")),
             };
             Ok(NodeLine::unseen(name, words))

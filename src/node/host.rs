@@ -90,19 +90,25 @@ impl Host {
         self.install(&command)
     }
 
-    /// Has an agent that was just sent remove the one that is installed, if one is, and leave csi-proxy as it is.
-    pub fn remove_agent(&mut self) -> Result<(), NodeError> {
-        let is_there = self.phase("status", |host| {
+    /// Whether an agent is installed there, or something is left of one.
+    pub fn has_agent(&mut self) -> Result<bool, NodeError> {
+        self.phase("status", |host| {
             Ok(look::has_agent_service(&mut host.session)?
                 || host.session.exists(&to_sftp(AGENT_EXE))?
                 || host.session.exists(&to_sftp(STATE_DIR))?)
-        })?;
-        if !is_there {
-            return Ok(());
-        }
+        })
+    }
+
+    /// Has an agent that was just sent remove the one that is installed, and csi-proxy unless it is to stay as it is.
+    pub fn remove_agent(&mut self, keeps_csi_proxy: bool) -> Result<(), NodeError> {
         let program = self.bring_agent()?;
         self.phase("agent removal", |host| {
-            let command = format!("{program} uninstall --keep-csi-proxy");
+            let option = if keeps_csi_proxy {
+                " --keep-csi-proxy"
+            } else {
+                ""
+            };
+            let command = format!("{program} uninstall{option}");
             let output = host.session.run(&command, COMMAND)?;
             let problem = "the agent could not be removed";
             answer(&output, problem, "", |answer| match answer {

@@ -16,6 +16,12 @@ pub const MANAGED: &str = "Managed";
 pub const EXTERNAL: &str = "External";
 /// What it says of them while this operator's agent may be there.
 pub const RELEASING: &str = "Releasing";
+/// What it says of nodes from which csi-proxy and the agent are to be removed.
+pub const REMOVING: &str = "Removing";
+/// What it says once they are, because the administrator wants so.
+pub const REMOVED: &str = "Removed";
+/// What it says once they are, or where they never were, because nothing uses csi-proxy there.
+pub const NOT_NEEDED: &str = "NotNeeded";
 const BY_SETTINGS: &str = "spec.csiProxy.management of WindowsStorage";
 const DAEMON_SET: &str = "DaemonSet";
 /// How long a node has to be Ready before it counts as nobody else's, where others are: its owner may still be setting it up.
@@ -76,7 +82,10 @@ impl<'a> Managers<'a> {
         if self.management == Management::External {
             return ManagedBy::External(BY_SETTINGS.to_owned());
         }
-        if node.given {
+        // What it has installed it removes, whatever the node shows.
+        let is_to_go = self.management == Management::Removed;
+        let is_ours = |status| !is_of_others(status);
+        if node.given || is_to_go && self.status(name).is_some_and(is_ours) {
             return ManagedBy::Operator;
         }
         let is_told = self.management == Management::Managed;
@@ -104,9 +113,7 @@ impl<'a> Managers<'a> {
             Some(format!("{DAEMON_SET} {key}"))
         };
         let kept = || {
-            let status = self
-                .status(name)
-                .filter(|status| status.management != MANAGED)?;
+            let status = self.status(name).filter(|status| is_of_others(status))?;
             let shown = &status.managed_by;
             let is_kept = platform_in(shown).is_some() || shown.starts_with(DAEMON_SET);
             is_kept.then(|| shown.clone())
@@ -118,7 +125,7 @@ impl<'a> Managers<'a> {
     fn may_be_taken(&self, name: &str, node: &Node) -> bool {
         let is_new = self
             .status(name)
-            .is_none_or(|status| status.management != MANAGED && status.csi_proxy.is_none());
+            .is_none_or(|status| is_of_others(status) && status.csi_proxy.is_none());
         is_new && (self.has_others || is_being_set_up(node))
     }
 
@@ -135,6 +142,11 @@ impl<'a> Managers<'a> {
     fn status(&self, name: &str) -> Option<&'a WindowsNodeStorageStatus> {
         self.cluster.node_statuses.get(name)
     }
+}
+
+/// Whether it was not this operator's when that was written.
+fn is_of_others(status: &WindowsNodeStorageStatus) -> bool {
+    ![MANAGED, REMOVING, REMOVED, NOT_NEEDED].contains(&&*status.management)
 }
 
 fn is_being_set_up(node: &Node) -> bool {

@@ -18,8 +18,10 @@ mod observation;
 mod phases;
 mod pins;
 mod plan;
+mod planner;
 mod private_key;
 mod reconcile;
+mod removal;
 mod rollout;
 mod session;
 mod slots;
@@ -33,7 +35,6 @@ mod tests;
 pub use acceptance::{NoWay, Way, judge_offer, shown_key};
 pub use answer::{brief, parse as parse_answer};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
-pub use desired::{NodePlan, Planner, Target, instances, known_hosts};
 pub use error::{NodeError, Reason, printable};
 pub use host::Host;
 pub use host_key::{
@@ -45,15 +46,19 @@ pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use left_alone::describe_foreign;
 pub use look::{Look, UNKNOWN_OWNER};
-pub use management::{EXTERNAL, MANAGED, ManagedBy, Managers, OPERATOR, RELEASING};
+pub use management::{
+    EXTERNAL, MANAGED, ManagedBy, Managers, NOT_NEEDED, OPERATOR, RELEASING, REMOVED, REMOVING,
+};
 pub use observation::{Observation, Observations, found_owner, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::{Desired, is_working};
+pub use planner::{NodePlan, Planner, Purpose, Target, instances, known_hosts};
 pub use private_key::{
     PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };
 pub use reconcile::{Context, Reconciled, reconcile_node};
+pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agent};
 pub use rollout::{Candidate, Halt, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::RolloutSlots;

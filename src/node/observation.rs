@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::api::WindowsNodeStorageStatus;
 use crate::node::plan::is_working;
 use crate::node::reconcile::Reconciled;
-use crate::node::{Desired, Look, NodeError, Standing, Target, UNKNOWN_OWNER};
+use crate::node::{Desired, Look, NodeError, Purpose, Standing, Target, UNKNOWN_OWNER};
 
 /// What is known of a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,8 +21,8 @@ pub struct Observation {
     pub state: Option<NodeState>,
     /// What is known of other owners of csi-proxy there.
     pub look: Look,
-    /// The last reconcile was to remove the agent, and nothing else.
-    pub is_release: bool,
+    /// What the last reconcile was for.
+    pub purpose: Purpose,
     /// When the operator was last logged in there.
     pub last_contact: Option<Timestamp>,
     /// What went wrong the last time.
@@ -61,7 +61,15 @@ impl Observation {
     /// Whether the agent was removed, and nothing has been done there since.
     #[must_use]
     pub fn is_released(&self) -> bool {
-        self.is_release && self.problem.is_none()
+        self.purpose == Purpose::Release && self.problem.is_none()
+    }
+
+    /// Whether csi-proxy and the agent were removed, and nothing has been done there since.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.purpose == Purpose::Remove
+            && self.problem.is_none()
+            && self.standing == Standing::Current
     }
 
     /// Whether csi-proxy was kept on the node and does not work now, or is in the middle of a change.
@@ -145,14 +153,16 @@ impl Observations {
                 observation.revision.clear();
             }
             let mut waits = false;
-            observation.is_release = target.is_released;
+            observation.purpose = target.purpose;
             match result {
                 Ok(reconciled) => {
                     observation.last_contact = Some(Timestamp::now());
                     if reconciled.look != Look::NotTaken {
                         observation.look.clone_from(&reconciled.look);
                     }
-                    let is_gone = target.is_released && reconciled.problem.is_none();
+                    // A removal that ends well leaves no agent to say anything.
+                    let is_gone =
+                        target.purpose != Purpose::Reconcile && reconciled.problem.is_none();
                     if is_gone || reconciled.state.is_some() {
                         observation.state.clone_from(&reconciled.state);
                     }
@@ -183,10 +193,10 @@ impl Observations {
 
     /// A reconcile begins that may bring an agent: that one was removed says nothing any more.
     pub fn begin(&self, target: &Target) {
-        if !target.is_released
+        if target.purpose == Purpose::Reconcile
             && let Some(observation) = self.read().get_mut(&target.node)
         {
-            observation.is_release = false;
+            observation.purpose = Purpose::Reconcile;
         }
     }
 

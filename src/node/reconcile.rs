@@ -20,7 +20,9 @@ use crate::node::plan::{
 use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
-use crate::node::{Desired, Look, NodeError, Phases, Pins, Reason, Sent, Target, left_alone};
+use crate::node::{
+    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone,
+};
 use crate::payload::Payload;
 
 /// How long the work on a node may take, from the login on: a slow link included.
@@ -135,10 +137,12 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
             standing: Standing::Unreachable,
             ..Reconciled::default()
         };
-        let done = if target.is_released {
-            release(&mut host)
-        } else {
-            bring_to_desired(&mut host, &target, &desired, &slots, &mut found)
+        let done = match target.purpose {
+            Purpose::Reconcile => {
+                bring_to_desired(&mut host, &target, &desired, &slots, &mut found)
+            }
+            Purpose::Release => release(&mut host),
+            Purpose::Remove => remove(&mut host, &target.node, &slots, &mut found),
         };
         found.problem = done.err();
         host.clean_up();
@@ -153,10 +157,40 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
 
 /// Gives the node to another owner, with csi-proxy as it is.
 fn release(host: &mut Host) -> Result<(), NodeError> {
-    host.remove_agent()?;
+    if host.has_agent()? {
+        host.remove_agent(true)?;
+    }
     tracing::info!(
         "the agent is removed, and csi-proxy left as it is: another owner looks after the node"
     );
+    Ok(())
+}
+
+/// Removes csi-proxy and the agent, in a rollout slot: what uses csi-proxy without being known to is to fail on few nodes first.
+fn remove(
+    host: &mut Host,
+    node: &str,
+    slots: &RolloutSlots,
+    found: &mut Reconciled,
+) -> Result<(), NodeError> {
+    let state = host.status()?;
+    found.saw(state.as_ref(), None);
+    // Without an answer nothing is in the middle that waits for this operator.
+    if state.as_ref().is_none_or(is_at_rest) {
+        slots.mark_settled(node);
+    }
+    if state.is_some() || host.has_agent()? {
+        let Some(mut slot) = slots.take(node) else {
+            found.standing = Standing::Waiting;
+            return Ok(());
+        };
+        slot.begin();
+        host.remove_agent(false)?;
+        slot.settle();
+        tracing::info!("csi-proxy and the agent are removed");
+    }
+    found.state = None;
+    found.standing = Standing::Current;
     Ok(())
 }
 

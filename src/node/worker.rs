@@ -90,16 +90,19 @@ impl Workers {
         });
         for (node, plan) in plans {
             let assignment = match plan {
-                NodePlan::Reconcile(target) | NodePlan::Release(_, Ok(target)) => {
-                    Some(Assignment {
-                        target: Arc::clone(target),
-                        interval,
-                        has_slot: slots.contains(node),
-                    })
-                }
+                NodePlan::Reconcile(target)
+                | NodePlan::Release(_, Ok(target))
+                | NodePlan::Remove(_, Ok(target)) => Some(Assignment {
+                    target: Arc::clone(target),
+                    interval,
+                    has_slot: slots.contains(node),
+                }),
                 // The task stays, so that a node that can be reached again continues with what it knew.
                 NodePlan::Blocked(_)
                 | NodePlan::Release(_, Err(_))
+                | NodePlan::Remove(_, Err(_))
+                | NodePlan::RemovalWaits(_)
+                | NodePlan::Absent(_)
                 | NodePlan::External(_)
                 | NodePlan::Undecided(_) => None,
                 NodePlan::Waiting => continue,

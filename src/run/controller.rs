@@ -217,9 +217,14 @@ impl Controller {
                 NodePlan::External(_)
                 | NodePlan::Undecided(_)
                 | NodePlan::Blocked(_)
-                | NodePlan::Release(_, Err(_)) => true,
+                | NodePlan::RemovalWaits(_)
+                | NodePlan::Absent(_)
+                | NodePlan::Release(_, Err(_))
+                | NodePlan::Remove(_, Err(_)) => true,
                 NodePlan::Waiting => false,
-                NodePlan::Release(_, Ok(_)) => seen.get(node).is_some_and(|it| it.is_release),
+                NodePlan::Release(_, Ok(target)) | NodePlan::Remove(_, Ok(target)) => {
+                    (seen.get(node)).is_some_and(|seen| seen.purpose == target.purpose)
+                }
                 NodePlan::Reconcile(_) => seen.get(node).is_some_and(|it| it.reconciles > 0),
             })
     }

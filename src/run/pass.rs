@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::deadline::{self, CallError};
 use crate::gate::{Gate, Judged};
 use crate::node::NodePlan;
-use crate::run::decide::{Left, News, Todo};
+use crate::run::decide::{Left, LeftOver, News, Todo};
 use crate::run::retries::What;
 use crate::run::{Controller, services};
 use crate::status::{NodeStatus, Outcome};
@@ -24,7 +24,7 @@ impl Controller {
         while let Some((node, outcome)) = self.status.nodes.try_next() {
             self.note_node(node, outcome);
         }
-        let mut todo = self.judge();
+        let mut todo = self.judge(is_fresh);
         self.show(&todo);
         if let Some(blocked) = todo.blocked.take() {
             let (status, now) = (&mut self.status, Instant::now());
@@ -62,7 +62,7 @@ impl Controller {
         self.remove_left(&todo.left).await;
     }
 
-    fn judge(&mut self) -> Todo {
+    fn judge(&mut self, is_fresh: bool) -> Todo {
         let started = Instant::now();
         let before = self.decisions.verdict().cloned();
         let observed = self.observations.take_changed();
@@ -75,6 +75,7 @@ impl Controller {
                 gate: self.gate.as_mut().map(Gate::take_report),
                 slots: &self.slots,
                 settling: self.settled_at > started,
+                is_fresh,
                 now: Timestamp::now(),
                 instant: started,
             },
@@ -94,7 +95,9 @@ impl Controller {
 
     /// Has the gate written before all else. Says whether it opens so soon that all else is to be decided again after it.
     async fn write_gate_first(&mut self, todo: &Todo, is_fresh: bool) -> bool {
+        let removal_waits = self.decisions.removal_waits_for_proof(Timestamp::now());
         let Some(gate) = &mut self.gate else {
+            self.freshness.want(removal_waits, Instant::now());
             return false;
         };
         let in_progress = self.decisions.in_progress(&self.slots);
@@ -105,7 +108,8 @@ impl Controller {
             gone: todo.gone,
             in_progress: &in_progress,
         });
-        self.freshness.want(gate.wants_proof(), Instant::now());
+        let wants_proof = gate.wants_proof() || removal_waits;
+        self.freshness.want(wants_proof, Instant::now());
         gate.written().await;
         gate.is_about_to_open() && self.freshness.is_promising()
     }
@@ -121,9 +125,15 @@ impl Controller {
         let observations = self.observations.read();
         let plans = self.decisions.plans.iter();
         let problems = plans.filter_map(|(node, plan)| match plan {
-            NodePlan::External(_) | NodePlan::Undecided(_) | NodePlan::Waiting => None,
-            NodePlan::Blocked(error) | NodePlan::Release(_, Err(error)) => Some(error),
-            NodePlan::Reconcile(_) | NodePlan::Release(_, Ok(_)) => {
+            NodePlan::External(_)
+            | NodePlan::Undecided(_)
+            | NodePlan::RemovalWaits(_)
+            | NodePlan::Absent(_)
+            | NodePlan::Waiting => None,
+            NodePlan::Blocked(error)
+            | NodePlan::Release(_, Err(error))
+            | NodePlan::Remove(_, Err(error)) => Some(error),
+            NodePlan::Reconcile(_) | NodePlan::Release(_, Ok(_)) | NodePlan::Remove(_, Ok(_)) => {
                 observations.get(node)?.problem.as_ref()
             }
         });
@@ -187,9 +197,13 @@ impl Controller {
         }
     }
 
-    async fn remove(&self, Left { node, is_gone }: &Left) -> Result<(), String> {
+    async fn remove(&self, Left { node, what }: &Left) -> Result<(), String> {
         let describe = |error: CallError| error.to_string();
-        if *is_gone {
+        if *what == LeftOver::Key {
+            let unpinned = self.pins.remove(node).await;
+            return unpinned.map_err(|error| error.to_string());
+        }
+        if *what == LeftOver::StatusAndKey {
             let read = deadline::call("read Node", self.nodes.get_metadata_opt(node)).await;
             if read.map_err(describe)?.is_some() {
                 // It is back, or the watch is behind: the next pass knows more.
@@ -199,7 +213,7 @@ impl Controller {
             unpinned.map_err(|error| error.to_string())?;
         }
         self.status.nodes.remove(node).await.map_err(describe)?;
-        if *is_gone {
+        if *what == LeftOver::StatusAndKey {
             tracing::info!(
                 node,
                 "the node has left: its host key and its status are forgotten"

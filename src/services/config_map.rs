@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use protocol::Request;
 use protocol::document::Service;
 use protocol::order::same_name;
+use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::validate::validate;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,6 +17,12 @@ use crate::services::NodePath;
 const SERVICES: &str = "services";
 const FILES: &str = "files";
 const ENVIRONMENT: &str = "environmentVars";
+
+/// An entry, as far as it is to be found.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
 
 /// What is wrong with the ConfigMap. Nodes stay as they are until it is mended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +84,19 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<ServicesPla
         data,
         resource_version: existing.resource_version.clone(),
     })
+}
+
+/// Decides what to do so that the `ConfigMap` has no entry for csi-proxy. One that cannot be read, or not be changed, stays.
+#[must_use]
+pub fn plan_removal(existing: Option<&ConfigMap>) -> ServicesPlan {
+    let changed = existing.filter(|map| !map.immutable).and_then(|map| {
+        let text = without_entry(services(&map.data))?;
+        Some(ServicesPlan::Update {
+            data: [(SERVICES.to_owned(), text)].into(),
+            resource_version: map.resource_version.clone(),
+        })
+    });
+    changed.unwrap_or_else(|| ServicesPlan::Keep(Document::default()))
 }
 
 /// Reads and checks the document.
@@ -145,12 +165,20 @@ fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
     ))
 }
 
+/// The text without our entry; `None` where it has none. Every other entry stays as it is written.
+fn without_entry(text: &str) -> Option<String> {
+    let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    let is_ours = |element: &&&RawValue| {
+        let named = serde_json::from_str::<Named>(element.get());
+        named.is_ok_and(|named| same_name(&named.name, CSI_PROXY_SERVICE))
+    };
+    let others = elements.iter().filter(|element| !is_ours(element));
+    let others: Vec<&str> = others.map(|element| element.get()).collect();
+    (others.len() < elements.len()).then(|| format!("[{}]", others.join(",")))
+}
+
 /// The text with our entry in it; `None` where it says so already.
 fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesError> {
-    #[derive(Deserialize)]
-    struct Named {
-        name: String,
-    }
     let elements: Vec<&RawValue> = read(SERVICES, text)?;
     let mut ours = None;
     let mut wanted = entry.clone();

@@ -10,12 +10,14 @@ use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
 use crate::index::Cluster;
 use crate::node::{
-    self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, Rollout, SSH_SECRET, check_private_key, printable,
+    self, HOST_KEYS_CONFIG_MAP, Halt, KNOWN_HOSTS, Rollout, SSH_SECRET, check_private_key,
+    printable,
 };
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
     NewCondition, condition, find, no, settle, unchanged, unknown, yes,
 };
+use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
 
 /// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
@@ -34,6 +36,8 @@ pub struct ClusterInputs {
     pub ready_nodes: usize,
     /// Whether this operator looks after csi-proxy on any of them.
     pub managed: bool,
+    /// How far the removal is, where all is to be removed.
+    pub removal: Option<RemovalProgress>,
     /// How far csi-proxy is on those.
     pub rollout: Rollout,
     /// The nodes that are being changed.
@@ -58,8 +62,17 @@ pub fn cluster_status(
 ) -> WindowsStorageStatus {
     let (windows_nodes, ready_nodes) = (inputs.windows_nodes, inputs.ready_nodes);
     let (rollout, version, managed) = (&inputs.rollout, &inputs.version, inputs.managed);
-    let services = services(&inputs.services, inputs.services_problem.as_deref());
-    let progress = rollout_condition(previous, rollout, version, managed);
+    let services = match &inputs.removal {
+        Some(_) => yes(
+            "NotUsed",
+            "the services of ConfigMap windows-services are not kept any more",
+        ),
+        None => services(&inputs.services, inputs.services_problem.as_deref()),
+    };
+    let progress = match &inputs.removal {
+        Some(removal) => removal_condition(removal, rollout.halt == Some(Halt::Paused)),
+        None => rollout_condition(previous, rollout, version, managed),
+    };
     let mut conditions = verdict_conditions(previous, inputs);
     conditions.extend([
         ("CredentialsValid", credentials(cluster, managed)),

@@ -45,9 +45,10 @@ pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewC
     }
 }
 
-/// Whether a condition speaks of a fault. A rollout with nothing to do does not progress, and nobody is to blame.
+/// Whether a condition speaks of a fault. A rollout with nothing to do does not progress, csi-proxy may be of no use, and nobody
+/// is to blame.
 pub fn is_fault(condition: &Condition) -> bool {
-    const FINE: [&str; 2] = ["Complete", "NotManaged"];
+    const FINE: [&str; 4] = ["Complete", "NotManaged", "NotUsed", "Removed"];
     condition.status != "True" && !FINE.contains(&condition.reason.as_str())
 }
 

@@ -5,7 +5,9 @@ use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};
 use protocol::{NodeState, ServiceState};
 
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};
-use crate::node::{NodeError, NodePlan, Reason, Standing, printable};
+use crate::node::{
+    Absence, NodeError, NodePlan, Observation, Purpose, Reason, Standing, printable,
+};
 use crate::services::CSI_PROXY_PIPES;
 use crate::status::NodeInputs;
 use crate::status::conditions::{NewCondition, find, no, unchanged, unknown, yes};
@@ -17,10 +19,17 @@ const LONGEST_PAUSE: u64 = 86_400_000;
 const UNDECIDED: &str = "another owner may be setting this node up, as one looks after other Windows nodes, or the node has a taint \
                          …/uninitialized; this operator comes to it once it has been Ready for ten minutes without that taint, or at once \
                          if the Node is annotated windowsstorage.dev/management=Managed";
+const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; it is once a driver's DaemonSet does";
+const ALL_REMOVED: &str = "csi-proxy and the agent are removed, as spec.csiProxy.management of WindowsStorage says; other services of ConfigMap \
+                           windows-services run on as they are, and nothing starts them again";
 /// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
-const NOT_FROM_RECONCILING: [&str; 6] = [
+const NOT_FROM_RECONCILING: [&str; 10] = [
     "External",
     "Undecided",
+    "Removing",
+    "RemovalWaits",
+    "Removed",
+    "NotNeeded",
     "CredentialsMissing",
     "InvalidPrivateKey",
     "InvalidInstance",
@@ -70,7 +79,7 @@ pub fn csi_proxy_condition(
     if let Some(owner) = owner {
         let more = Some(inputs.looked_after).filter(|more| !more.is_empty());
         let more = more.map_or_else(String::new, |more| format!("; {more}"));
-        let tried = inputs.observation.filter(|seen| seen.is_release);
+        let tried = (inputs.observation).filter(|seen| seen.purpose == Purpose::Release);
         let does = match (inputs.plan, tried.map(|seen| seen.problem.as_ref())) {
             (NodePlan::Release(_, Err(error)), _) | (NodePlan::Release(..), Some(Some(error))) => {
                 format!("this operator's agent could not be removed from it: {error}")
@@ -83,6 +92,9 @@ pub fn csi_proxy_condition(
         let message =
             format!("another owner looks after csi-proxy on this node, {owner}; {does}{more}");
         return unknown("External", printable(&message));
+    }
+    if let Some(said) = removal_condition(inputs) {
+        return said;
     }
     let observation = match (inputs.plan, inputs.observation) {
         (NodePlan::Undecided(_), _) => return unknown("Undecided", UNDECIDED),
@@ -109,6 +121,41 @@ pub fn csi_proxy_condition(
         ),
         (None, Some(works)) => yes("PipesOpen", works),
     }
+}
+
+/// What is said where csi-proxy is removed, or nothing needs it; `None` where it is to run.
+fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
+    let seen = inputs.observation;
+    let tried = seen.filter(|seen| seen.purpose == Purpose::Remove);
+    let absence = match inputs.plan {
+        NodePlan::Absent(absence) => absence,
+        NodePlan::Remove(absence, _) if seen.is_some_and(Observation::is_removed) => absence,
+        NodePlan::Remove(_, target) => {
+            let tried = tried.and_then(|seen| seen.problem.as_ref());
+            return Some(match target.as_ref().err().or(tried) {
+                Some(error) => {
+                    let message = format!("csi-proxy and the agent could not be removed: {error}");
+                    unknown(error.reason.as_str(), printable(&message))
+                }
+                None => unknown("Removing", "csi-proxy and the agent are being removed"),
+            });
+        }
+        NodePlan::RemovalWaits(hold) => {
+            let message = format!(
+                "csi-proxy and the agent are to be removed and stay as they are for now: {hold}"
+            );
+            return Some(unknown("RemovalWaits", printable(&message)));
+        }
+        NodePlan::Reconcile(_) if inputs.plan.removes_csi_proxy() => {
+            let is_done = seen.is_some_and(|seen| seen.standing == Standing::Current);
+            return is_done.then(|| unknown("NotNeeded", NOT_USED));
+        }
+        _ => return None,
+    };
+    Some(match absence {
+        Absence::Removed => unknown("Removed", ALL_REMOVED),
+        Absence::NotNeeded => unknown("NotNeeded", NOT_USED),
+    })
 }
 
 /// What is known of a csi-proxy that runs.

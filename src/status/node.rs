@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{
-    EXTERNAL, MANAGED, NodePlan, OPERATOR, Observation, RELEASING, Standing, describe_foreign,
-    found_owner, printable,
+    Absence, CSI_PROXY_USED, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation,
+    RELEASING, REMOVED, REMOVING, Standing, describe_foreign, found_owner, printable,
 };
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
@@ -44,12 +44,20 @@ pub fn node_status(
     let before = previous.csi_proxy.as_ref();
     let csi_proxy = state.map(|state| csi_proxy_status(state, before, inputs.csi_proxy));
     let csi_proxy = csi_proxy.or_else(|| before.cloned());
+    let is_removed = observation.is_some_and(Observation::is_removed);
     let management = match plan {
-        _ if !is_external => MANAGED,
+        NodePlan::Remove(..) if !is_removed => REMOVING,
+        NodePlan::RemovalWaits(_) => REMOVING,
+        NodePlan::Absent(absence) | NodePlan::Remove(absence, _) => match absence {
+            Absence::Removed => REMOVED,
+            Absence::NotNeeded => NOT_NEEDED,
+        },
         NodePlan::Release(..) if !observation.is_some_and(Observation::is_released) => RELEASING,
+        _ if !is_external => MANAGED,
         _ => EXTERNAL,
     };
-    let csi_proxy = csi_proxy.filter(|_| management != EXTERNAL);
+    let is_away = [EXTERNAL, REMOVED, NOT_NEEDED].contains(&management);
+    let csi_proxy = csi_proxy.filter(|_| !is_away);
     let proxy = csi_proxy_condition(previous, inputs, owner, csi_proxy.as_ref());
     let csi_node = if readiness.csi_node {
         yes("Present", "the node has its CSINode object")
@@ -64,10 +72,11 @@ pub fn node_status(
         no("DriversMissing", missing_drivers(readiness))
     };
     let runs = csi_proxy.as_ref().is_some_and(CsiProxyStatus::is_running);
-    let lacks_csi_proxy = readiness.needs_csi_proxy && !is_external && !runs;
+    let lacks_csi_proxy = readiness.needs_csi_proxy && !is_external && !is_away && !runs;
     let ready = ready_condition(&csi_node, &drivers, lacks_csi_proxy.then_some(&proxy));
     let new = [
         (CSI_PROXY_READY, proxy),
+        (CSI_PROXY_USED, used_condition(readiness)),
         ("CSINodePresent", csi_node),
         ("DriversRegistered", drivers),
         (READY, ready),
@@ -81,7 +90,7 @@ pub fn node_status(
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
         foreign_instances: match state {
-            _ if is_external => Vec::new(),
+            _ if is_external || is_away => Vec::new(),
             Some(state) => {
                 let foreign = state.foreign.iter().take(MOST_FOREIGN);
                 foreign.map(describe_foreign).collect()
@@ -103,6 +112,15 @@ pub fn node_status(
     status
 }
 
+/// Whether something uses csi-proxy's pipes there, or may: its transition time says since when nothing does.
+fn used_condition(readiness: &NodeReadiness) -> NewCondition {
+    match &readiness.csi_proxy_use {
+        Some(used) if used.mounts => yes("PipesMounted", used.to_string()),
+        Some(used) => yes("HostProcess", used.to_string()),
+        None => no("NotUsed", "nothing on this node uses pipes of csi-proxy"),
+    }
+}
+
 /// Another owner of csi-proxy.
 fn owner<'a>(
     previous: &'a WindowsNodeStorageStatus,
@@ -111,7 +129,7 @@ fn owner<'a>(
 ) -> Option<&'a str> {
     match plan {
         NodePlan::External(who) | NodePlan::Release(who, _) => Some(who),
-        NodePlan::Undecided(_) => None,
+        NodePlan::Undecided(_) | NodePlan::Absent(_) => None,
         _ => found_owner(observation, Some(previous)),
     }
 }
@@ -122,6 +140,9 @@ fn failed_update(
     plan: &NodePlan,
     observation: Option<&Observation>,
 ) -> Option<FailedUpdate> {
+    if let NodePlan::Absent(_) = plan {
+        return None;
+    }
     let before = previous.failed_update.clone();
     let desired = match plan {
         NodePlan::Reconcile(target) => target.desired.as_ref().ok(),

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use protocol::command::same_path;
 use protocol::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
 use protocol::{End, Failure, LastResult, Outcome, Request};
+use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{Journal, Phase, Recovery, bad_end, recover};
 use windows_storage_agent::keep::Backoff;
 
@@ -168,8 +170,24 @@ impl Engine {
             point("names kept");
         }
         if self.kept.request.as_ref() != Some(request) {
+            self.remove_files_that_leave(request)?;
             store::save(DESIRED_FILE, request)?;
             self.kept.request = Some(request.clone());
+        }
+        Ok(())
+    }
+
+    /// Removes what an earlier request has brought and this one does not name. What has changed since is not ours to remove.
+    fn remove_files_that_leave(&self, request: &Request) -> Result<(), Failure> {
+        let stays = |path: &str| {
+            let mut files = request.files.iter();
+            files.any(|file| same_path(&file.path, path))
+        };
+        let before = self.kept.request.iter().flat_map(|kept| &kept.files);
+        for file in before.filter(|file| !stays(&file.path)) {
+            if files::sha256(&file.path)?.as_ref() == Some(&file.sha256) {
+                files::remove(&file.path).context(format_args!("removing {}", file.path))?;
+            }
         }
         Ok(())
     }

@@ -74,6 +74,7 @@ fn status(state: NodeState) {
         ready: true,
         findings: Vec::new(),
         needs_csi_proxy: true,
+        csi_proxy_use: None,
     };
     let inputs = NodeInputs {
         readiness: &readiness,

@@ -87,7 +87,7 @@ fn the_first_rule_that_fits_decides() {
         node["metadata"]["annotations"] = json!({"windowsstorage.dev/management": "Managed"});
         let expected = match management {
             External => expected,
-            Auto | Managed => "ours",
+            Auto | Managed | Management::Removed => "ours",
         };
         assert_eq!(
             of(&cluster(&[node.clone()]), management),
@@ -236,5 +236,6 @@ fn a_new_node_among_those_of_others_is_left_alone_until_it_has_been_ready_for_te
 fn the_definition_takes_each_word_that_a_status_says() {
     let schema = schemars::schema_for!(WindowsNodeStorageStatus);
     let words = schema.pointer("/properties/management/enum").unwrap();
-    assert_eq!(words, &json!([MANAGED, EXTERNAL, RELEASING]));
+    let all = [MANAGED, EXTERNAL, RELEASING, REMOVING, REMOVED, NOT_NEEDED];
+    assert_eq!(words, &json!(all));
 }

@@ -12,8 +12,8 @@ use crate::api::WindowsStorageSpec;
 use crate::index::Secret;
 use crate::node::desired::desired;
 use crate::node::{
-    Context, Desired, HostKeyPolicy, PRIVATE_KEY, Pins, PrivateKey, Reason, RolloutSlots, Target,
-    check_private_key,
+    Context, Desired, HostKeyPolicy, PRIVATE_KEY, Pins, PrivateKey, Purpose, Reason, RolloutSlots,
+    Target, check_private_key,
 };
 use crate::payload::Payload;
 use crate::services::Document;
@@ -38,7 +38,7 @@ impl Target {
                 ..HostKeyPolicy::default()
             },
             is_given: false,
-            is_released: false,
+            purpose: Purpose::Reconcile,
             agent_seen: false,
             desired: Err(Reason::InvalidServices.error("not of interest")),
         }

@@ -1,9 +1,11 @@
 //! Nodes on which another owner has a csi-proxy.
 
+use std::collections::BTreeSet;
+
 use testbed::simulated_host::SimulatedHost;
 
 use super::scene::{Scene, is_as_desired};
-use crate::node::Look;
+use crate::node::{Look, Purpose, Standing};
 
 fn host_of_another(scene: &Scene, service: &str) -> SimulatedHost {
     let host = scene.host();
@@ -52,7 +54,7 @@ async fn a_node_is_given_up_with_csi_proxy_as_it_is() {
     let scene = Scene::new();
     let host = scene.host_with_old().await;
     let mut target = scene.target(&host, &scene.old);
-    target.is_released = true;
+    target.purpose = Purpose::Release;
     let released = scene.go_to(&target, &scene.new).await.unwrap();
     assert_eq!(released.problem, None);
     assert_eq!(files(&host), ["c:/k/csi-proxy.exe"]);
@@ -62,4 +64,30 @@ async fn a_node_is_given_up_with_csi_proxy_as_it_is() {
     assert_eq!(again.problem, None);
     let more = &host.requests()[sent..];
     assert!(!more.contains(&"sftp open"), "{more:?}");
+}
+
+#[tokio::test]
+async fn both_programs_are_removed_in_a_slot_and_what_is_not_there_needs_none() {
+    let scene = Scene::new();
+    let host = scene.host_with_old().await;
+    host.add_service("logs", r"C:\k\logs.exe");
+    let mut target = scene.target(&host, &scene.old);
+    target.purpose = Purpose::Remove;
+    scene.slots.decide(|_| (BTreeSet::new(), ()));
+    scene.slots.hand_out();
+    let before = files(&host);
+    let waits = scene.go_to(&target, &scene.old).await.unwrap();
+    assert!(waits.is_waiting() && waits.state.is_some());
+    assert_eq!(files(&host), before);
+
+    scene.slots.decide(|_| (["win-1".to_owned()].into(), ()));
+    scene.slots.hand_out();
+    let removed = scene.go_to(&target, &scene.old).await.unwrap();
+    assert_eq!(removed.problem, None);
+    assert_eq!((removed.standing, removed.state), (Standing::Current, None));
+    assert_eq!(files(&host), [""; 0]);
+
+    scene.slots.decide(|_| (BTreeSet::new(), ()));
+    let again = scene.go_to(&target, &scene.old).await.unwrap();
+    assert_eq!((again.standing, again.problem), (Standing::Current, None));
 }

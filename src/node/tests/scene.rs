@@ -10,8 +10,8 @@ use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
 use crate::api::WindowsStorageSpec;
 use crate::node::desired::desired;
 use crate::node::{
-    Context, Desired, HostKey, HostKeyPolicy, NodeError, PrivateKey, Reconciled, RolloutSlots,
-    Target, reconcile_node,
+    Context, Desired, HostKey, HostKeyPolicy, NodeError, PrivateKey, Purpose, Reconciled,
+    RolloutSlots, Target, reconcile_node,
 };
 use crate::payload::{Payload, sha256_hex};
 use crate::services::{Document, csi_proxy_service};
@@ -121,7 +121,7 @@ impl Scene {
                 ..HostKeyPolicy::default()
             },
             is_given: false,
-            is_released: false,
+            purpose: Purpose::Reconcile,
             agent_seen: host.with_disk(|disk| disk.file(AGENT_EXE).is_some()),
             desired: Ok(programs.desired.clone()),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::index::Cluster;
 use crate::node::{HOST_KEYS_CONFIG_MAP, goes_with_node};
-use crate::run::decide::{Decisions, Left};
+use crate::run::decide::{Decisions, Left, LeftOver};
 
 impl Decisions {
     /// The statuses and host keys that are there without their node. A key that an administrator has put there may wait
@@ -25,11 +25,23 @@ impl Decisions {
             if node.is_some_and(|node| node.is_windows() || node.deleting) {
                 return None;
             }
+            let what = match node {
+                Some(_) => LeftOver::Status,
+                None => LeftOver::StatusAndKey,
+            };
             Some(Left {
                 node: name.clone(),
-                is_gone: node.is_none(),
+                what,
             })
         });
-        left.collect()
+        let unused = pins
+            .into_iter()
+            .flatten()
+            .filter(|(name, key)| self.is_removed && is_there(name) && goes_with_node(key));
+        let unused = unused.map(|(name, _)| Left {
+            node: name.clone(),
+            what: LeftOver::Key,
+        });
+        left.chain(unused).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! What the controller decides, kept up to date in proportion to what is new. No client, no clock.
 
 mod left;
+mod removal;
 mod rollout;
 mod settings;
 mod throttle;
@@ -12,17 +13,19 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::api::WindowsStorageSpec;
+use crate::api::{Management, WindowsStorageSpec};
 use crate::assess::causes::csi_proxy;
 use crate::assess::report::{Finding, Verdict};
-use crate::assess::{Assessment, Blocked, BlockedKey, Departed, only_fresh_data_opens};
+use crate::assess::{
+    Assessment, Blocked, BlockedKey, Departed, daemon_sets_that_use_it, only_fresh_data_opens,
+};
 use crate::index::{Cluster, Node, NodeSide, ObjectKey};
-use crate::node::{NodePlan, Planner, Rollout};
+use crate::node::{NodePlan, Planner, Present, Rollout};
 use crate::payload::Payload;
-use crate::services::{self, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
+use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, node_status};
 use throttle::MessageThrottle;
-pub use todo::{Left, News, Todo};
+pub use todo::{Left, LeftOver, News, Todo};
 use unseen::Unseen;
 
 /// How long a verdict stands while something that it rests on cannot be read: a restart of the API server is over by then.
@@ -63,6 +66,12 @@ pub struct Decisions {
     is_restored: bool,
     /// The DaemonSets that run csi-proxy, which are not this operator's.
     csi_proxy_sets: Vec<(ObjectKey, NodeSide)>,
+    /// The DaemonSets whose pods use csi-proxy, or may.
+    csi_proxy_users: Vec<(ObjectKey, NodeSide)>,
+    /// When csi-proxy may be removed from nodes on which nothing uses it any more.
+    removals: BTreeMap<String, Timestamp>,
+    /// Nothing of this operator is left on any node, as the administrator wants.
+    is_removed: bool,
     /// What is to be said of them.
     csi_proxy_findings: Vec<Finding>,
     /// Some Windows node is another owner's.
@@ -96,6 +105,9 @@ impl Decisions {
             settling: true,
             is_restored: false,
             csi_proxy_sets: Vec::new(),
+            csi_proxy_users: Vec::new(),
+            removals: BTreeMap::new(),
+            is_removed: false,
             csi_proxy_findings: Vec::new(),
             has_others: false,
             settings: None,
@@ -131,17 +143,19 @@ impl Decisions {
         let knows_configuration = cluster.knows_configuration();
         let complete = cluster.unread().is_empty() && knows_configuration;
         let sets = csi_proxy::that_run_it(cluster);
-        let sets: Vec<_> = sets
-            .map(|(key, _, side)| (key.clone(), side.clone()))
-            .collect();
+        let sets = owned(sets.map(|(key, _, side)| (key, side)));
+        let users = owned(daemon_sets_that_use_it(cluster));
         let findings = csi_proxy::daemon_sets(&self.assessment, cluster);
         // Who has to run csi-proxy, who else runs it, and whether anything may be written, are matters of every node.
         let is_completed = std::mem::replace(&mut self.is_complete, complete) != complete;
         let concerns_all = is_respecified || is_completed;
         let all_nodes = || cluster.nodes.iter().map(|(name, _)| name.to_string());
-        let others = sets != self.csi_proxy_sets || findings != self.csi_proxy_findings;
+        let others = sets != self.csi_proxy_sets
+            || users != self.csi_proxy_users
+            || findings != self.csi_proxy_findings;
         if concerns_all || others {
             self.csi_proxy_sets = sets;
+            self.csi_proxy_users = users;
             self.csi_proxy_findings = findings;
             self.open.extend(all_nodes());
         }
@@ -150,8 +164,7 @@ impl Decisions {
 
         replan |= concerns_all;
         if replan {
-            let entry = csi_proxy_service(&self.spec.csi_proxy.extra_args);
-            self.services = services::plan(cluster.config_maps.get(services::CONFIG_MAP), &entry);
+            self.plan_services(cluster);
             touched.extend(all_nodes());
             touched.extend(self.plans.keys().cloned());
         }
@@ -162,7 +175,12 @@ impl Decisions {
         touched.extend(self.now_decided(news.now));
         self.is_unassigned |= is_respecified;
         if !touched.is_empty() {
-            self.is_unassigned |= self.plan(cluster, &touched, news.now);
+            let is_fresh = news.is_fresh && complete && cluster.stale().is_empty();
+            self.is_unassigned |= self.plan(cluster, &touched, news.now, is_fresh);
+        }
+        let is_removed = self.is_all_removed();
+        if std::mem::replace(&mut self.is_removed, is_removed) != is_removed {
+            self.plan_services(cluster);
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
         if replan || self.is_unassigned || !news.observed.is_empty() || has_settled {
@@ -230,54 +248,88 @@ impl Decisions {
         Some(self.assessment.blocked_objects(cluster, MOST_BLOCKED))
     }
 
+    /// Where all is to be removed, the entry stays until nothing of this operator is left on any node.
+    fn plan_services(&mut self, cluster: &Cluster) {
+        let map = cluster.config_maps.get(services::CONFIG_MAP);
+        self.services = match (self.spec.csi_proxy.management, self.is_removed) {
+            (Management::Removed, true) => Ok(services::plan_removal(map)),
+            (Management::Removed, false) => Ok(ServicesPlan::Keep(Document::default())),
+            _ => services::plan(map, &csi_proxy_service(&self.spec.csi_proxy.extra_args)),
+        };
+    }
+
     /// Plans those nodes again. Says whether anything is to be done otherwise.
-    fn plan(&mut self, cluster: &Cluster, names: &BTreeSet<String>, now: Timestamp) -> bool {
-        let planner = Planner::new(cluster, &self.spec, &self.payload, &self.services, now);
+    fn plan(
+        &mut self,
+        cluster: &Cluster,
+        names: &BTreeSet<String>,
+        now: Timestamp,
+        is_fresh: bool,
+    ) -> bool {
+        let present = Present {
+            now,
+            is_fresh,
+            assessment: &self.assessment,
+            plans: &self.plans,
+        };
+        let (spec, payload) = (&self.spec, &self.payload);
+        let planner = Planner::new(cluster, spec, payload, &self.services, present);
         let has_others = planner.has_others();
-        let names = if std::mem::replace(&mut self.has_others, has_others) == has_others {
+        let all = if self.has_others == has_others {
             names.clone()
         } else {
             names.iter().chain(self.plans.keys()).cloned().collect()
         };
-        let mut changed = false;
-        for name in &names {
+        let plan = |name: String| {
             let node = cluster.nodes.get(name.as_str());
-            let Some(node) = node.filter(|node| node.is_windows()) else {
-                if self.plans.remove(name).is_some() {
+            let plan = node
+                .filter(|node| node.is_windows())
+                .map(|node| planner.plan(&name, node));
+            let hold = plan.as_ref().and_then(|plan| planner.hold(&name, plan));
+            (name, plan, hold)
+        };
+        let planned: Vec<_> = all.into_iter().map(plan).collect();
+        self.has_others = has_others;
+        let mut changed = false;
+        for (name, plan, hold) in planned {
+            self.note_removal(&name, hold, now);
+            let Some(plan) = plan else {
+                if self.plans.remove(&name).is_some() {
                     changed = true;
                     self.departed.insert(name.clone());
                 }
-                self.ready.remove(name);
+                self.ready.remove(&name);
                 continue;
             };
-            self.departed.remove(name);
-            let plan = planner.plan(name, node);
-            if self.plans.get(name) != Some(&plan) {
+            self.departed.remove(&name);
+            if self.plans.get(&name) != Some(&plan) {
                 changed = true;
                 self.open.insert(name.clone());
-                self.plans.insert(name.clone(), plan);
+                self.plans.insert(name, plan);
             }
         }
         changed
     }
 
-    /// The nodes of which it is known by then whose they are.
+    /// The nodes of which it is known by then whose they are, or from which csi-proxy may be removed.
     fn now_decided(&self, now: Timestamp) -> Vec<String> {
-        let plans = self.plans.iter();
-        let decided = plans
-            .filter(|(_, plan)| matches!(plan, NodePlan::Undecided(Some(until)) if *until <= now));
+        let decided = self.decided_at().filter(|(_, at)| *at <= now);
         decided.map(|(name, _)| name.clone()).collect()
     }
 
-    /// How long until it is known of the next node whose it is.
+    /// How long until that is so of the next node. What is due by now waits for something else.
     pub fn decided_in(&self, now: Timestamp) -> Option<Duration> {
-        let plans = self.plans.values();
-        let untils = plans.filter_map(|plan| match plan {
-            NodePlan::Undecided(until) => *until,
+        let coming = self.decided_at().map(|(_, at)| at).filter(|at| *at > now);
+        let first = coming.min()?;
+        Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
+    }
+
+    fn decided_at(&self) -> impl Iterator<Item = (&String, Timestamp)> {
+        let undecided = self.plans.iter().filter_map(|(name, plan)| match plan {
+            NodePlan::Undecided(until) => Some((name, (*until)?)),
             _ => None,
         });
-        let first = untils.min()?;
-        Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
+        undecided.chain(self.removals.iter().map(|(name, at)| (name, *at)))
     }
 
     /// The statuses to write of nodes that are open. Those that say all that they shall are closed.
@@ -343,6 +395,13 @@ impl Decisions {
         let messages: Vec<String> = by_wmco.into_iter().chain(messages).collect();
         messages.join("; ")
     }
+}
+
+fn owned<'a>(
+    sets: impl Iterator<Item = (&'a ObjectKey, &'a NodeSide)>,
+) -> Vec<(ObjectKey, NodeSide)> {
+    sets.map(|(key, side)| (key.clone(), side.clone()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::api::SETTINGS_NAME;
 use crate::index::Cluster;
 use crate::node::{
-    Candidate, NodePlan, Observation, RolloutLimits, Standing, found_owner, rollout,
+    Candidate, NodePlan, Observation, Purpose, RolloutLimits, Standing, found_owner, rollout,
 };
 use crate::run::decide::{Decisions, News};
 
@@ -37,8 +37,9 @@ impl Decisions {
         };
         let rollout = news.slots.decide(|slots| {
             let candidates = managed.clone().map(|(name, plan, observation)| {
-                let seen = observation.filter(|_| matches!(plan, NodePlan::Reconcile(_)));
-                let is_down = seen.is_some_and(Observation::is_down);
+                let is_gone_to = matches!(plan, NodePlan::Reconcile(_) | NodePlan::Remove(..));
+                let seen = observation.filter(|_| is_gone_to);
+                let is_down = !plan.removes_csi_proxy() && seen.is_some_and(Observation::is_down);
                 let candidate = Candidate {
                     standing: standing(plan, seen),
                     down: is_down || slots.unsure.contains(name),
@@ -60,8 +61,13 @@ impl Decisions {
 /// How far a node is, from what was seen there for the sake of what is desired now. An update that was undone stays a
 /// failure until it has worked, also while the node is out of reach: it may be so because of the update.
 fn standing(plan: &NodePlan, observation: Option<&Observation>) -> Standing {
-    let NodePlan::Reconcile(target) = plan else {
-        return Standing::Unreachable;
+    let target = match plan {
+        NodePlan::Reconcile(target) => target,
+        NodePlan::Remove(_, Ok(_)) => {
+            let tried = observation.filter(|seen| seen.purpose == Purpose::Remove);
+            return tried.map_or(Standing::Unseen, |seen| seen.standing);
+        }
+        _ => return Standing::Unreachable,
     };
     let Ok(desired) = &target.desired else {
         return Standing::Unreachable;

@@ -35,6 +35,7 @@ impl Decisions {
             windows_nodes: self.assessment.windows_nodes().len(),
             ready_nodes: self.ready.len(),
             managed: self.plans.values().any(NodePlan::is_managed),
+            removal: self.removal_progress(news),
             rollout: self.rollout.clone(),
             in_progress: self.in_progress(news.slots),
             version: self.payload.csi_proxy.version.clone(),

@@ -1,5 +1,6 @@
 mod gate;
 mod left;
+mod removal;
 mod rollout;
 
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use crate::gate::GateReport;
 use crate::index::{
     AnyTable, ConfigMap, CsiNode, NodeAddress, Platform, PlatformSignal, Secret, Taint,
 };
-use crate::node::{Observation, RolloutSlots, SSH_SECRET, Standing};
+use crate::node::{Observation, Purpose, RolloutSlots, SSH_SECRET, Standing};
 use crate::objects::{KINDS, kind};
 use crate::services::csi_proxy_service;
 
@@ -27,6 +28,7 @@ struct Rig {
     slots: RolloutSlots,
     gate: Option<GateReport>,
     settling: bool,
+    is_fresh: bool,
     /// In seconds since 1970.
     now: i64,
     /// An hour later at each pass: nothing has just been published.
@@ -42,6 +44,7 @@ impl Rig {
             slots: RolloutSlots::default(),
             gate: None,
             settling: false,
+            is_fresh: true,
             now: 1_000,
             instant: Instant::now(),
         }
@@ -143,6 +146,7 @@ impl Rig {
             gate: self.gate.clone(),
             slots: &self.slots,
             settling: self.settling,
+            is_fresh: self.is_fresh,
             now: Timestamp::from_second(self.now).unwrap(),
             instant: self.instant,
         };
@@ -345,7 +349,7 @@ fn a_node_that_is_windows_no_longer_loses_its_plan_and_its_object() {
     let todo = rig.pass(&[]);
     let left = Left {
         node: "win-1".to_owned(),
-        is_gone: false,
+        what: LeftOver::Status,
     };
     assert_eq!(todo.left, [left]);
     assert!(todo.assign && rig.decisions.plans.is_empty());
@@ -545,11 +549,11 @@ fn a_node_that_may_have_our_agent_is_released_once_another_owner_shows() {
         panic!("{:?}", rig.decisions.plans["win-2"])
     };
     assert_eq!(who, "WMCO by label x");
-    assert!(target.is_released);
+    assert_eq!(target.purpose, Purpose::Release);
     assert_eq!(status(&todo).management, "Releasing");
     rig.write("win-2", status(&todo));
     let seen = Observation {
-        is_release: true,
+        purpose: Purpose::Release,
         last_contact: Some(Timestamp::from_second(1).unwrap()),
         reconciles: 1,
         ..Observation::default()

@@ -27,6 +27,8 @@ pub struct News<'a> {
     pub slots: &'a RolloutSlots,
     /// This process has started only just.
     pub settling: bool,
+    /// What is known of the cluster is known to be the present.
+    pub is_fresh: bool,
     /// Now, as objects have it.
     pub now: Timestamp,
     /// Now, as pauses have it.
@@ -71,11 +73,22 @@ impl Todo {
     }
 }
 
-/// What a node that is no Windows node, or is gone, has left behind.
+/// What is left of a node, and to be removed from the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     /// The node's name.
     pub node: String,
-    /// The node itself is gone: its host key goes as well as its status.
-    pub is_gone: bool,
+    /// What it is.
+    pub what: LeftOver,
+}
+
+/// What is left of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOver {
+    /// The status of one that is no Windows node any more.
+    Status,
+    /// The status and the host key of one that is gone.
+    StatusAndKey,
+    /// The host key of one from which all else is removed.
+    Key,
 }

@@ -5,7 +5,7 @@ use protocol::{
 };
 
 use super::*;
-use crate::node::{Desired, Look, Reason, Target, UNKNOWN_OWNER};
+use crate::node::{Desired, Look, Purpose, Reason, Target, UNKNOWN_OWNER};
 
 const SUM: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -64,6 +64,7 @@ fn status(
         ready: true,
         findings: Vec::new(),
         needs_csi_proxy: true,
+        csi_proxy_use: None,
     };
     let inputs = NodeInputs {
         readiness: &readiness,
@@ -329,7 +330,7 @@ fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
         (RELEASING, "EKS by label x")
     );
     assert!(message(&leaving).contains("is being removed"));
-    seen.is_release = true;
+    seen.purpose = Purpose::Release;
     seen.problem = Some(Reason::HostKeyChanged.error("another key"));
     let stuck = status(&leaving, &plan, Some(&seen), 30);
     assert_eq!(
@@ -342,7 +343,7 @@ fn a_node_that_becomes_another_owners_says_so_until_the_agent_is_removed() {
     let stuck = status(&stuck, &no_way, Some(&seen), 30);
     assert!(message(&stuck).ends_with("could not be removed from it: no Secret"));
     seen = Observation {
-        is_release: true,
+        purpose: Purpose::Release,
         ..observed(None, None)
     };
     let left = status(&stuck, &plan, Some(&seen), 40);

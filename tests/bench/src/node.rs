@@ -11,7 +11,7 @@ use testbed::windows_host::{Fleet, WindowsHost};
 use tokio::runtime::Runtime;
 use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::{
-    Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, Pins, PrivateKey,
+    Context, Cutter, Desired, HANDSHAKE, Host, HostKey, HostKeyPolicy, Pins, PrivateKey, Purpose,
     Reconciled, RolloutSlots, Target, check_private_key, connect, reconcile_node,
 };
 use windows_storage_operator::payload::Payload;
@@ -114,7 +114,7 @@ impl Node {
                 ..HostKeyPolicy::default()
             },
             is_given: false,
-            is_released: false,
+            purpose: Purpose::default(),
             agent_seen: self.has_agent(),
             desired: Ok(Desired {
                 revision: request.id.clone(),

@@ -14,7 +14,7 @@ pub use windows_node_storage::{
     WindowsNodeStorageStatus,
 };
 pub use windows_storage::{
-    Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, LogLevel, Management,
+    Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
     RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, WindowsStorage, WindowsStorageSpec,
     WindowsStorageStatus,
 };

@@ -31,8 +31,10 @@ pub struct WindowsNodeStorageSpec {}
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsNodeStorageStatus {
-    /// Managed, External, or Releasing: External, with this operator's agent still to be removed.
-    #[schemars(extend("enum" = ["Managed", "External", "Releasing"]))]
+    /// Managed: this operator looks after csi-proxy. External: another owner does. Releasing: External, with this operator's
+    /// agent still to be removed. Removing: csi-proxy and the agent are to be removed. Removed: they are, and nothing of this
+    /// operator is on the node. NotNeeded: the same, because nothing uses csi-proxy there.
+    #[schemars(extend("enum" = ["Managed", "External", "Releasing", "Removing", "Removed", "NotNeeded"]))]
     pub management: String,
     /// Who looks after csi-proxy on the node, and what shows it, such as `EKS by label eks.amazonaws.com/nodegroup`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -55,7 +57,7 @@ pub struct WindowsNodeStorageStatus {
     /// When the operator was last on the node, as of the last change of this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
-    /// `CSIProxyReady`, `CSINodePresent`, `DriversRegistered`, `Ready`.
+    /// `CSIProxyReady`, `CSIProxyNeeded`, `CSINodePresent`, `DriversRegistered`, `Ready`.
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
 }

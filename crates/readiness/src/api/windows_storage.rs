@@ -63,6 +63,8 @@ impl Default for WindowsStorageSpec {
 pub struct CsiProxySpec {
     /// Who looks after csi-proxy on the nodes.
     pub management: Management,
+    /// On which of the nodes that this operator looks after it installs csi-proxy.
+    pub install: Install,
     /// On which Windows nodes csi-proxy has to run for the node to count as ready.
     pub needed: CsiProxyNeed,
     /// Further flags for csi-proxy, each one flag such as -kubelet-path=D:\kubelet. No spaces and no quotes.
@@ -149,12 +151,26 @@ pub enum Management {
     Managed,
     /// Another owner does; nodes are watched and never touched.
     External,
+    /// This operator removes csi-proxy and its agent from every node on which it has installed them, once nothing has used
+    /// csi-proxy's pipes there for ten minutes.
+    Removed,
+}
+
+/// On which nodes csi-proxy is installed.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Install {
+    /// On all of them.
+    #[default]
+    Always,
+    /// Where a CSI driver's DaemonSet covers the node and mounts csi-proxy's pipes, or may reach them from a HostProcess
+    /// container. It is removed again once nothing has used the pipes for ten minutes.
+    WhereNeeded,
 }
 
 /// On which Windows nodes csi-proxy has to run for the node to count as ready.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CsiProxyNeed {
-    /// Where a pod mounts one of its pipes. Drivers in HostProcess containers do without it.
+    /// Where a DaemonSet or a pod mounts its pipes, or is a driver in HostProcess containers that is not known to do without it.
     #[default]
     WhereMounted,
     /// On every Windows node.

@@ -2,6 +2,8 @@
 //!
 //! Sources: the drivers' own manifests for Windows nodes.
 
+use crate::index::Image;
+
 /// What is known of a driver's node side for Windows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WindowsDriver {
@@ -13,15 +15,19 @@ pub struct WindowsDriver {
     pub home: &'static str,
     /// How the repositories of its image end: upstream's, then OpenShift's.
     images: &'static [&'static str],
+    /// The last part of upstream's image, and from which version on it is known to do without csi-proxy in HostProcess containers,
+    /// if it is. OpenShift's images have versions of their own, and go on using the pipes there.
+    without_csi_proxy: Option<(&'static str, (u64, u64))>,
 }
 
 macro_rules! drivers {
-    ($($name:expr, $daemon_set:literal, $home:literal, $images:expr;)+) => {
+    ($($name:expr, $daemon_set:literal, $home:literal, $images:expr, $without_csi_proxy:expr;)+) => {
         [$(WindowsDriver {
             name: $name,
             daemon_set: $daemon_set,
             home: concat!("https://github.com/", $home),
             images: &$images,
+            without_csi_proxy: $without_csi_proxy,
         }),+]
     };
 }
@@ -29,18 +35,18 @@ macro_rules! drivers {
 /// All of them.
 pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = drivers! {
     VSPHERE, "vmware-system-csi/vsphere-csi-node-windows", "kubernetes-sigs/vsphere-csi-driver",
-        ["csi-vsphere/driver", "cloud-provider-vsphere/csi/release/driver", "vmware-vsphere-csi-driver"];
+        ["csi-vsphere/driver", "cloud-provider-vsphere/csi/release/driver", "vmware-vsphere-csi-driver"], Some(("driver", (3, 5)));
     "smb.csi.k8s.io", "kube-system/csi-smb-node-win", "kubernetes-csi/csi-driver-smb",
-        ["smbplugin", "smb-csi-driver"];
+        ["smbplugin", "smb-csi-driver"], Some(("smbplugin", (1, 17)));
     "disk.csi.azure.com", "kube-system/csi-azuredisk-node-win", "kubernetes-sigs/azuredisk-csi-driver",
-        ["azuredisk-csi", "azure-disk-csi-driver"];
+        ["azuredisk-csi", "azure-disk-csi-driver"], Some(("azuredisk-csi", (1, 14)));
     "file.csi.azure.com", "kube-system/csi-azurefile-node-win", "kubernetes-sigs/azurefile-csi-driver",
-        ["azurefile-csi", "azure-file-csi-driver"];
+        ["azurefile-csi", "azure-file-csi-driver"], Some(("azurefile-csi", (1, 28)));
     "pd.csi.storage.gke.io", "gce-pd-csi-driver/csi-gce-pd-node-win",
         "kubernetes-sigs/gcp-compute-persistent-disk-csi-driver",
-        ["gcp-compute-persistent-disk-csi-driver", "gcp-pd-csi-driver"];
+        ["gcp-compute-persistent-disk-csi-driver", "gcp-pd-csi-driver"], None;
     "ebs.csi.aws.com", "kube-system/ebs-csi-node-windows", "kubernetes-sigs/aws-ebs-csi-driver",
-        ["aws-ebs-csi-driver"];
+        ["aws-ebs-csi-driver"], None;
 };
 
 /// The vSphere driver, which has a switch for Windows.
@@ -65,8 +71,15 @@ pub fn by_name(name: &str) -> Option<&'static WindowsDriver> {
     WINDOWS_DRIVERS.iter().find(|driver| driver.name == name)
 }
 
+/// Whether a driver's image is known to do without csi-proxy in HostProcess containers. One without a version is not.
+#[must_use]
+pub fn does_without_csi_proxy(driver: &str, image: Option<&Image>) -> bool {
+    let known = by_name(driver).and_then(|driver| driver.without_csi_proxy);
+    matches!((known, image), (Some((name, since)), Some(image)) if image.name == name && image.version >= since)
+}
+
 /// The drivers whose image is in that repository.
-pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> {
+pub fn of_image(repository: &str) -> impl Iterator<Item = &'static str> + Clone {
     let repository = without_release(repository);
     let is_in = move |image: &&str| {
         repository

@@ -25,7 +25,10 @@ mod verdict;
 pub mod versions;
 mod volumes;
 
-pub use assessment::{Assessment, Blocked, BlockedKey, BlockedKind, BlockingVolumes, Departed};
+pub use assessment::{
+    Assessment, Blocked, BlockedKey, BlockedKind, BlockingVolumes, CsiProxyUse, Departed,
+    daemon_sets_that_use_it,
+};
 pub use csi_proxy::CSI_PROXY_PIPES;
 pub use redirection::{check_target, today};
 pub use selection::NodeSelection;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::assess::CsiProxyUse;
+
 /// The report's `apiVersion`.
 pub const API_VERSION: &str = "windowsstorage.dev/v1alpha1";
 /// The report's `kind`.
@@ -118,9 +120,12 @@ pub struct NodeReadiness {
     pub ready: bool,
     /// What is wrong with it, and why drivers are missing on it.
     pub findings: Vec<Finding>,
-    /// Whether csi-proxy has to run on it: a live pod there mounts one of its pipes, or the administrator says so.
+    /// Whether csi-proxy has to run on it: something there uses its pipes, or the administrator says so.
     #[serde(skip)]
     pub needs_csi_proxy: bool,
+    /// What uses csi-proxy there, or may.
+    #[serde(skip)]
+    pub csi_proxy_use: Option<CsiProxyUse>,
 }
 
 /// One CSI driver.

@@ -25,6 +25,9 @@ pub struct NodeSide {
     pub images: Vec<Image>,
     /// The tag of an image of csi-proxy itself; empty where the image has none.
     pub csi_proxy: Option<String>,
+    /// A driver in HostProcess containers, which reach csi-proxy's pipes without mounting them, and of which it is not known that
+    /// it does without.
+    pub may_reach_csi_proxy: bool,
 }
 
 /// Taints that the DaemonSet controller lets its pods tolerate, each with that effect only.
@@ -41,9 +44,14 @@ impl NodeSide {
     /// Whether a DaemonSet with this template has a pod on that node.
     #[must_use]
     pub fn covers(&self, name: &str, node: &Node) -> bool {
+        self.selects(name, node) && self.repelled_by(node).is_empty()
+    }
+
+    /// Whether its node selector and affinity fit that node.
+    #[must_use]
+    pub fn selects(&self, name: &str, node: &Node) -> bool {
         let selection = self.selector.as_deref().map(NodeSelection::from_text);
         selection.is_none_or(|selection| selection.matches(name, &node.labels))
-            && self.repelled_by(node).is_empty()
     }
 
     /// The node's taints that keep the pods of such a DaemonSet away.
@@ -68,6 +76,8 @@ pub struct DriverPod {
     pub ready: bool,
     /// Why a container of it waits or has ended, such as `CrashLoopBackOff`.
     pub trouble: Option<String>,
+    /// As [`NodeSide::may_reach_csi_proxy`].
+    pub may_reach_csi_proxy: bool,
 }
 
 /// An image by the last part of its name and its version.

@@ -18,6 +18,12 @@ pub trait Shown<'de>: Default {
         Self::default()
     }
 
+    /// Of a truth value.
+    #[must_use]
+    fn of_bool(_: bool) -> Self {
+        Self::default()
+    }
+
     /// Of a list.
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
@@ -34,6 +40,12 @@ pub trait Shown<'de>: Default {
 impl Shown<'_> for String {
     fn of_text(text: &str) -> Self {
         text.to_owned()
+    }
+}
+
+impl Shown<'_> for Option<bool> {
+    fn of_bool(value: bool) -> Self {
+        Some(value)
     }
 }
 
@@ -73,8 +85,8 @@ impl<'de, T: Shown<'de>> Visitor<'de> for Any<T> {
         Ok(T::default())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<T, E> {
-        Ok(T::default())
+    fn visit_bool<E>(self, value: bool) -> Result<T, E> {
+        Ok(T::of_bool(value))
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<T, E> {

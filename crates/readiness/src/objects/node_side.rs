@@ -24,12 +24,26 @@ const MOST_VARIABLES: usize = 64;
 
 /// A container, as far as it shows a driver.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Container {
     image: Lenient<String>,
     command: Lenient<Vec<String>>,
     args: Lenient<Vec<String>>,
     env: Lenient<Vec<Variable>>,
+    security_context: Lenient<SecurityContext>,
+}
+
+/// The security context of a pod or of a container, as far as Windows is concerned.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SecurityContext {
+    windows_options: Lenient<WindowsOptions>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WindowsOptions {
+    host_process: Lenient<Option<bool>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -42,6 +56,24 @@ struct Variable {
 impl<'de> Shown<'de> for Container {
     fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
         Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl<'de> Shown<'de> for SecurityContext {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl<'de> Shown<'de> for WindowsOptions {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(object))
+    }
+}
+
+impl SecurityContext {
+    fn is_host_process(&self) -> bool {
+        self.windows_options.0.host_process.0 == Some(true)
     }
 }
 
@@ -72,10 +104,13 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     }
     let mut other_images = Vec::new();
     let mut is_known = false;
+    let mut may_use_pipes = false;
+    let mut is_host_process = spec.security_context.0.is_host_process();
     for container in spec.init_containers.0.iter().chain(&spec.containers.0) {
         if let Some(path) = registration_path(container) {
             side.names.extend(parts(&path).map(Into::into));
         }
+        is_host_process |= container.security_context.0.is_host_process();
         let (repository, tag) = split_image(&container.image.0);
         if drivers::image_name(repository) == CSI_PROXY_IMAGE {
             side.csi_proxy.get_or_insert_with(|| tag.to_owned());
@@ -84,7 +119,10 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
         let mut known = drivers::of_image(repository).peekable();
         if known.peek().is_some() {
             is_known = true;
-            side.images.extend(versioned(repository, tag));
+            let image = versioned(repository, tag);
+            let does_without = |driver| drivers::does_without_csi_proxy(driver, image.as_ref());
+            may_use_pipes |= !known.clone().all(does_without);
+            side.images.extend(image);
         } else {
             other_images.extend(versioned(repository, tag));
         }
@@ -97,6 +135,8 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     if side.names.is_empty() && side.csi_proxy_pipes.is_empty() && side.csi_proxy.is_none() {
         return None;
     }
+    side.may_reach_csi_proxy =
+        is_host_process && !side.names.is_empty() && (may_use_pipes || !is_known);
     side.tolerations = spec.tolerations.clone().unwrap_or_default();
     let selection = selection(spec);
     side.selector = (!selection.is_empty()).then(|| intern(&selection.to_text()));
@@ -295,6 +335,56 @@ mod tests {
             side(json!({"volumes": [volume(r"C:\data")], "containers": [{"image": "web:1.2"}]})),
             None
         );
+    }
+
+    #[test]
+    fn a_driver_in_host_process_containers_may_use_the_pipes_unless_it_is_known_not_to() {
+        let host = json!({"windowsOptions": {"hostProcess": true}});
+        let volume = json!({"name": "v", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\a.b"}});
+        for (image, may_use) in [
+            (
+                "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.13.9",
+                true,
+            ),
+            (
+                "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi:v1.14.0",
+                false,
+            ),
+            (
+                "mcr.microsoft.com/oss/kubernetes-csi/azuredisk-csi@sha256:00",
+                true,
+            ),
+            ("registry.k8s.io/csi-vsphere/driver:v3.5.0", false),
+            ("registry.k8s.io/csi-vsphere/driver:v3.4.0", true),
+            (
+                "registry.redhat.io/openshift4/ose-azure-disk-csi-driver-rhel9:v4.20",
+                true,
+            ),
+            ("example.org/own:v9.0.0", true),
+        ] {
+            let spec = |of_pod: &serde_json::Value, of_container: &serde_json::Value| {
+                json!({
+                    "securityContext": of_pod, "volumes": [volume],
+                    "containers": [{"image": image, "securityContext": of_container}],
+                })
+            };
+            let none = json!({});
+            for (spec, expected) in [
+                (spec(&host, &none), may_use),
+                (spec(&none, &host), may_use),
+                (
+                    spec(&none, &json!({"windowsOptions": {"hostProcess": "no"}})),
+                    false,
+                ),
+                (spec(&json!(7), &none), false),
+            ] {
+                let side = side(spec.clone()).unwrap();
+                assert_eq!(side.may_reach_csi_proxy, expected, "{spec}");
+            }
+        }
+        // What is no driver is not asked about.
+        let logs = json!({"securityContext": host, "containers": [{"image": "logs:v1.0"}]});
+        assert_eq!(side(logs), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::index::{
 };
 use crate::objects::lenient::Lenient;
 use crate::objects::metadata::{PodMeta, controller};
-use crate::objects::node_side::{Container, node_side};
+use crate::objects::node_side::{Container, SecurityContext, node_side};
 use crate::objects::placement::{Affinity, placement};
 use crate::objects::storage::ClaimTemplateObject;
 use crate::objects::{interned, interned_option};
@@ -59,6 +59,8 @@ pub struct PodSpec {
     #[serde(default)]
     pub(super) init_containers: Lenient<Vec<Container>>,
     pub(super) tolerations: Option<Vec<Toleration>>,
+    #[serde(default)]
+    pub(super) security_context: Lenient<SecurityContext>,
 }
 
 #[derive(Default, Deserialize)]
@@ -223,6 +225,7 @@ pub(super) fn row(object: PodObject) -> Option<Pod> {
     let node_side = node_side(&spec).unwrap_or_default();
     let driver = (!node_side.names.is_empty()).then(|| {
         Box::new(DriverPod {
+            may_reach_csi_proxy: node_side.may_reach_csi_proxy,
             names: node_side.names,
             ready: status.is_ready() && meta.deletion_timestamp.is_none(),
             trouble: status.trouble(),

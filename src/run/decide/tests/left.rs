@@ -7,7 +7,7 @@ use crate::run::retries::What;
 /// The nodes that are gone and have left something behind.
 fn gone(rig: &mut Rig) -> Vec<String> {
     let left = rig.pass(&[]).left.into_iter();
-    left.filter(|left| left.is_gone)
+    left.filter(|left| left.what == LeftOver::StatusAndKey)
         .map(|left| left.node)
         .collect()
 }

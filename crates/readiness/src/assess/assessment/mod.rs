@@ -2,6 +2,7 @@
 
 mod blocked;
 mod counts;
+mod csi_proxy;
 mod dependents;
 mod judge;
 mod needs;
@@ -22,6 +23,7 @@ use crate::assess::volumes::{Resolved, ordinal_stem};
 use crate::index::{Cluster, Name, Node, ObjectKey, System, WorkloadKey, WorkloadKind};
 pub use blocked::{Blocked, BlockedKey, BlockedKind};
 pub use counts::Counts;
+pub use csi_proxy::{CsiProxyUse, daemon_sets_that_use_it};
 pub use dependents::Dependency;
 use dependents::Dependents;
 pub use needs::Departed;

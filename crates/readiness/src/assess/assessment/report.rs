@@ -15,7 +15,7 @@ use crate::assess::verdict::list;
 use crate::assess::versions::Release;
 use crate::assess::volumes::Resolved;
 use crate::assess::{advice, codes, plugins, redirection};
-use crate::index::{Cluster, Name, ObjectKey, Pod, WorkloadKey, WorkloadKind};
+use crate::index::{Cluster, Name, ObjectKey, Pod, ReadFrom, WorkloadKey, WorkloadKind};
 
 /// Why drivers are missing, and on which nodes.
 type Causes = BTreeMap<Name, BTreeMap<Finding, BTreeSet<Name>>>;
@@ -116,8 +116,13 @@ impl Assessment {
         let csi_node = cluster.csi_nodes.get(name);
         let missing: Vec<&Name> = self.needs.missing_on(name).collect();
         let pods = self.pods_on(cluster, name);
-        let needs_csi_proxy = cluster.wanted().csi_proxy.needed == CsiProxyNeed::Always
-            || pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty());
+        let csi_proxy_use = self.csi_proxy_use(cluster, name);
+        let is_used = match cluster.read_from {
+            ReadFrom::Api => csi_proxy_use.is_some(),
+            // Whether it runs there cannot be seen: only what has mounted it is a reason to ask.
+            ReadFrom::Files => pods.iter().any(|(_, pod)| !pod.csi_proxy_pipes.is_empty()),
+        };
+        let needs_csi_proxy = is_used || cluster.wanted().csi_proxy.needed == CsiProxyNeed::Always;
         let csi_proxy = csi_proxy_finding(cluster, name, needs_csi_proxy);
         let code = csi_proxy.as_ref().map(|finding| finding.code.as_str());
         let is_down = code == Some(codes::CSI_PROXY_NOT_READY);
@@ -161,10 +166,15 @@ impl Assessment {
             missing_drivers: missing.iter().map(ToString::to_string).collect(),
             findings,
             needs_csi_proxy,
+            csi_proxy_use,
         })
     }
 
-    fn pods_on<'a>(&'a self, cluster: &'a Cluster, node: &Name) -> Vec<(&'a ObjectKey, &'a Pod)> {
+    pub(super) fn pods_on<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        node: &Name,
+    ) -> Vec<(&'a ObjectKey, &'a Pod)> {
         self.dependents
             .of(&Dependency::Node(node.clone()))
             // A template may name the node as well.

@@ -1,0 +1,78 @@
+//! What on a node uses csi-proxy's pipes, or may.
+
+use std::fmt;
+
+use crate::assess::assessment::Assessment;
+use crate::index::{Cluster, Name, Node, NodeSide, ObjectKey, Pod, Taint, WorkloadKind};
+
+/// Something that uses csi-proxy's pipes on a node, or may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsiProxyUse {
+    /// What it is: `DaemonSet namespace/name` or `pod namespace/name`.
+    pub user: String,
+    /// It mounts the pipes. Otherwise it is a HostProcess container, which reaches them without that.
+    pub mounts: bool,
+}
+
+impl fmt::Display for CsiProxyUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { user, mounts } = self;
+        match mounts {
+            true => write!(f, "{user} mounts pipes of csi-proxy"),
+            false => write!(
+                f,
+                "{user} runs a driver in HostProcess containers that is not known to do without csi-proxy"
+            ),
+        }
+    }
+}
+
+/// Taints of a node that is out of reach for a while. DaemonSets keep their pods there.
+const PASSING: [&str; 2] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+];
+
+impl Assessment {
+    /// What uses csi-proxy on that Windows node, or may: a DaemonSet that covers it, else a pod there; of several the first by
+    /// namespace and name.
+    #[must_use]
+    pub fn csi_proxy_use(&self, cluster: &Cluster, name: &str) -> Option<CsiProxyUse> {
+        let name = self.needs.windows.get(name)?;
+        let node = cluster.nodes.get(name)?;
+        let mut sets = daemon_sets_that_use_it(cluster);
+        let set = sets.find(|(_, side)| may_run_on(side, name, node));
+        set.map(|(key, side)| CsiProxyUse {
+            user: format!("DaemonSet {key}"),
+            mounts: !side.csi_proxy_pipes.is_empty(),
+        })
+        .or_else(|| {
+            let mut pods = self.pods_on(cluster, name);
+            pods.retain(|(_, pod)| uses(pod));
+            let (key, pod) = pods.into_iter().min_by_key(|(key, _)| *key)?;
+            Some(CsiProxyUse {
+                user: format!("pod {key}"),
+                mounts: !pod.csi_proxy_pipes.is_empty(),
+            })
+        })
+    }
+}
+
+/// The DaemonSets whose pods use csi-proxy, or may, on whichever nodes.
+pub fn daemon_sets_that_use_it(cluster: &Cluster) -> impl Iterator<Item = (&ObjectKey, &NodeSide)> {
+    let sets = cluster.owners[WorkloadKind::DaemonSet].iter();
+    sets.filter_map(|(key, owner)| {
+        let side = owner.node_side.as_deref()?;
+        (!side.csi_proxy_pipes.is_empty() || side.may_reach_csi_proxy).then_some((key, side))
+    })
+}
+
+fn may_run_on(side: &NodeSide, name: &Name, node: &Node) -> bool {
+    let stays = |taint: &&Taint| PASSING.contains(&taint.key.as_str());
+    side.selects(name, node) && side.repelled_by(node).iter().all(stays)
+}
+
+fn uses(pod: &Pod) -> bool {
+    let driver = pod.driver.as_deref();
+    !pod.csi_proxy_pipes.is_empty() || driver.is_some_and(|driver| driver.may_reach_csi_proxy)
+}

@@ -1,0 +1,140 @@
+//! `uninstall`: has the operator remove csi-proxy and its agent from all nodes, and waits until it has.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::time::sleep;
+use windows_storage_operator::api::{
+    Management, SETTINGS_NAME, WindowsNodeStorage, WindowsStorage, WindowsStorageSpec,
+};
+use windows_storage_operator::deadline::{self, CallError};
+use windows_storage_operator::visible::visible;
+
+use crate::cli::UninstallArgs;
+use crate::command::connect::connect;
+use crate::command::{report_line, runtime};
+
+/// The pause between two looks at how far it is.
+const PAUSE: Duration = Duration::from_secs(2);
+/// An operator that runs has noticed within this that it is to remove everything.
+const NOTICED: Duration = Duration::from_secs(60);
+/// What the condition says when nothing is left on any node.
+const REMOVED: &str = "Removed";
+
+/// Asks for the removal, and shows how far it is.
+pub fn uninstall(arguments: &UninstallArgs) -> anyhow::Result<()> {
+    runtime()?.block_on(remove(arguments))
+}
+
+async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
+    let (client, _) = connect(&arguments.cluster).await?;
+    let settings: Api<WindowsStorage> = Api::all(client.clone());
+    let generation = ask(&settings).await?;
+    report_line(
+        "windowsstorage/cluster: spec.csiProxy.management is Removed; set it to Auto to take that back",
+    );
+    let begin = Instant::now();
+    let mut shown = BTreeMap::new();
+    let mut is_hinted = false;
+    loop {
+        let left = show_nodes(&client, &mut shown).await?;
+        let object = deadline::call("read WindowsStorage cluster", settings.get(SETTINGS_NAME));
+        let object = object.await?;
+        let conditions = object.status.map(|status| status.conditions);
+        let mut conditions = conditions.unwrap_or_default().into_iter();
+        let progress = conditions.find(|condition| condition.type_ == "RolloutProgressing");
+        let is_noticed = |said: &&Condition| said.observed_generation >= generation;
+        let progress = progress.as_ref().filter(is_noticed);
+        match progress {
+            Some(said) if said.reason == REMOVED => {
+                report_line(visible(&said.message));
+                report_line(
+                    "Nothing of the operator is left on any node. Now delete the operator and its definitions, as you have installed them.",
+                );
+                return Ok(());
+            }
+            None if begin.elapsed() > NOTICED && !is_hinted => {
+                is_hinted = true;
+                report_line(
+                    "The operator has not noticed yet. Does it run? kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator",
+                );
+            }
+            _ => {}
+        }
+        let is_over = SignedDuration::try_from(begin.elapsed())
+            .is_ok_and(|elapsed| arguments.timeout.is_positive() && elapsed > arguments.timeout);
+        if is_over {
+            let left = left.join(", ");
+            bail!(
+                "not done in {}; left: {left}. The operator goes on with it; run the command again to wait for it, or patch \
+                 spec.csiProxy.management of windowsstorage/cluster to Auto to take it back",
+                arguments.timeout
+            );
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Writes what is wanted, and returns the generation of the object that says so.
+async fn ask(settings: &Api<WindowsStorage>) -> anyhow::Result<Option<i64>> {
+    let wanted = json!({"spec": {"csiProxy": {"management": "Removed"}}});
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&wanted));
+    let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
+    let written = match deadline::call("write WindowsStorage cluster", patching).await {
+        Err(error) if error.is_not_found() => {
+            let mut spec = WindowsStorageSpec::default();
+            spec.csi_proxy.management = Management::Removed;
+            let object = WindowsStorage::new(SETTINGS_NAME, spec);
+            let parameters = PostParams::default();
+            let creating = settings.create(&parameters, &object);
+            deadline::call("create WindowsStorage cluster", creating)
+                .await
+                .map_err(explain)?
+        }
+        written => written?,
+    };
+    Ok(written.metadata.generation)
+}
+
+fn explain(error: CallError) -> anyhow::Error {
+    if error.is_not_found() {
+        return anyhow::anyhow!(
+            "the cluster has no WindowsStorage: the operator's definitions are not installed, so there is nothing to uninstall"
+        );
+    }
+    error.into()
+}
+
+/// Shows what has changed on nodes, and returns those on which something is left.
+async fn show_nodes(
+    client: &Client,
+    shown: &mut BTreeMap<String, String>,
+) -> anyhow::Result<Vec<String>> {
+    let nodes: Api<WindowsNodeStorage> = Api::all(client.clone());
+    let parameters = ListParams::default();
+    let listing = nodes.list(&parameters);
+    let list = deadline::call("list WindowsNodeStorages", listing).await;
+    let mut left = Vec::new();
+    for node in list.context("cannot see how far the nodes are")? {
+        let name = visible(&node.name_any());
+        let Some(status) = node.status else { continue };
+        let mut conditions = status.conditions.iter();
+        let said = conditions.find(|condition| condition.type_ == "CSIProxyReady");
+        let said = said.map_or_else(String::new, |said| visible(&said.message));
+        let line = format!("{}: {said}", visible(&status.management));
+        if ["Managed", "Removing", "Releasing"].contains(&&*status.management) {
+            left.push(format!("{name} ({said})"));
+        }
+        if shown.get(&name) != Some(&line) {
+            report_line(format!("node/{name} {line}"));
+            shown.insert(name, line);
+        }
+    }
+    Ok(left)
+}

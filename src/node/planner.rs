@@ -1,0 +1,405 @@
+//! What to do with each Windows node, from the index alone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::api::{HostKeys, Install, Management, WindowsStorageSpec};
+use crate::index::{Cluster, Node};
+use crate::node::desired::{check_version, desired};
+use crate::node::removal::{Facts, removal};
+use crate::node::{
+    Absence, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP,
+    Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NodeError, Present, PrivateKey,
+    Reason, Removal, SSH_SECRET, check_private_key, goes_with_node, may_have_agent,
+    parse_instances,
+};
+use crate::payload::Payload;
+use crate::services::{ServicesError, ServicesPlan};
+
+/// What to do with one Windows node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodePlan {
+    /// Another owner manages csi-proxy there: who, and what shows it.
+    External(String),
+    /// The same, and this operator's agent may be there: connect, remove it, and leave csi-proxy as it is; or why that cannot
+    /// be done.
+    Release(String, Result<Arc<Target>, NodeError>),
+    /// Another owner may be setting it up; before that moment, or before the node is Ready and untainted, nobody knows.
+    Undecided(Option<Timestamp>),
+    /// csi-proxy and the agent are to be removed, which waits for that. Until then they stay as they are.
+    RemovalWaits(Hold),
+    /// Connect, and remove them; or why that cannot be done.
+    Remove(Absence, Result<Arc<Target>, NodeError>),
+    /// None of them is there, and none is to be installed.
+    Absent(Absence),
+    /// Something that the work rests on is being written at this moment.
+    Waiting,
+    /// It cannot be gone to.
+    Blocked(NodeError),
+    /// Connect, and bring it to what is desired.
+    Reconcile(Arc<Target>),
+}
+
+impl NodePlan {
+    /// Whether this operator looks after csi-proxy there.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        !matches!(
+            self,
+            Self::External(_) | Self::Release(..) | Self::Undecided(_) | Self::Absent(_)
+        )
+    }
+
+    /// Whether csi-proxy is not to run there any more.
+    #[must_use]
+    pub fn removes_csi_proxy(&self) -> bool {
+        match self {
+            Self::Remove(..) => true,
+            Self::Reconcile(target) => {
+                let desired = target.desired.as_ref();
+                desired.is_ok_and(|desired| !desired.has_csi_proxy())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a node is connected to for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To bring it to what is desired.
+    #[default]
+    Reconcile,
+    /// To remove the agent, and leave csi-proxy as it is.
+    Release,
+    /// To remove both.
+    Remove,
+}
+
+/// A node to go to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// The Node's name.
+    pub node: String,
+    /// The Node's uid: another one is another host, whatever its name.
+    pub uid: String,
+    /// The host's boot: after another one everything there has started again, which is worth a check at once.
+    pub boot_id: String,
+    /// Where its SSH server is.
+    pub address: String,
+    /// The server's port.
+    pub port: u16,
+    /// Who logs in.
+    pub user: String,
+    /// The key to log in with.
+    pub key: PrivateKey,
+    /// What is known of its host keys.
+    pub host_keys: HostKeyPolicy,
+    /// Whether the administrator has said that this operator looks after it, whatever is found there.
+    pub is_given: bool,
+    /// What it is connected to for.
+    pub purpose: Purpose,
+    /// Whether its status has csi-proxy: then an agent has answered there before.
+    pub agent_seen: bool,
+    /// What it shall look like; where that is not known it is only observed.
+    pub desired: Result<Desired, NodeError>,
+}
+
+/// Plans nodes, from what is the same for all of them.
+pub struct Planner<'a> {
+    cluster: &'a Cluster,
+    spec: &'a WindowsStorageSpec,
+    instances: Instances,
+    key: Result<PrivateKey, NodeError>,
+    known_hosts: KnownHosts,
+    /// The nodes with a pin, by their addresses.
+    pinned: HashMap<String, &'a str>,
+    /// What nodes shall look like; `None` while the services entry is being written.
+    desired: Option<Result<Desired, NodeError>>,
+    managers: Managers<'a>,
+    /// Absent where nothing is to be changed.
+    present: Option<Present<'a>>,
+}
+
+impl<'a> Planner<'a> {
+    /// A planner for nodes of that cluster.
+    #[must_use]
+    pub fn new(
+        cluster: &'a Cluster,
+        spec: &'a WindowsStorageSpec,
+        payload: &Payload,
+        services: &Result<ServicesPlan, ServicesError>,
+        present: Present<'a>,
+    ) -> Self {
+        let desired = match services {
+            Ok(ServicesPlan::Keep(document)) => {
+                Some(check_version(payload, spec).map(|()| desired(payload, spec, document)))
+            }
+            Ok(ServicesPlan::Create(_) | ServicesPlan::Update { .. }) => None,
+            Err(error) => Some(Err(Reason::InvalidServices.error(error.to_string()))),
+        };
+        Self {
+            present: Some(present),
+            ..Self::with(cluster, spec, desired, present.now)
+        }
+    }
+
+    /// A planner for work that only reads.
+    #[must_use]
+    pub fn read_only(cluster: &'a Cluster, spec: &'a WindowsStorageSpec, now: Timestamp) -> Self {
+        Self::with(cluster, spec, Some(Err(nothing_desired())), now)
+    }
+
+    fn with(
+        cluster: &'a Cluster,
+        spec: &'a WindowsStorageSpec,
+        desired: Option<Result<Desired, NodeError>>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            managers: Managers::new(cluster, spec.csi_proxy.management, now),
+            cluster,
+            spec,
+            instances: instances(cluster),
+            known_hosts: known_hosts(cluster),
+            pinned: pinned(cluster),
+            key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
+            desired,
+            present: None,
+        }
+    }
+
+    /// Whether some Windows node is another owner's.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        self.managers.has_others()
+    }
+
+    /// The plan for that node.
+    #[must_use]
+    pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
+        match self.managers.of(name, node) {
+            ManagedBy::External(who) => return self.external(who, name, node),
+            ManagedBy::Undecided(until) => return NodePlan::Undecided(until),
+            ManagedBy::Operator => {}
+        }
+        let removal = self.removal(name);
+        let target = |purpose| {
+            let target = self.target(name, node);
+            target.map(|target| Target { purpose, ..target })
+        };
+        let without_csi_proxy = match removal {
+            Removal::Waits(hold) => return NodePlan::RemovalWaits(hold),
+            Removal::Done(absence) => return NodePlan::Absent(absence),
+            Removal::Due(absence) => {
+                return NodePlan::Remove(absence, target(Purpose::Remove).map(Arc::new));
+            }
+            Removal::Stay(_) => false,
+            Removal::CsiProxy => true,
+        };
+        match (target(Purpose::Reconcile), self.desired.clone()) {
+            (Err(error), _) => NodePlan::Blocked(error),
+            (Ok(_), None) => NodePlan::Waiting,
+            (Ok(target), Some(desired)) => {
+                let desired = desired.map(|desired| match without_csi_proxy {
+                    true => desired.without_csi_proxy(),
+                    false => desired,
+                });
+                NodePlan::Reconcile(Arc::new(Target {
+                    desired: desired.map(|desired| self.with_history(name, desired)),
+                    ..target
+                }))
+            }
+        }
+    }
+
+    /// What keeps csi-proxy on a node with that plan, though nothing else does.
+    #[must_use]
+    pub fn hold(&self, name: &str, plan: &NodePlan) -> Option<Hold> {
+        match (plan, || self.removal(name)) {
+            (NodePlan::RemovalWaits(hold), _) => Some(hold.clone()),
+            (NodePlan::Reconcile(_), removal) => match removal() {
+                Removal::Stay(hold) => hold,
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What is to become of this operator's programs on a node that it looks after.
+    fn removal(&self, name: &str) -> Removal {
+        let csi_proxy = &self.spec.csi_proxy;
+        let is_removed = csi_proxy.management == Management::Removed;
+        if !is_removed && csi_proxy.install == Install::Always {
+            return Removal::Stay(None);
+        }
+        let status = self.cluster.node_statuses.get(name);
+        let Some(present) = &self.present else {
+            return if is_removed && !status.is_some_and(may_have_agent) {
+                Removal::Done(Absence::Removed)
+            } else {
+                Removal::Stay(None)
+            };
+        };
+        let desired = self.desired.as_ref().and_then(|it| it.as_ref().ok());
+        let has_begun = || (present.plans.get(name)).is_some_and(NodePlan::removes_csi_proxy);
+        removal(&Facts {
+            spec: self.spec,
+            used: present.assessment.csi_proxy_use(self.cluster, name),
+            status,
+            is_pinned: pins(self.cluster)
+                .and_then(|pins| pins.get(name))
+                .is_some_and(|key| goes_with_node(key)),
+            lists_others: desired.map(Desired::has_others),
+            now: present.now,
+            is_fresh: present.is_fresh || has_begun(),
+        })
+    }
+
+    /// What was this operator's is given up, once.
+    fn external(&self, who: String, name: &str, node: &Node) -> NodePlan {
+        let status = self.cluster.node_statuses.get(name);
+        if !status.is_some_and(may_have_agent) {
+            return NodePlan::External(who);
+        }
+        let target = self.target(name, node).map(|target| {
+            Arc::new(Target {
+                purpose: Purpose::Release,
+                ..target
+            })
+        });
+        NodePlan::Release(who, target)
+    }
+
+    /// The way to a node, with nothing desired of it.
+    fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
+        let (address, user) = self.reach(node)?;
+        let key = self.key.clone()?;
+        let status = self.cluster.node_statuses.get(name);
+        Ok(Target {
+            node: name.to_owned(),
+            uid: node.uid.clone(),
+            boot_id: node.boot_id.clone(),
+            host_keys: self.host_keys(name, node, &address),
+            address,
+            port: self.spec.ssh.port,
+            user,
+            key,
+            is_given: node.given || self.spec.csi_proxy.management == Management::Managed,
+            agent_seen: status.is_some_and(|status| status.csi_proxy.is_some()),
+            purpose: Purpose::Reconcile,
+            desired: Err(nothing_desired()),
+        })
+    }
+
+    /// What is desired, with what has become of it on this node before.
+    fn with_history(&self, name: &str, desired: Desired) -> Desired {
+        let status = self.cluster.node_statuses.get(name);
+        let failed = status
+            .and_then(|status| status.failed_update.as_ref())
+            .filter(|failed| failed.revision == desired.revision);
+        let refused = failed
+            .filter(|failed| failed.resume == desired.attempt)
+            .map(|failed| failed.message.clone());
+        Desired {
+            retry: failed.is_some() && refused.is_none(),
+            refused,
+            ..desired
+        }
+    }
+
+    /// The address and the user: those of a line in `windows-instances` that names one of the node's addresses, else the
+    /// most internal address and the default user.
+    pub(super) fn reach(&self, node: &Node) -> Result<(String, String), NodeError> {
+        const PREFERRED: [&str; 5] = [
+            "InternalIP",
+            "InternalDNS",
+            "ExternalIP",
+            "ExternalDNS",
+            "Hostname",
+        ];
+        let of = |kind| (node.addresses.iter()).filter(move |address| address.type_ == kind);
+        let addresses: Vec<&str> = (PREFERRED.into_iter().flat_map(of))
+            .map(|address| address.address.as_str())
+            .filter(|address| !address.is_empty())
+            .collect();
+        for &address in &addresses {
+            match self.instances.get(address) {
+                Some(Ok(user)) => return Ok((address.to_owned(), user.clone())),
+                Some(Err(problem)) => return Err(Reason::InvalidInstance.error(problem)),
+                None => {}
+            }
+        }
+        let address = addresses.first().ok_or_else(|| {
+            Reason::NoAddress.error(
+                "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
+            )
+        })?;
+        Ok(((*address).to_owned(), self.spec.ssh.user.clone()))
+    }
+
+    /// What is known of a node's host keys.
+    pub(super) fn host_keys(&self, name: &str, node: &Node, address: &str) -> HostKeyPolicy {
+        let (kind, key) = (&node.wmco_host_key_type, &node.wmco_host_key);
+        let pin = pins(self.cluster).and_then(|pins| pins.get(name));
+        let other = self.pinned.get(&one_spelling(address));
+        let other = other.filter(|other| **other != name);
+        HostKeyPolicy {
+            pin: pin.map(|text| HostKey::parse(text)),
+            known: self.known_hosts.look_up(address, self.spec.ssh.port),
+            announced: HostKey::announced(kind.as_deref(), key.as_deref()),
+            trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
+            address_of: other.map(|other| (*other).to_owned()),
+        }
+    }
+}
+
+fn nothing_desired() -> NodeError {
+    Reason::InvalidServices.error("nothing is to be changed")
+}
+
+/// The nodes with a pin, by their addresses.
+fn pinned(cluster: &Cluster) -> HashMap<String, &str> {
+    let names = pins(cluster).into_iter().flat_map(BTreeMap::keys);
+    let nodes = names.filter_map(|name| Some((name, cluster.nodes.get(name.as_str())?)));
+    nodes
+        .flat_map(|(name, node)| {
+            let addresses = node.addresses.iter();
+            addresses.map(|address| (one_spelling(&address.address), name.as_str()))
+        })
+        .collect()
+}
+
+/// An address as all of its spellings have it: of IPv6 there are many, and IPv4 can be written as IPv6.
+fn one_spelling(address: &str) -> String {
+    match address.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().to_string(),
+        Err(_) => address.trim_end_matches('.').to_ascii_lowercase(),
+    }
+}
+
+/// What the ConfigMap of host keys holds: pins by node, and the administrator's lines.
+fn pins(cluster: &Cluster) -> Option<&BTreeMap<String, String>> {
+    let map = cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+    map.map(|map| &map.data)
+}
+
+/// The administrator's lines of known hosts.
+#[must_use]
+pub fn known_hosts(cluster: &Cluster) -> KnownHosts {
+    let lines = pins(cluster).and_then(|pins| pins.get(KNOWN_HOSTS));
+    lines.map_or_else(KnownHosts::default, |lines| KnownHosts::parse(lines))
+}
+
+/// The users of `windows-instances`.
+#[must_use]
+pub fn instances(cluster: &Cluster) -> Instances {
+    let map = cluster.config_maps.get(INSTANCES_CONFIG_MAP);
+    map.map_or_else(Instances::new, |map| parse_instances(&map.data))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::json;
+
+use super::*;
+use crate::api::CsiProxyStatus;
+
+const NOW: i64 = 10_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A status of that management, on a node on which csi-proxy is used or not since then.
+fn status(management: &str, used: &str, since: i64) -> WindowsNodeStorageStatus {
+    WindowsNodeStorageStatus {
+        management: management.to_owned(),
+        conditions: vec![Condition {
+            type_: CSI_PROXY_USED.to_owned(),
+            status: used.to_owned(),
+            reason: "x".to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(at(since)),
+        }],
+        ..WindowsNodeStorageStatus::default()
+    }
+}
+
+fn spec(csi_proxy: serde_json::Value) -> WindowsStorageSpec {
+    serde_json::from_value(json!({ "csiProxy": csi_proxy })).unwrap()
+}
+
+fn a_use() -> CsiProxyUse {
+    CsiProxyUse {
+        user: "DaemonSet a/b".to_owned(),
+        mounts: true,
+    }
+}
+
+fn facts<'a>(
+    spec: &'a WindowsStorageSpec,
+    status: Option<&'a WindowsNodeStorageStatus>,
+) -> Facts<'a> {
+    Facts {
+        spec,
+        used: None,
+        status,
+        is_pinned: false,
+        lists_others: Some(false),
+        now: at(NOW),
+        is_fresh: true,
+    }
+}
+
+#[test]
+fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() {
+    let where_needed = spec(json!({"install": "WhereNeeded"}));
+    let until = |second| Removal::Stay(Some(Hold::Until(at(second))));
+    let unused = |since| Some(status(MANAGED, "False", since));
+    for (status, expected) in [
+        // Nothing is installed on a new node, and nothing is removed from one on which nothing is.
+        (None, Removal::Done(Absence::NotNeeded)),
+        (
+            Some(status("NotNeeded", "False", 0)),
+            Removal::Done(Absence::NotNeeded),
+        ),
+        (unused(NOW - 600), Removal::Due(Absence::NotNeeded)),
+        (unused(NOW - 599), until(NOW + 1)),
+        (unused(NOW + 5), until(NOW + 605)),
+        // It has only just become unused, and no status says so yet.
+        (Some(status(MANAGED, "True", 0)), until(NOW + 600)),
+        (
+            Some(WindowsNodeStorageStatus {
+                management: MANAGED.to_owned(),
+                ..WindowsNodeStorageStatus::default()
+            }),
+            until(NOW + 600),
+        ),
+    ] {
+        let facts = facts(&where_needed, status.as_ref());
+        assert_eq!(removal(&facts), expected, "{status:?}");
+        let used = Facts {
+            used: Some(a_use()),
+            ..facts
+        };
+        assert_eq!(removal(&used), Removal::Stay(None), "{status:?}");
+    }
+    let old = unused(0);
+    let facts = || facts(&where_needed, old.as_ref());
+    let not_fresh = Facts {
+        is_fresh: false,
+        ..facts()
+    };
+    assert_eq!(removal(&not_fresh), Removal::Stay(Some(Hold::Unproved)));
+    // While the document cannot be read, nobody knows what the agent is there for.
+    let unread = Facts {
+        lists_others: None,
+        ..facts()
+    };
+    assert_eq!(removal(&unread), Removal::Stay(None));
+    let others = Facts {
+        lists_others: Some(true),
+        ..facts()
+    };
+    assert_eq!(removal(&others), Removal::CsiProxy);
+    for stays in [
+        json!({}),
+        json!({"install": "WhereNeeded", "needed": "Always"}),
+    ] {
+        let spec = spec(stays);
+        let facts = Facts {
+            spec: &spec,
+            ..facts()
+        };
+        assert_eq!(removal(&facts), Removal::Stay(None));
+    }
+}
+
+#[test]
+fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
+    let removed = spec(json!({"management": "Removed", "needed": "Always"}));
+    let seen = WindowsNodeStorageStatus {
+        csi_proxy: Some(CsiProxyStatus::default()),
+        ..status("External", "False", 0)
+    };
+    for (status, expected) in [
+        (status(MANAGED, "False", 0), Removal::Due(Absence::Removed)),
+        (status(REMOVING, "False", 0), Removal::Due(Absence::Removed)),
+        (seen, Removal::Due(Absence::Removed)),
+        (
+            status("Removed", "False", 0),
+            Removal::Done(Absence::Removed),
+        ),
+        (
+            status("NotNeeded", "False", 0),
+            Removal::Done(Absence::Removed),
+        ),
+        (
+            status(MANAGED, "False", NOW),
+            Removal::Waits(Hold::Until(at(NOW + 600))),
+        ),
+    ] {
+        // The services of others are not kept any more.
+        for lists_others in [Some(true), Some(false), None] {
+            let facts = Facts {
+                lists_others,
+                ..facts(&removed, Some(&status))
+            };
+            assert_eq!(removal(&facts), expected, "{status:?}");
+        }
+    }
+    let ours = status(MANAGED, "False", 0);
+    let used = Facts {
+        used: Some(a_use()),
+        ..facts(&removed, Some(&ours))
+    };
+    assert_eq!(removal(&used), Removal::Waits(Hold::Used(a_use())));
+    // Where the statuses were lost, a pin says that the operator has been there.
+    let lost = facts(&removed, None);
+    assert_eq!(removal(&lost), Removal::Done(Absence::Removed));
+    let pinned = Facts {
+        is_pinned: true,
+        ..lost
+    };
+    assert_eq!(removal(&pinned), Removal::Waits(Hold::Until(at(NOW + 600))));
+}

@@ -1,0 +1,67 @@
+//! How far the removal of csi-proxy and the agent is.
+
+use jiff::Timestamp;
+
+use crate::api::Management;
+use crate::node::{Hold, NodePlan};
+use crate::run::decide::{Decisions, News};
+use crate::status::RemovalProgress;
+
+impl Decisions {
+    /// Notes when the removal from that node is due, if it only waits for a time.
+    pub(super) fn note_removal(&mut self, name: &str, hold: Option<Hold>, now: Timestamp) {
+        match hold {
+            Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), at)),
+            Some(Hold::Unproved) => drop(self.removals.insert(name.to_owned(), now)),
+            Some(Hold::Used(_)) | None => drop(self.removals.remove(name)),
+        }
+    }
+
+    /// Whether csi-proxy is to be removed from some node as soon as what is known is proved to be the present.
+    pub fn removal_waits_for_proof(&self, now: Timestamp) -> bool {
+        self.is_complete && self.removals.values().any(|at| *at <= now)
+    }
+
+    /// Whether nothing of this operator is left on any node, as the administrator wants.
+    pub(super) fn is_all_removed(&self) -> bool {
+        self.is_complete
+            && self.spec.csi_proxy.management == Management::Removed
+            && self.plans.values().all(|plan| match plan {
+                NodePlan::Absent(_) | NodePlan::External(_) | NodePlan::Undecided(_) => true,
+                NodePlan::Release(..)
+                | NodePlan::RemovalWaits(_)
+                | NodePlan::Remove(..)
+                | NodePlan::Waiting
+                | NodePlan::Blocked(_)
+                | NodePlan::Reconcile(_) => false,
+            })
+    }
+
+    /// How far it is, where the administrator wants all of it removed.
+    pub(super) fn removal_progress(&self, news: &News<'_>) -> Option<RemovalProgress> {
+        if self.spec.csi_proxy.management != Management::Removed {
+            return None;
+        }
+        let mut progress = RemovalProgress::default();
+        for (name, plan) in &self.plans {
+            let problem = match plan {
+                NodePlan::Absent(_) => {
+                    progress.removed += 1;
+                    continue;
+                }
+                NodePlan::External(_) | NodePlan::Undecided(_) => continue,
+                NodePlan::RemovalWaits(hold) => Some(hold.to_string()),
+                NodePlan::Release(_, Err(error)) | NodePlan::Remove(_, Err(error)) => {
+                    Some(error.to_string())
+                }
+                _ => {
+                    let seen = news.observations.get(name);
+                    seen.and_then(|seen| seen.problem.as_ref())
+                        .map(ToString::to_string)
+                }
+            };
+            progress.left.push((name.clone(), problem));
+        }
+        Some(progress)
+    }
+}

@@ -1,0 +1,332 @@
+//! csi-proxy that comes and goes with what uses it, and all that goes.
+
+use super::*;
+use crate::node::{Absence, HOST_KEYS_CONFIG_MAP, Hold, Purpose};
+use crate::services::Document;
+
+/// A DaemonSet that mounts csi-proxy's pipes.
+fn driver(image: &str, volumes: &Value, host_process: bool) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"namespace": "kube-system", "name": "driver", "uid": "driver"},
+        "spec": {"template": {"spec": {
+            "nodeSelector": {"kubernetes.io/os": "windows"},
+            "securityContext": {"windowsOptions": {"hostProcess": host_process}},
+            "containers": [{"name": "driver", "image": image}],
+            "volumes": volumes,
+        }}},
+    })
+}
+
+fn with_pipes() -> Value {
+    let pipe = r"\\.\pipe\csi-proxy-disk-v1";
+    driver(
+        "x/driver:v1.0",
+        &json!([{"name": "p", "hostPath": {"path": pipe}}]),
+        false,
+    )
+}
+
+impl Rig {
+    /// Windows nodes that are known, with their labels; nothing uses csi-proxy.
+    fn with_labels(names: &[&str]) -> Self {
+        let mut rig = Self::settled();
+        for name in names {
+            rig.add_node(name, "windows");
+            rig.change_node(name, |node| {
+                node.labels = [("kubernetes.io/os".into(), "windows".into())].into();
+            });
+        }
+        rig
+    }
+
+    /// A pass whose statuses are written at once, as often as there are any.
+    fn act(&mut self, observed: &[&str]) -> Todo {
+        for _ in 0..5 {
+            let todo = self.pass(observed);
+            if todo.nodes.is_empty() {
+                return todo;
+            }
+            for node in &todo.nodes {
+                self.write(&node.name.clone(), node.status.clone());
+            }
+        }
+        panic!("the statuses do not come to rest")
+    }
+
+    fn plan(&self, node: &str) -> &NodePlan {
+        &self.decisions.plans[node]
+    }
+
+    fn management(&self, node: &str) -> &str {
+        &self.cluster.node_statuses.get(node).unwrap().management
+    }
+
+    /// The operator has removed all from the node.
+    fn removed(&mut self, node: &str) {
+        let seen = Observation {
+            purpose: Purpose::Remove,
+            standing: Standing::Current,
+            reconciles: 1,
+            ..Observation::default()
+        };
+        self.observations.insert(node.to_owned(), seen);
+    }
+}
+
+#[test]
+fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_after_it() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.cluster.node_statuses.delete(&"win-1".to_owned());
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.act(&[]);
+    assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
+    assert_eq!(rig.management("win-1"), "NotNeeded");
+
+    rig.put(&with_pipes());
+    let todo = rig.act(&[]);
+    assert!(todo.assign, "at once");
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert_eq!(rig.management("win-1"), "Managed");
+
+    let key = ObjectKey::new("kube-system", "driver");
+    rig.now = 2_000;
+    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    rig.act(&[]);
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    let now = |second| Timestamp::from_second(second).unwrap();
+    let due = rig.decisions.decided_in(now(2_000));
+    assert_eq!(due, Some(Duration::from_secs(600)));
+    // Recreated meanwhile, the time begins again.
+    rig.put(&with_pipes());
+    rig.act(&[]);
+    assert_eq!(rig.decisions.decided_in(now(2_000)), None);
+    rig.now = 2_500;
+    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    rig.act(&[]);
+    rig.now = 3_099;
+    rig.act(&[]);
+    assert!(!rig.decisions.removal_waits_for_proof(now(3_099)));
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+
+    // What is known may be old.
+    rig.is_fresh = false;
+    rig.now = 3_100;
+    rig.act(&[]);
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(rig.decisions.removal_waits_for_proof(now(3_100)));
+    assert_eq!(rig.decisions.decided_in(now(3_100)), None, "no busy loop");
+    rig.is_fresh = true;
+    rig.act(&[]);
+    let is_due = |rig: &Rig| {
+        let plan = rig.plan("win-1");
+        matches!(plan, NodePlan::Remove(Absence::NotNeeded, Ok(target)) if target.purpose == Purpose::Remove)
+    };
+    assert!(is_due(&rig), "{:?}", rig.plan("win-1"));
+    assert_eq!(rig.management("win-1"), "Removing");
+    // Begun, it goes on.
+    rig.is_fresh = false;
+    rig.put_config_map("other", BTreeMap::new());
+    rig.act(&[]);
+    assert!(is_due(&rig));
+    rig.removed("win-1");
+    rig.act(&["win-1"]);
+    assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
+    assert_eq!(rig.management("win-1"), "NotNeeded");
+}
+
+#[test]
+fn a_driver_of_the_host_counts_unless_it_is_known_to_do_without_and_a_pod_stands_for_its_set() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    let is_used = |rig: &mut Rig| {
+        rig.act(&[]);
+        let status = rig.cluster.node_statuses.get("win-1").unwrap();
+        let used = status.conditions.iter();
+        let used = used.clone().find(|it| it.type_ == "CSIProxyUsed").unwrap();
+        (used.status.clone(), used.reason.clone())
+    };
+    let said = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
+    let folder = json!([{"name": "p", "hostPath": {"path": r"C:\var\lib\kubelet\plugins\disk.csi.azure.com"}}]);
+    for (image, status, reason) in [
+        ("x/azuredisk-csi:v1.13.0", "True", "HostProcess"),
+        ("x/azuredisk-csi:v1.30.0", "False", "NotUsed"),
+        ("x/ose-azure-disk-csi-driver:v4.20", "True", "HostProcess"),
+    ] {
+        rig.put(&driver(image, &folder, true));
+        assert_eq!(is_used(&mut rig), said(status, reason), "{image}");
+    }
+    rig.put(&driver("x/azuredisk-csi:v1.30.0", &folder, true));
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "kube-system", "name": "left", "uid": "left"},
+        "spec": {
+            "nodeName": "win-1",
+            "volumes": [{"name": "p", "hostPath": {"path": r"\\.\pipe\csi-proxy-disk-v1"}}],
+        },
+    });
+    rig.put(&pod);
+    assert_eq!(is_used(&mut rig), said("True", "PipesMounted"));
+    // A DaemonSet that does not cover the node does not count, one whose pods only wait for it does.
+    rig.cluster
+        .pods
+        .delete(&ObjectKey::new("kube-system", "left"));
+    rig.put(&with_pipes());
+    let taint = |rig: &mut Rig, key: &str| {
+        rig.change_node("win-1", |node| {
+            node.taints = vec![Taint {
+                key: key.to_owned(),
+                value: None,
+                effect: "NoSchedule".to_owned(),
+            }];
+        });
+    };
+    taint(&mut rig, "os");
+    assert_eq!(is_used(&mut rig), said("False", "NotUsed"));
+    taint(&mut rig, "node.kubernetes.io/not-ready");
+    assert_eq!(is_used(&mut rig), said("True", "PipesMounted"));
+}
+
+#[test]
+fn the_agent_stays_for_the_services_of_others() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    let map = rig.cluster.config_maps.get(services::CONFIG_MAP).unwrap();
+    let mut data = map.data.clone();
+    let other = r#",{"name":"logs","path":"C:\\k\\logs.exe","bootstrap":false,"priority":3}]"#;
+    let entries = data["services"].trim_end_matches(']').to_owned() + other;
+    data.insert("services".to_owned(), entries);
+    rig.put_config_map(services::CONFIG_MAP, data);
+    rig.act(&[]);
+    rig.now += 600;
+    rig.act(&[]);
+    let NodePlan::Reconcile(target) = rig.plan("win-1") else {
+        panic!("{:?}", rig.plan("win-1"))
+    };
+    let request = &target.desired.as_ref().unwrap().request;
+    let names: Vec<&str> = request.services.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["logs"]);
+    assert!(request.files.is_empty() && request.pipes.is_empty());
+    let with = &rig.decisions.payload.agent.sha256;
+    assert_eq!(target.desired.as_ref().unwrap().agent_sha256, *with);
+}
+
+#[test]
+fn all_is_removed_from_every_node_and_then_from_the_cluster() {
+    let mut rig = Rig::with_labels(&["win-1", "win-2", "theirs"]);
+    let pin = |name: &str, comment: &str| (name.to_owned(), format!("ssh-ed25519 AAAA {comment}"));
+    let mine = pin("win-2", "by-hand");
+    let pins = [pin("win-1", crate::node::FIRST_CONTACT), mine];
+    rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins.into());
+    rig.change_node("theirs", |node| node.given = true);
+    rig.act(&[]);
+    rig.change_node("theirs", |node| {
+        node.given = false;
+        node.platform = Some(PlatformSignal {
+            platform: Platform::Wmco,
+            shown: "label x".to_owned(),
+        });
+    });
+    rig.put(&with_pipes());
+    rig.act(&[]);
+    // It was ours, and is released before all else.
+    assert_eq!(rig.management("theirs"), "Releasing");
+    let released = Observation {
+        purpose: Purpose::Release,
+        reconciles: 1,
+        ..Observation::default()
+    };
+    rig.observations.insert("theirs".to_owned(), released);
+    rig.act(&["theirs"]);
+    rig.now = 2_000;
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    for node in ["win-1", "win-2"] {
+        let NodePlan::RemovalWaits(Hold::Used(used)) = rig.plan(node) else {
+            panic!("{:?}", rig.plan(node))
+        };
+        assert_eq!(used.user, "DaemonSet kube-system/driver");
+        assert_eq!(rig.management(node), "Removing");
+    }
+    let progress = |rig: &mut Rig| {
+        let (_, status) = rig.pass(&["win-1", "win-2"]).settings.unwrap();
+        let mut conditions = status.conditions.iter();
+        let said = conditions
+            .find(|it| it.type_ == "RolloutProgressing")
+            .unwrap();
+        (said.reason.clone(), said.message.clone())
+    };
+    let (reason, message) = progress(&mut rig);
+    assert_eq!(reason, "Removing");
+    assert!(
+        message.contains("win-1 (DaemonSet kube-system/driver mounts"),
+        "{message}"
+    );
+
+    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet]
+        .delete(&ObjectKey::new("kube-system", "driver"));
+    rig.act(&[]);
+    rig.now = 2_600;
+    rig.act(&[]);
+    for node in ["win-1", "win-2"] {
+        assert!(matches!(
+            rig.plan(node),
+            NodePlan::Remove(Absence::Removed, Ok(_))
+        ));
+    }
+    // One after the other: both are looked at, and one gets the slot.
+    for node in ["win-1", "win-2"] {
+        let waits = Observation {
+            purpose: Purpose::Remove,
+            standing: Standing::Waiting,
+            reconciles: 1,
+            ..Observation::default()
+        };
+        rig.observations.insert(node.to_owned(), waits);
+    }
+    assert_eq!(rig.slots(&["win-1", "win-2"]), ["win-1"]);
+    rig.removed("win-1");
+    rig.act(&["win-1"]);
+    assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::Removed));
+    assert_eq!(rig.slots(&["win-1"]), ["win-2"]);
+    // Until the last has gone, what the operator needs for it stays.
+    assert_eq!(
+        rig.decisions.services,
+        Ok(ServicesPlan::Keep(Document::default()))
+    );
+    assert!(rig.act(&[]).left.is_empty());
+    let failed = Observation {
+        purpose: Purpose::Remove,
+        problem: Some(crate::node::Reason::HostKeyChanged.error("another key")),
+        ..Observation::default()
+    };
+    rig.observations.insert("win-2".to_owned(), failed);
+    rig.act(&["win-2"]);
+    let (_, message) = progress(&mut rig);
+    assert!(
+        message.contains("1 of 2 node(s); left: win-2 (another key)"),
+        "{message}"
+    );
+    rig.removed("win-2");
+    rig.act(&["win-2"]);
+    let left = rig.act(&[]).left;
+    let key = Left {
+        node: "win-1".to_owned(),
+        what: LeftOver::Key,
+    };
+    assert_eq!(left, [key], "what was pinned by hand stays");
+    let Ok(ServicesPlan::Update { data, .. }) = &rig.decisions.services else {
+        panic!("{:?}", rig.decisions.services)
+    };
+    assert_eq!(data["services"], "[]");
+    assert_eq!(progress(&mut rig).0, "Removed");
+    assert_eq!(rig.management("theirs"), "External");
+
+    // Taken back, all comes again.
+    rig.want(&json!({}));
+    rig.act(&[]);
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    assert!(
+        matches!(rig.decisions.services, Ok(ServicesPlan::Keep(ref document)) if document.services.len() == 1)
+    );
+}

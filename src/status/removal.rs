@@ -1,0 +1,76 @@
+//! What the status of `WindowsStorage` says while csi-proxy and the agent are removed from all nodes.
+
+use crate::node::printable;
+use crate::status::conditions::{NewCondition, condition};
+use crate::visible::some_of;
+
+/// How many nodes a message names before it only counts.
+const NAMED: usize = 5;
+
+/// How far the removal is on the nodes that this operator looks after.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemovalProgress {
+    /// Nodes on which nothing of this operator is left.
+    pub removed: usize,
+    /// The others by name, each with what it waits for or what went wrong there.
+    pub left: Vec<(String, Option<String>)>,
+}
+
+/// The condition of the rollout during a removal.
+pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCondition {
+    let RemovalProgress { removed, left } = progress;
+    let all = removed + left.len();
+    let message = format!("csi-proxy and the agent are removed from {removed} of {all} node(s)");
+    if left.is_empty() {
+        return condition("False", "Removed", message);
+    }
+    // Those that need somebody's attention first.
+    let (held, going): (Vec<_>, Vec<_>) = left.iter().partition(|(_, why)| why.is_some());
+    let describe = |(name, why): &(String, Option<String>)| match why {
+        Some(why) => format!("{name} ({why})"),
+        None => name.clone(),
+    };
+    let names = held.into_iter().chain(going).map(describe);
+    let names = some_of(names, NAMED);
+    let (status, reason, more) = if is_paused {
+        let more = "; removals wait while spec.rollout.paused is true";
+        ("False", "Paused", more)
+    } else {
+        ("True", "Removing", "")
+    };
+    let message = format!("{message}; left: {names}{more}");
+    condition(status, reason, printable(&message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_that_are_left_are_named_with_what_they_wait_for() {
+        let left = |list: &[(&str, &str)]| {
+            let list = list.iter();
+            let list = list.map(|(name, why)| {
+                let why = (!why.is_empty()).then(|| (*why).to_owned());
+                ((*name).to_owned(), why)
+            });
+            list.collect::<Vec<_>>()
+        };
+        let of = |removed, list: &[(&str, &str)], is_paused| {
+            let left = left(list);
+            let progress = RemovalProgress { removed, left };
+            let said = removal_condition(&progress, is_paused);
+            (said.status, said.reason, said.message)
+        };
+        let (status, reason, message) = of(1, &[("a", ""), ("b", "out of reach")], false);
+        assert_eq!((&*status, &*reason), ("True", "Removing"));
+        let expected =
+            "csi-proxy and the agent are removed from 1 of 3 node(s); left: b (out of reach), a";
+        assert_eq!(message, expected);
+        let (status, reason, _) = of(1, &[("a", "")], true);
+        assert_eq!((&*status, &*reason), ("False", "Paused"));
+        let (status, reason, message) = of(3, &[], true);
+        assert_eq!((&*status, &*reason), ("False", "Removed"));
+        assert!(message.ends_with("from 3 of 3 node(s)"), "{message}");
+    }
+}

@@ -1,0 +1,253 @@
+//! csi-proxy comes to nodes and goes with what uses it, and all that the operator has installed is removed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testbed::node_agent::csi_proxy_answers;
+use testbed::windows_host::WindowsHost;
+
+use crate::harness::Harness;
+
+/// A driver's DaemonSet for Windows nodes that mounts a pipe of csi-proxy.
+const DRIVER: &str = r"apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: csi-driver-win, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: driver}}
+  template:
+    metadata: {labels: {app: driver}}
+    spec:
+      nodeSelector: {kubernetes.io/os: windows}
+      tolerations: [{operator: Exists}]
+      containers:
+      - name: driver
+        image: example.org/driver:v1.0.0
+        volumeMounts: [{name: pipe, mountPath: '\\.\pipe\csi-proxy-disk-v1'}]
+      volumes:
+      - name: pipe
+        hostPath: {path: '\\.\pipe\csi-proxy-disk-v1'}
+";
+
+impl Harness {
+    fn want(&self, csi_proxy: &Value) {
+        let patch = json!({"spec": {"csiProxy": csi_proxy}}).to_string();
+        let patch = [
+            "patch",
+            "windowsstorage",
+            "cluster",
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        self.kubectl_with(&patch);
+    }
+
+    /// Has nothing used csi-proxy on that node for longer than a removal waits.
+    fn age(&self, node: &str) {
+        let object = format!("windowsnodestorage/{node}");
+        self.expect(&object, "CSIProxyUsed", "False", "NotUsed");
+        let conditions = self.get(&object)["status"]["conditions"].clone();
+        let place = conditions.as_array().unwrap().iter();
+        let place = place
+            .clone()
+            .position(|it| it["type"] == "CSIProxyUsed")
+            .unwrap();
+        let path = format!("/status/conditions/{place}/lastTransitionTime");
+        let patch = json!([{"op": "replace", "path": path, "value": "2026-01-01T00:00:00Z"}]);
+        self.kubectl_with(&[
+            "patch",
+            "windowsnodestorage",
+            node,
+            "--subresource=status",
+            "--type=json",
+            "-p",
+            &patch.to_string(),
+        ]);
+    }
+
+    fn management(&self, node: &str) -> String {
+        let status = &self.get(&format!("windowsnodestorage/{node}"))["status"];
+        status["management"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn expect_management(&self, node: &str, expected: &str) {
+        self.eventually(&format!("{node} is {expected}"), || {
+            self.management(node) == expected
+        });
+    }
+
+    fn uninstall(&self, arguments: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+            .arg("uninstall")
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.sandbox.control_plane.kubeconfig())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// The files below `C:\k` and of the logs, and the operator's own folder on its way.
+fn left_over(host: &WindowsHost) -> Vec<String> {
+    let folders = [
+        "k",
+        "var/log/csi-proxy",
+        "var/log/windows-storage-agent",
+        "windows/windows-storage",
+    ];
+    let folders = folders.map(|folder| host.drive_c().join(folder));
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect::<Vec<_>>()
+    };
+    folders.iter().flat_map(|folder| names(folder)).collect()
+}
+
+fn has_service(host: &WindowsHost, name: &str) -> bool {
+    let key = format!(r"reg query HKLM\SYSTEM\CurrentControlSet\Services\{name} /v ImagePath");
+    let output = host.ask(&key).unwrap();
+    String::from_utf8_lossy(&output.stdout).contains("REG_")
+}
+
+#[test]
+fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let host = sandbox.add_windows_node("win-1").unwrap();
+    sandbox.give_access().unwrap();
+    harness.want(&json!({"install": "WhereNeeded"}));
+    let operator = harness.start();
+    let object = "windowsnodestorage/win-1";
+    harness.expect(object, "CSIProxyReady", "Unknown", "NotNeeded");
+    harness.expect(object, "CSIProxyUsed", "False", "NotUsed");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(host.relay().bytes_to_server(), 0, "nobody needs it");
+
+    harness.apply(DRIVER);
+    let begin = Instant::now();
+    harness.expect_csi_proxy("win-1");
+    println!("csi-proxy is there after {:?}", begin.elapsed());
+    csi_proxy_answers(&host).unwrap();
+    let message = harness.condition(object, "CSIProxyUsed").2;
+    assert!(
+        message.contains("DaemonSet kube-system/csi-driver-win"),
+        "{message}"
+    );
+
+    harness.kubectl("delete daemonset csi-driver-win -n kube-system");
+    harness.expect(object, "CSIProxyUsed", "False", "NotUsed");
+    // For ten minutes it might come back.
+    let looks = crate::harness::logins(&host);
+    harness.eventually("another look", || crate::harness::logins(&host) > looks);
+    csi_proxy_answers(&host).unwrap();
+    assert_eq!(harness.management("win-1"), "Managed");
+    drop(operator);
+
+    // Also for an operator that has only just started: the status says since when it is not used.
+    let _operator = harness.start();
+    harness.age("win-1");
+    harness.expect_management("win-1", "NotNeeded");
+    assert_eq!(left_over(&host), [""; 0]);
+    harness.eventually("both services are deleted", || {
+        ["csi-proxy", "windows-storage-agent"]
+            .iter()
+            .all(|name| !has_service(&host, name))
+    });
+    harness.expect(object, "Ready", "True", "StorageReady");
+
+    harness.apply(DRIVER);
+    harness.expect_csi_proxy("win-1");
+    csi_proxy_answers(&host).unwrap();
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let (one, two) = (
+        sandbox.add_windows_node("win-1").unwrap(),
+        sandbox.add_windows_node("win-2").unwrap(),
+    );
+    sandbox.give_access().unwrap();
+    let _operator = harness.start();
+    harness.expect_csi_proxy("win-1");
+    harness.expect_csi_proxy("win-2");
+    // Another service of the document, which the agent keeps as well, and one that nobody has listed.
+    let made = one.run(r"sc create theirs binPath= C:\theirs.exe").unwrap();
+    assert!(made.status.success());
+    harness.apply(DRIVER);
+    harness.expect(
+        "windowsnodestorage/win-1",
+        "CSIProxyUsed",
+        "True",
+        "PipesMounted",
+    );
+
+    // What uses it holds the removal, and is named.
+    let mut waiting = harness.uninstall(&["--timeout", "4s"]);
+    assert_eq!(waiting.wait().unwrap().code(), Some(1));
+    let output = waiting.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("node/win-1 Removing: "), "{said}");
+    assert!(
+        said.contains("DaemonSet kube-system/csi-driver-win mounts"),
+        "{said}"
+    );
+    harness.expect_management("win-2", "Removing");
+    csi_proxy_answers(&two).unwrap();
+    // Taken back, nothing was interrupted.
+    harness.want(&json!({"management": "Auto"}));
+    harness.expect_csi_proxy("win-1");
+    harness.expect_management("win-2", "Managed");
+
+    // One node is gone before it is taken back, the other is out of reach and named.
+    harness.kubectl("delete daemonset csi-driver-win -n kube-system");
+    two.stop_sshd().unwrap();
+    let mut uninstall = harness.uninstall(&[]);
+    for node in ["win-1", "win-2"] {
+        harness.expect_management(node, "Removing");
+        harness.age(node);
+    }
+    harness.expect_management("win-1", "Removed");
+    assert_eq!(left_over(&one), [""; 0]);
+    let reason = |object: &str| harness.condition(object, "CSIProxyReady").1;
+    harness.eventually("the node that is out of reach is named", || {
+        reason("windowsnodestorage/win-2") == "Unreachable"
+    });
+    harness.want(&json!({"management": "Auto"}));
+    harness.expect_csi_proxy("win-1");
+    csi_proxy_answers(&one).unwrap();
+
+    harness.want(&json!({"management": "Removed"}));
+    two.start_sshd().unwrap();
+    for node in ["win-1", "win-2"] {
+        harness.expect_management(node, "Removed");
+    }
+    assert!(uninstall.wait().unwrap().success());
+    for host in [&one, &two] {
+        assert_eq!(left_over(host), [""; 0]);
+    }
+    assert!(has_service(&one, "theirs"), "what is not ours stays");
+    harness.eventually("pins and the entry are gone", || {
+        let pins = &harness.get("configmap/windows-storage-host-keys")["data"];
+        let services = &harness.get("configmap/windows-services")["data"]["services"];
+        pins.as_object().is_none_or(serde_json::Map::is_empty) && services == "[]"
+    });
+    harness.expect(
+        "windowsstorage/cluster",
+        "RolloutProgressing",
+        "False",
+        "Removed",
+    );
+    // Again, it has nothing to do.
+    let mut again = harness.uninstall(&["--timeout", "60s"]);
+    assert!(again.wait().unwrap().success());
+    harness.assert_nothing_was_forbidden();
+}
