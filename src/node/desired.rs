@@ -80,13 +80,6 @@ impl Desired {
         services.any(|service| same_name(&service.name, CSI_PROXY_SERVICE))
     }
 
-    /// Whether other services are to run.
-    #[must_use]
-    pub fn has_others(&self) -> bool {
-        let mut services = self.request.services.iter();
-        services.any(|service| !same_name(&service.name, CSI_PROXY_SERVICE))
-    }
-
     /// The same for a node on which csi-proxy is not to run.
     #[must_use]
     pub(super) fn without_csi_proxy(mut self) -> Self {

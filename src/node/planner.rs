@@ -17,7 +17,7 @@ use crate::node::{
     parse_instances,
 };
 use crate::payload::Payload;
-use crate::services::{ServicesError, ServicesPlan};
+use crate::services::{self, ServicesError, ServicesPlan};
 
 /// What to do with one Windows node.
 #[derive(Clone, Debug, PartialEq)]
@@ -244,7 +244,7 @@ impl<'a> Planner<'a> {
                 Removal::Stay(None)
             };
         };
-        let desired = self.desired.as_ref().and_then(|it| it.as_ref().ok());
+        let services = self.cluster.config_maps.get(services::CONFIG_MAP);
         let has_begun = || (present.plans.get(name)).is_some_and(NodePlan::removes_csi_proxy);
         removal(&Facts {
             spec: self.spec,
@@ -253,7 +253,7 @@ impl<'a> Planner<'a> {
             is_pinned: pins(self.cluster)
                 .and_then(|pins| pins.get(name))
                 .is_some_and(|key| goes_with_node(key)),
-            lists_others: desired.map(Desired::has_others),
+            lists_others: services::lists_others(services),
             now: present.now,
             is_fresh: present.is_fresh || has_begun(),
         })

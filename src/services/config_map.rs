@@ -165,6 +165,15 @@ fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
     ))
 }
 
+/// Whether the `ConfigMap` lists services beside csi-proxy; `None` where it cannot be read.
+#[must_use]
+pub fn lists_others(existing: Option<&ConfigMap>) -> Option<bool> {
+    let text = existing.map_or("[]", |map| services(&map.data));
+    let entries: Vec<Named> = serde_json::from_str(text).ok()?;
+    let is_other = |entry: &Named| !same_name(&entry.name, CSI_PROXY_SERVICE);
+    Some(entries.iter().any(is_other))
+}
+
 /// The text without our entry; `None` where it has none. Every other entry stays as it is written.
 fn without_entry(text: &str) -> Option<String> {
     let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;

@@ -5,7 +5,9 @@ mod entry;
 mod external;
 mod node_path;
 
-pub use config_map::{Document, ServicesError, ServicesPlan, parse, plan, plan_removal};
+pub use config_map::{
+    Document, ServicesError, ServicesPlan, lists_others, parse, plan, plan_removal,
+};
 pub use entry::csi_proxy_service;
 pub use external::wmco_entry;
 pub use node_path::NodePath;

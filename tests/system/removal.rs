@@ -209,6 +209,17 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
 
     // One node is gone before it is taken back, the other is out of reach and named.
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
+    // An operator that has just started would wait for the one before it could change the other.
+    let two_at_once = r#"{"spec":{"rollout":{"maxUnavailable":2}}}"#;
+    let patch = [
+        "patch",
+        "windowsstorage",
+        "cluster",
+        "--type=merge",
+        "-p",
+        two_at_once,
+    ];
+    harness.kubectl_with(&patch);
     two.stop_sshd().unwrap();
     let mut uninstall = harness.uninstall(&[]);
     for node in ["win-1", "win-2"] {

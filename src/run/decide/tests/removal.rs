@@ -136,6 +136,24 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
 }
 
 #[test]
+fn a_node_counts_as_one_without_csi_proxy_before_the_entry_is_written() {
+    let mut rig = Rig::new();
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.add_node("win-1", "windows");
+    rig.add_configuration();
+    let map = services::CONFIG_MAP.to_owned();
+    rig.cluster.config_maps.delete(&map);
+    rig.read_verdict_kinds();
+    rig.finish_configuration();
+    rig.act(&[]);
+    assert_eq!(*rig.plan("win-1"), NodePlan::Absent(Absence::NotNeeded));
+    assert!(matches!(
+        rig.decisions.services,
+        Ok(ServicesPlan::Create(_))
+    ));
+}
+
+#[test]
 fn a_driver_of_the_host_counts_unless_it_is_known_to_do_without_and_a_pod_stands_for_its_set() {
     let mut rig = Rig::with_labels(&["win-1"]);
     rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
