@@ -162,6 +162,7 @@ fn every_reason_of_a_condition_is_explained() {
         "src/status/cluster.rs",
         "src/status/csi_proxy.rs",
         "src/status/node.rs",
+        "src/status/removal.rs",
         "src/status/rollout.rs",
     ] {
         all.append(&mut reasons(source));

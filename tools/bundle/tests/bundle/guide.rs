@@ -17,7 +17,18 @@ use crate::cluster::install_olm_crds;
 use crate::project::{at, copy, newest, parse, root, text};
 
 fn blocks() -> Vec<Block> {
-    markdown::blocks(&fs::read_to_string(root().join("docs/install.md")).unwrap())
+    let pages = ["docs/install.md", "docs/uninstall.md"].into_iter();
+    let blocks = pages.flat_map(|page| {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        markdown::blocks(&text)
+    });
+    // What needs a running operator is run by another test, or says why it is not.
+    let is_left_out = |block: &Block| {
+        let mut comments = block.comments.iter();
+        let marks = ["<!-- run by:", "<!-- not run: waits for an operator"];
+        comments.any(|comment| marks.iter().any(|mark| comment.starts_with(mark)))
+    };
+    blocks.filter(|block| !is_left_out(block)).collect()
 }
 
 /// Where the guide's files are and its commands run.
