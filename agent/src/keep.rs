@@ -33,6 +33,8 @@ pub enum Health {
     Down,
     /// It was deleted.
     Missing,
+    /// Another program configures it as well, and has it as it wants.
+    Contested,
     /// It was deleted, but stays until it has stopped and everybody has closed it. Until then it can neither be changed
     /// nor made again; where it runs, it may go on.
     Marked,
@@ -123,7 +125,9 @@ impl Keeper {
         }
         self.up_since = None;
         let (patience, action) = match health {
-            Health::Up | Health::Held | Health::Marked => return Action::Nothing,
+            Health::Up | Health::Held | Health::Contested | Health::Marked => {
+                return Action::Nothing;
+            }
             Health::Stopping => (limits.stop, Action::EndProcess),
             Health::Lingering => (LINGER, Action::EndProcess),
             Health::Dead => (LINGER, Action::Start),
@@ -165,7 +169,10 @@ impl Keeper {
     /// While the service does not stay up: the starts that failed since it was last well, and the pause before the next.
     #[must_use]
     pub fn failing(&self) -> Option<(u32, Duration)> {
-        let is_stuck = matches!(self.last, Some(Health::Held | Health::Marked));
+        let is_stuck = matches!(
+            self.last,
+            Some(Health::Held | Health::Contested | Health::Marked)
+        );
         let pause = delay(self.backoff.attempts.saturating_sub(1));
         (is_stuck || self.failed > 0).then_some((self.failed, pause))
     }

@@ -1,6 +1,6 @@
 //! What the agent keeps on disk beside the request, and what its command and its service say to each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub struct Memory {
     pub last_result: Option<LastResult>,
     /// Services that do not stay up.
     pub failing: BTreeMap<String, Failing>,
+    /// Services that another program configures as well: they are left to it.
+    pub contested: BTreeSet<String>,
     /// Commands of the kept request in which values of scripts are filled in, by service.
     pub commands: BTreeMap<String, String>,
     /// SHA-256 of the program that the agent's service runs.

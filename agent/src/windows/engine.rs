@@ -1,6 +1,6 @@
 //! The one thread that changes the node: requests one at a time, and the services kept running in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -83,9 +83,10 @@ impl Engine {
         let services = Services::connect()?;
         let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
         let memory = Memory {
-            // Both are about the time since this start.
+            // All are about the time since this start.
             restarts: BTreeMap::new(),
             failing: BTreeMap::new(),
+            contested: BTreeSet::new(),
             running_agent_sha256: this,
             ..before.clone()
         };
@@ -125,6 +126,7 @@ impl Engine {
         log::line(format!("request {id}: {files} files, {services} services"));
         let end = self.carry_out(&request);
         self.watched.clear();
+        self.kept.memory.contested.clear();
         sweep();
         let state =
             store::load(JOURNAL_FILE).and_then(|journal| node_state(journal, &self.kept, &[], &[]));

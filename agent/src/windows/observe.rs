@@ -123,7 +123,9 @@ fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Fai
 fn find_foreign(kept: &Kept) -> Result<Vec<ForeignInstance>, Failure> {
     let services = machine::services().context("listing services")?;
     let processes = machine::processes(&[]).context("listing processes")?;
-    Ok(foreign(&services, &processes, &kept.ours()))
+    let mut ours = kept.ours();
+    ours.retain(|name| !kept.memory.contested.contains(&key(name)));
+    Ok(foreign(&services, &processes, &ours))
 }
 
 /// What a thread has found; one that panics ends the process.

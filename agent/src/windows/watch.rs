@@ -17,6 +17,9 @@ use super::{log, pipes};
 
 /// How often the configuration of a service that runs is compared.
 const COMPARE: Duration = Duration::from_secs(5);
+/// A service whose configuration is changed again so soon after it was changed back has another program that looks after it.
+const CONTEST: Duration = Duration::from_secs(3600);
+const CONTESTED: &str = "its configuration was changed again after the agent had changed it back: another program looks after it, and it is left to that";
 const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is recreated then";
 
 /// What is remembered about one service.
@@ -27,6 +30,8 @@ pub struct Watched {
     /// The process that was there when the configuration was right.
     right_process: Option<u32>,
     compared: Option<Instant>,
+    /// When its configuration was changed back the last time.
+    changed_back: Option<Instant>,
     /// What was last reported of it: the attempts, and what it is stuck at.
     reported: Option<(u32, Option<Health>)>,
 }
@@ -53,7 +58,7 @@ impl Engine {
         let mut well = true;
         for service in &order {
             let (health, mut why) = self.check(&request, service);
-            well &= health == Health::Up;
+            well &= matches!(health, Health::Up | Health::Contested);
             let keeper = &mut self.watched(service).keeper;
             let action = keeper.check(health, Instant::now(), limits);
             if let Err(error) = self.act(&request, service, action, limits) {
@@ -76,6 +81,9 @@ impl Engine {
 
     fn check(&mut self, request: &Request, service: &Service) -> Checked {
         let name = &service.name;
+        if self.kept.memory.contested.contains(&key(name)) {
+            return wrong(Health::Contested, CONTESTED);
+        }
         let status = match self.services.scm.status(name) {
             Ok(Some(status)) => status,
             Ok(None) if self.is_marked(name) => return wrong(Health::Marked, MARKED),
@@ -176,7 +184,8 @@ impl Engine {
     fn report(&mut self, service: &Service, health: Health, why: Option<String>) {
         let name = &service.name;
         let watched = self.watched(service);
-        let stuck = matches!(health, Health::Held | Health::Marked).then_some(health);
+        let stuck = matches!(health, Health::Held | Health::Contested | Health::Marked);
+        let stuck = stuck.then_some(health);
         let failing = watched.keeper.failing();
         let report = failing.map(|(attempts, _)| (attempts, stuck));
         let is_same = std::mem::replace(&mut watched.reported, report) == report;
@@ -219,6 +228,12 @@ impl Engine {
             }
             Action::Restart => ("does not open its pipes; it is started again", true),
         };
+        let is_changed = action != Action::Create && !self.is_configured(request, service);
+        let changed_back = self.watched(service).changed_back;
+        if is_changed && changed_back.is_some_and(|at| at.elapsed() < CONTEST) {
+            self.kept.memory.contested.insert(key(name));
+            return Err(CONTESTED.to_owned());
+        }
         log::line(format!("service {name} {why}"));
         if stop_first {
             let stopped = self.stop(name, &pipes_of(request, name), limits.stop);
@@ -229,6 +244,9 @@ impl Engine {
             let wanted = settings(request, service);
             let configured = self.services.configure(name, &wanted, Duration::ZERO);
             configured.map_err(|failure| failure.message)?;
+            if is_changed {
+                self.watched(service).changed_back = Some(Instant::now());
+            }
         }
         self.services.set_recovery(name, true);
         if action == Action::Mend && !stop_first {

@@ -42,6 +42,8 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
         "it went on running"
     );
 
+    // What is changed time and again is left: see below.
+    node.applied("first", &content);
     node.run(&format!("{TOOL} change csi-proxy 4 -"));
     // It may say that a pipe has ended: what counts is that another process runs.
     node.host.run("net stop csi-proxy").unwrap();
@@ -66,6 +68,36 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
         is_well(state, &content) && state.agent_service == ServiceState::Running
     });
     assert_eq!(state.request_id.as_deref(), Some("first"));
+}
+
+#[test]
+fn a_service_that_another_program_changes_twice_is_left_to_it() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    node.bring_tool();
+    node.applied("first", &content);
+    let theirs = r"C:\k\csi-proxy.exe -theirs";
+    let change = format!("{TOOL} change csi-proxy - \"{theirs}\"");
+    node.run(&change);
+    node.eventually("it is changed back once", |state| {
+        csi_proxy_of(state).command.as_deref() == Some(COMMAND)
+    });
+    node.run(&change);
+    node.run("sc description csi-proxy Theirs");
+    let state = node.eventually("and not again", |state| is_failing(state, "left to that"));
+    assert_eq!(csi_proxy_of(&state).command.as_deref(), Some(theirs));
+    let foreign = node.state().foreign;
+    assert_eq!(foreign.len(), 1, "{foreign:?}");
+    assert_eq!(foreign[0].command, theirs);
+    // Stopped by them, it is not started either.
+    node.host.run("net stop csi-proxy").unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(csi_proxy_of(&node.state()).state, ServiceState::Stopped);
+
+    // A request that is handed over is what an administrator wants.
+    node.applied("second", &content);
+    let state = node.eventually("it is ours again", |state| is_well(state, &content));
+    assert_eq!(csi_proxy_of(&state).command.as_deref(), Some(COMMAND));
 }
 
 #[test]

@@ -84,6 +84,29 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
 }
 
 #[test]
+fn csi_proxy_goes_with_the_request_that_does_not_list_it_and_the_agent_stays() {
+    let node = Node::new();
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    let mut both = request("both");
+    both.files[0].sha256 = sha256(&csi_proxy);
+    both.services.push(service("logs", r"C:\k\logs.exe"));
+    fs::write(node.local(r"C:\k\logs.exe"), standin(Behaviour::Well, &[])).unwrap();
+    node.apply_request(&both, Some(&csi_proxy));
+    assert!(node.is_there(CSI_PROXY_EXE));
+
+    let mut one = request("one");
+    one.files.clear();
+    one.pipes.clear();
+    one.services = vec![service("logs", r"C:\k\logs.exe")];
+    let applied = node.apply_request(&one, None);
+    assert_eq!(applied.end.failure, None, "{applied:?}");
+    assert!(!node.is_there(CSI_PROXY_EXE));
+    assert!(!node.has_service("csi-proxy"));
+    assert!(node.run("sc query logs").contains("RUNNING"));
+    assert_eq!(node.state().request_id.as_deref(), Some("one"));
+}
+
+#[test]
 fn cut_off_at_any_point_it_is_done_the_next_time() {
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
     for point in [
