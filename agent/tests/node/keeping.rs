@@ -43,7 +43,7 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
     );
 
     // What is changed time and again is left: see below.
-    node.applied("first", &content);
+    node.apply("first", &content);
     node.run(&format!("{TOOL} change csi-proxy 4 -"));
     // It may say that a pipe has ended: what counts is that another process runs.
     node.host.run("net stop csi-proxy").unwrap();
@@ -76,8 +76,8 @@ fn a_service_that_another_program_changes_twice_is_left_to_it() {
     let node = Node::new();
     node.bring_tool();
     node.applied("first", &content);
-    let theirs = r"C:\k\csi-proxy.exe -theirs";
-    let change = format!("{TOOL} change csi-proxy - \"{theirs}\"");
+    let theirs = r"C:\theirs.exe";
+    let change = format!("{TOOL} change csi-proxy - {theirs}");
     node.run(&change);
     node.eventually("it is changed back once", |state| {
         csi_proxy_of(state).command.as_deref() == Some(COMMAND)
