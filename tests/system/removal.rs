@@ -12,7 +12,7 @@ use testbed::windows_host::WindowsHost;
 use crate::harness::Harness;
 
 /// A driver's DaemonSet for Windows nodes that mounts a pipe of csi-proxy.
-const DRIVER: &str = r"apiVersion: apps/v1
+pub const DRIVER: &str = r"apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: csi-driver-win, namespace: kube-system}
 spec:
@@ -46,7 +46,7 @@ impl Harness {
     }
 
     /// Has nothing used csi-proxy on that node for longer than a removal waits.
-    fn age(&self, node: &str) {
+    pub fn age(&self, node: &str) {
         let object = format!("windowsnodestorage/{node}");
         self.expect(&object, "CSIProxyUsed", "False", "NotUsed");
         let conditions = self.get(&object)["status"]["conditions"].clone();
@@ -68,12 +68,12 @@ impl Harness {
         ]);
     }
 
-    fn management(&self, node: &str) -> String {
+    pub fn management(&self, node: &str) -> String {
         let status = &self.get(&format!("windowsnodestorage/{node}"))["status"];
         status["management"].as_str().unwrap_or_default().to_owned()
     }
 
-    fn expect_management(&self, node: &str, expected: &str) {
+    pub fn expect_management(&self, node: &str, expected: &str) {
         self.eventually(&format!("{node} is {expected}"), || {
             self.management(node) == expected
         });
