@@ -204,9 +204,12 @@ impl<'a> Planner<'a> {
             (Err(error), _) => NodePlan::Blocked(error),
             (Ok(_), None) => NodePlan::Waiting,
             (Ok(target), Some(desired)) => {
-                let desired = desired.map(|desired| match without_csi_proxy {
-                    true => desired.without_csi_proxy(),
-                    false => desired,
+                let desired = desired.map(|desired| {
+                    if without_csi_proxy {
+                        desired.without_csi_proxy()
+                    } else {
+                        desired
+                    }
                 });
                 NodePlan::Reconcile(Arc::new(Target {
                     desired: desired.map(|desired| self.with_history(name, desired)),

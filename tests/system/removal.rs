@@ -56,7 +56,7 @@ impl Harness {
             .position(|it| it["type"] == "CSIProxyUsed")
             .unwrap();
         let path = format!("/status/conditions/{place}/lastTransitionTime");
-        let patch = json!([{"op": "replace", "path": path, "value": "2026-01-01T00:00:00Z"}]);
+        let change = json!([{"op": "replace", "path": path, "value": "2026-01-01T00:00:00Z"}]);
         self.kubectl_with(&[
             "patch",
             "windowsnodestorage",
@@ -64,7 +64,7 @@ impl Harness {
             "--subresource=status",
             "--type=json",
             "-p",
-            &patch.to_string(),
+            &change.to_string(),
         ]);
     }
 

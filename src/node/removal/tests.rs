@@ -26,7 +26,7 @@ fn status(management: &str, used: &str, since: i64) -> WindowsNodeStorageStatus 
     }
 }
 
-fn spec(csi_proxy: serde_json::Value) -> WindowsStorageSpec {
+fn spec(csi_proxy: &serde_json::Value) -> WindowsStorageSpec {
     serde_json::from_value(json!({ "csiProxy": csi_proxy })).unwrap()
 }
 
@@ -54,7 +54,7 @@ fn facts<'a>(
 
 #[test]
 fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() {
-    let where_needed = spec(json!({"install": "WhereNeeded"}));
+    let where_needed = spec(&json!({"install": "WhereNeeded"}));
     let until = |second| Removal::Stay(Some(Hold::Until(at(second))));
     let unused = |since| Some(status(MANAGED, "False", since));
     for (status, expected) in [
@@ -107,7 +107,7 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         json!({}),
         json!({"install": "WhereNeeded", "needed": "Always"}),
     ] {
-        let spec = spec(stays);
+        let spec = spec(&stays);
         let facts = Facts {
             spec: &spec,
             ..facts()
@@ -118,7 +118,7 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
 
 #[test]
 fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
-    let removed = spec(json!({"management": "Removed", "needed": "Always"}));
+    let removed = spec(&json!({"management": "Removed", "needed": "Always"}));
     let seen = WindowsNodeStorageStatus {
         csi_proxy: Some(CsiProxyStatus::default()),
         ..status("External", "False", 0)

@@ -288,11 +288,11 @@ impl Decisions {
             let hold = plan.as_ref().and_then(|plan| planner.hold(&name, plan));
             (name, plan, hold)
         };
-        let planned: Vec<_> = all.into_iter().map(plan).collect();
+        let decided: Vec<_> = all.into_iter().map(plan).collect();
         self.has_others = has_others;
         let mut changed = false;
-        for (name, plan, hold) in planned {
-            self.note_removal(&name, hold, now);
+        for (name, plan, hold) in decided {
+            self.note_removal(&name, hold.as_ref(), now);
             let Some(plan) = plan else {
                 if self.plans.remove(&name).is_some() {
                     changed = true;

@@ -9,9 +9,9 @@ use crate::status::RemovalProgress;
 
 impl Decisions {
     /// Notes when the removal from that node is due, if it only waits for a time.
-    pub(super) fn note_removal(&mut self, name: &str, hold: Option<Hold>, now: Timestamp) {
+    pub(super) fn note_removal(&mut self, name: &str, hold: Option<&Hold>, now: Timestamp) {
         match hold {
-            Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), at)),
+            Some(Hold::Until(at)) => drop(self.removals.insert(name.to_owned(), *at)),
             Some(Hold::Unproved) => drop(self.removals.insert(name.to_owned(), now)),
             Some(Hold::Used(_)) | None => drop(self.removals.remove(name)),
         }

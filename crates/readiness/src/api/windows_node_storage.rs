@@ -33,7 +33,7 @@ pub struct WindowsNodeStorageSpec {}
 pub struct WindowsNodeStorageStatus {
     /// Managed: this operator looks after csi-proxy. External: another owner does. Releasing: External, with this operator's
     /// agent still to be removed. Removing: csi-proxy and the agent are to be removed. Removed: they are, and nothing of this
-    /// operator is on the node. NotNeeded: the same, because nothing uses csi-proxy there.
+    /// operator is on the node. `NotNeeded`: the same, because nothing uses csi-proxy there.
     #[schemars(extend("enum" = ["Managed", "External", "Releasing", "Removing", "Removed", "NotNeeded"]))]
     pub management: String,
     /// Who looks after csi-proxy on the node, and what shows it, such as `EKS by label eks.amazonaws.com/nodegroup`.

@@ -62,6 +62,15 @@ impl Rig {
         &self.cluster.node_statuses.get(node).unwrap().management
     }
 
+    /// Reason and message of the condition of the rollout.
+    fn progress(&mut self) -> (String, String) {
+        let (_, status) = self.pass(&["win-1", "win-2"]).settings.unwrap();
+        let mut conditions = status.conditions.iter();
+        let said = conditions.find(|it| it.type_ == "RolloutProgressing");
+        let said = said.unwrap();
+        (said.reason.clone(), said.message.clone())
+    }
+
     /// The operator has removed all from the node.
     fn removed(&mut self, node: &str) {
         let seen = Observation {
@@ -229,8 +238,9 @@ fn the_agent_stays_for_the_services_of_others() {
     assert_eq!(target.desired.as_ref().unwrap().agent_sha256, *with);
 }
 
-#[test]
-fn all_is_removed_from_every_node_and_then_from_the_cluster() {
+/// A cluster of two nodes of ours and one that has become another owner's, with a driver that uses csi-proxy; all is to be
+/// removed.
+fn to_be_removed() -> Rig {
     let mut rig = Rig::with_labels(&["win-1", "win-2", "theirs"]);
     let pin = |name: &str, comment: &str| (name.to_owned(), format!("ssh-ed25519 AAAA {comment}"));
     let mine = pin("win-2", "by-hand");
@@ -259,6 +269,12 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     rig.now = 2_000;
     rig.want(&json!({"csiProxy": {"management": "Removed"}}));
     rig.act(&[]);
+    rig
+}
+
+#[test]
+fn what_uses_csi_proxy_holds_its_removal_and_is_named() {
+    let mut rig = to_be_removed();
     for node in ["win-1", "win-2"] {
         let NodePlan::RemovalWaits(Hold::Used(used)) = rig.plan(node) else {
             panic!("{:?}", rig.plan(node))
@@ -266,21 +282,17 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
         assert_eq!(used.user, "DaemonSet kube-system/driver");
         assert_eq!(rig.management(node), "Removing");
     }
-    let progress = |rig: &mut Rig| {
-        let (_, status) = rig.pass(&["win-1", "win-2"]).settings.unwrap();
-        let mut conditions = status.conditions.iter();
-        let said = conditions
-            .find(|it| it.type_ == "RolloutProgressing")
-            .unwrap();
-        (said.reason.clone(), said.message.clone())
-    };
-    let (reason, message) = progress(&mut rig);
+    let (reason, message) = rig.progress();
     assert_eq!(reason, "Removing");
     assert!(
         message.contains("win-1 (DaemonSet kube-system/driver mounts"),
         "{message}"
     );
+}
 
+#[test]
+fn all_is_removed_from_every_node_and_then_from_the_cluster() {
+    let mut rig = to_be_removed();
     rig.cluster.owners[crate::index::WorkloadKind::DaemonSet]
         .delete(&ObjectKey::new("kube-system", "driver"));
     rig.act(&[]);
@@ -320,7 +332,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     };
     rig.observations.insert("win-2".to_owned(), failed);
     rig.act(&["win-2"]);
-    let (_, message) = progress(&mut rig);
+    let (_, message) = rig.progress();
     assert!(
         message.contains("1 of 2 node(s); left: win-2 (another key)"),
         "{message}"
@@ -337,7 +349,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
         panic!("{:?}", rig.decisions.services)
     };
     assert_eq!(data["services"], "[]");
-    assert_eq!(progress(&mut rig).0, "Removed");
+    assert_eq!(rig.progress().0, "Removed");
     assert_eq!(rig.management("theirs"), "External");
 
     // Taken back, all comes again.
