@@ -66,6 +66,7 @@ fn each_finding_of_the_judgement_is_seen_somewhere() {
     let elsewhere = [
         "CSIProxyNotReady",
         "DaemonSetNotForWindows",
+        "DriverNotForVersion",
         "InTreeRecommended",
         "NodeNotReady",
     ];

@@ -37,6 +37,8 @@ codes! {
     DAEMON_SET_NOT_FOR_WINDOWS = "DaemonSetNotForWindows";
     /// A volume has an in-tree type that no CSI driver takes over.
     DATA_MUST_MOVE = "DataMustMove";
+    /// A DaemonSet brings a version of a driver to Windows nodes that is not made for this version of Kubernetes.
+    DRIVER_NOT_FOR_VERSION = "DriverNotForVersion";
     /// A driver's pod is ready on a node, and the node's CSINode has no entry of the driver.
     DRIVER_NOT_REGISTERED = "DriverNotRegistered";
     /// A driver's DaemonSet has no pod on a node, and no taint explains it.

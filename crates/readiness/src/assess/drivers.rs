@@ -52,6 +52,14 @@ pub static WINDOWS_DRIVERS: [WindowsDriver; 6] = drivers! {
 /// The vSphere driver, which has a switch for Windows.
 pub const VSPHERE: &str = "csi.vsphere.vmware.com";
 
+impl WindowsDriver {
+    /// Whether an image of [that name](image_name) is one of the driver's.
+    #[must_use]
+    pub fn is_image(&self, name: &str) -> bool {
+        self.images.iter().any(|image| image_name(image) == name)
+    }
+}
+
 /// Containers that stand beside every driver and have versions of their own.
 const SIDECARS: [&str; 6] = [
     "csi-node-driver-registrar",

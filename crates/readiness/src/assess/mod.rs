@@ -16,6 +16,7 @@ mod assessment;
 pub mod causes;
 pub mod codes;
 mod csi_proxy;
+pub mod driver_versions;
 pub mod drivers;
 pub mod plugins;
 mod redirection;

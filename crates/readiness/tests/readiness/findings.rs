@@ -1,13 +1,13 @@
 //! Findings and what they advise, out of objects as Kubernetes writes them: `cases/findings.yaml`.
 
-use readiness::assess::{assess, codes};
+use readiness::assess::{assess_for, codes};
 use readiness::index::ReadFrom;
 use readiness::objects::Loader;
 use serde_json::{Value, json};
 
 use crate::cases;
 
-fn report(objects: &[Value], live: bool) -> Value {
+fn report(objects: &[Value], live: bool, to: Option<&str>) -> Value {
     let mut loader = Loader::default();
     for object in objects {
         let text = |field: &str| object[field].as_str().unwrap();
@@ -18,7 +18,8 @@ fn report(objects: &[Value], live: bool) -> Value {
     if live {
         cluster.read_from = ReadFrom::Api;
     }
-    serde_json::to_value(assess(&mut cluster)).unwrap()
+    let target = to.map(|to| to.parse().unwrap());
+    serde_json::to_value(assess_for(&mut cluster, target)).unwrap()
 }
 
 /// The findings of the node, of a driver or of the report itself.
@@ -35,7 +36,10 @@ fn at<'a>(report: &'a Value, place: &str) -> &'a [Value] {
 #[test]
 fn each_case_has_the_findings_that_it_says_and_none_of_which_it_is_silent() {
     for case in cases::findings() {
-        let (name, report) = (&case.name, report(&case.objects, case.live));
+        let (name, report) = (
+            &case.name,
+            report(&case.objects, case.live, case.to.as_deref()),
+        );
         assert!(case.says.len() + case.silent.len() > 0, "{name}");
         for said in &case.says {
             let [place, code, object, words @ ..] = &said[..] else {
@@ -96,7 +100,7 @@ fn the_pod_of_another_driver_changes_nothing_about_this_one() {
     let (without, along) = (object(smb.clone()), object(json!([smb, pod])));
     assert_eq!(along.len(), without.len() + 1);
     assert_eq!(
-        at(&report(&along, true), "node"),
-        at(&report(&without, true), "node")
+        at(&report(&along, true, None), "node"),
+        at(&report(&without, true, None), "node")
     );
 }

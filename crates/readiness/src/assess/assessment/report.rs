@@ -45,7 +45,7 @@ impl Assessment {
             .iter()
             .map(|(driver, sets)| {
                 let causes = causes.remove(driver).unwrap_or_default();
-                self.driver(cluster, driver, sets, today, causes)
+                self.driver(cluster, driver, sets, (today, target), causes)
             })
             .collect();
         let volumes = self.rows().map(|(key, row)| {
@@ -183,13 +183,13 @@ impl Assessment {
             .collect()
     }
 
-    /// A driver, and why it is missing on which nodes.
+    /// A driver, and why it is missing on which nodes, at the version that the cluster has and the one that was asked for.
     fn driver(
         &self,
         cluster: &Cluster,
         driver: &Name,
         sets: &DaemonSets<'_>,
-        today: Option<Release>,
+        (today, target): (Option<Release>, Option<Release>),
         causes: BTreeMap<Finding, BTreeSet<Name>>,
     ) -> DriverReadiness {
         let need = self.needs.drivers.get(driver);
@@ -197,6 +197,9 @@ impl Assessment {
         let mut findings = Vec::new();
         if need.is_some() {
             findings = causes::of_driver(cluster, driver, sets, !missing.is_empty());
+            if let Some(release) = target.or(today) {
+                findings.extend(causes::not_for_version(driver, sets, release));
+            }
         }
         if need.is_some_and(|need| need.in_tree.total() > 0) {
             let plugins = plugins::PLUGINS.iter();

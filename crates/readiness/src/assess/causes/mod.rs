@@ -7,7 +7,7 @@ mod no_pod;
 mod of_driver;
 mod on_node;
 
-pub use of_driver::of_driver;
+pub use of_driver::{not_for_version, of_driver};
 pub use on_node::{stale_entry, why_missing};
 
 use crate::assess::assessment::Assessment;

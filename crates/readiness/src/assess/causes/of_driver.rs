@@ -1,8 +1,9 @@
 //! What is wrong with a driver as a whole.
 
 use crate::assess::causes::{DaemonSet, DaemonSets};
-use crate::assess::drivers;
 use crate::assess::report::Finding;
+use crate::assess::versions::{Distribution, Release};
+use crate::assess::{driver_versions, drivers};
 use crate::index::{AnyTable, Cluster, ConfigMap, ObjectKey, ReadFrom};
 
 /// The switch of the vSphere driver, and the first version of the driver in which it is on by default.
@@ -68,6 +69,42 @@ fn version_skew(windows: &DaemonSet<'_>, others: &[DaemonSet<'_>]) -> Option<Fin
             windows.key, image.name, image.tag, set.key, other.tag
         ))
     })
+}
+
+/// The DaemonSets that bring a version of the driver that is not for that version of Kubernetes, as far as that is known.
+#[must_use]
+pub fn not_for_version(driver: &str, sets: &DaemonSets<'_>, release: Release) -> Vec<Finding> {
+    let Some(known) = drivers::by_name(driver) else {
+        return Vec::new();
+    };
+    if release.distribution == Distribution::OpenShift {
+        return Vec::new();
+    }
+    let sets = sets.windows.iter();
+    sets.flat_map(|set| set.node_side.images.iter().map(move |image| (set, image)))
+        .filter(|(_, image)| known.is_image(&image.name))
+        .filter_map(|(set, image)| {
+            let supported = driver_versions::of(driver, image.version)?;
+            if supported.allows(release.minor) {
+                return None;
+            }
+            let others = driver_versions::made_for(driver, release.minor);
+            let others: Vec<String> = others
+                .map(|(major, minor)| format!("v{major}.{minor}"))
+                .collect();
+            let advice = match &others[..] {
+                [] => format!("see {}", known.home),
+                others => format!("such as {}", others.join(", ")),
+            };
+            Some(finding!(
+                DRIVER_NOT_FOR_VERSION,
+                set.object(),
+                "DaemonSet {} runs {} {}, which is for Kubernetes {supported} and not for {}; take one that is, {advice}, \
+                 and bring the driver's controller and its Linux nodes to the same minor version",
+                set.key, image.name, image.tag, release.number()
+            ))
+        })
+        .collect()
 }
 
 /// The driver registers without it, but is not used as it should be.
