@@ -9,4 +9,5 @@ mod images;
 mod judged;
 mod page;
 mod report;
+mod versions;
 mod walk;
