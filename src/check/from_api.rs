@@ -10,7 +10,7 @@ use crate::index::Cluster;
 use crate::listing::{self, Step};
 use crate::objects::{Kind, Received, Scope, cluster_kinds};
 
-/// Why the cluster could not be read: a list failed for a reason other than a missing right.
+/// Why the cluster could not be read: a list failed for a reason other than a missing right or a missing kind.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read objects of kind {kind}: {cause}")]
 pub struct ApiError {
@@ -40,7 +40,8 @@ pub enum Read<'a> {
     },
 }
 
-/// Reads all kinds. One that may not be read is noted as such, and the verdict says so; any other failure ends it.
+/// Reads all kinds. One that may not be read, or that the server does not have, is noted as such, and the verdict says so; any
+/// other failure ends it.
 pub async fn from_api(
     client: &Client,
     version: String,
@@ -106,6 +107,10 @@ impl Reading<'_> {
             Err(error) if error.is_forbidden() => {
                 Some(format!("reading it is forbidden: {}", error.answer()))
             }
+            Err(error) if error.is_not_found() => Some(format!(
+                "the API server does not serve it: {}",
+                error.answer()
+            )),
             Err(cause) if self.needs_all => {
                 let kind = kind.name().to_owned();
                 return Err(ApiError { kind, cause });

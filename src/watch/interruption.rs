@@ -84,6 +84,12 @@ impl Interruption {
             Self::Failed(kube::Error::Api(status)) if status.code == 403 => {
                 format!("reading it is forbidden: {}", visible(&status.message))
             }
+            Self::Failed(kube::Error::Api(status)) if status.code == 404 => {
+                format!(
+                    "the API server does not serve it: {}",
+                    visible(&status.message)
+                )
+            }
             Self::Failed(failure) => deadline::plain(failure),
         }
     }

@@ -55,7 +55,7 @@ const KINDS: &str = "nodes,csinodes,csidrivers,runtimeclasses,storageclasses,per
                      persistentvolumeclaims,pods,daemonsets,deployments,replicasets,statefulsets,\
                      replicationcontrollers,jobs,cronjobs";
 
-fn check(arguments: &[&str]) -> Output {
+pub fn check(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .arg("check")
         .args(arguments)
@@ -64,7 +64,7 @@ fn check(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn report(output: &Output) -> Value {
+pub fn report(output: &Output) -> Value {
     let errors = String::from_utf8_lossy(&output.stderr);
     let report = serde_json::from_slice(&output.stdout);
     assert!(report.is_ok(), "{errors}");

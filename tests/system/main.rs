@@ -23,6 +23,7 @@ mod metrics;
 mod must_gather;
 mod node_system;
 mod opening;
+mod openshift;
 mod removal;
 mod replacement;
 mod rights;

@@ -1,5 +1,6 @@
 //! What cannot be read is not taken for what is not there.
 
+use crate::check::{check, report};
 use crate::harness::Harness;
 
 const MANIFEST: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml"));
@@ -78,6 +79,42 @@ fn a_forbidden_kind_holds_the_gate_and_is_named_until_it_can_be_read() {
         harness.get("windowsstorage/cluster")["spec"]["probeIntervalSeconds"],
         300
     );
+}
+
+/// As one whose `batch` somebody has switched off. That it is not served does not say that nothing of it is there.
+#[test]
+fn kinds_that_the_api_server_lacks_hold_the_gate_until_it_serves_them() {
+    let harness = Harness::held();
+    let control_plane = &harness.sandbox.control_plane;
+    control_plane
+        .restart_api_server_without("batch/v1")
+        .unwrap();
+    let _operator = harness.start();
+    let missing = [
+        "CronJob (the API server does not serve it",
+        "Job (the API server",
+    ];
+    harness.expect_gate("False", "ReadinessUnknown", &missing);
+    let log = harness.log();
+    assert!(log.contains("kind=CronJob"), "{log}");
+    harness.register("win-1", true);
+
+    let kubeconfig = control_plane.kubeconfig().to_str().unwrap();
+    let asked = check(&["--kubeconfig", kubeconfig, "-o", "json"]);
+    assert_eq!(asked.status.code(), Some(3));
+    let verdict = &report(&asked)["verdict"];
+    assert_eq!(verdict["reason"], "ReadinessUnknown");
+    let message = verdict["message"].as_str().unwrap();
+    assert!(
+        missing.iter().all(|kind| message.contains(kind)),
+        "{message}"
+    );
+    assert_eq!(harness.openings(), 0);
+
+    control_plane.restart_api_server().unwrap();
+    harness.expect_open();
+    let asked = check(&["--kubeconfig", kubeconfig, "-o", "json"]);
+    assert_eq!(report(&asked)["verdict"]["reason"], "DriversRegistered");
 }
 
 #[test]

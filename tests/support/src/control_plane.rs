@@ -48,8 +48,8 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     kubeconfigs: AtomicU32,
     children: Mutex<Children>,
-    /// Whether its API server has got another certificate than that of the start.
-    has_other_certificate: AtomicBool,
+    /// Whether its API server is another than that of the start: its certificate, or its arguments.
+    is_changed: AtomicBool,
     /// The earliest time in the audit log that counts, as the log writes times.
     noted_since: Mutex<String>,
 }
@@ -121,7 +121,7 @@ impl ControlPlane {
             kubeconfig: PathBuf::new(),
             kubeconfigs: AtomicU32::new(0),
             children: Mutex::default(),
-            has_other_certificate: AtomicBool::new(false),
+            is_changed: AtomicBool::new(false),
             noted_since: Mutex::default(),
             dir,
         };
@@ -167,6 +167,11 @@ impl ControlPlane {
 
     /// Starts the API server, which must not run, and returns when it is ready.
     pub fn start_api_server(&self) -> Result<()> {
+        self.start_api_server_with(&[])
+    }
+
+    /// The same with more arguments.
+    fn start_api_server_with(&self, more: &[String]) -> Result<()> {
         let file = |name: &str| self.dir.join(name);
         let mut command = self.guarded(&part(&api_server())?);
         option(&mut command, "etcd-servers", &self.etcd);
@@ -202,6 +207,7 @@ impl ControlPlane {
             // In MB. A log that began again would have forgotten what came before.
             "--audit-log-maxsize=100000",
         ]);
+        command.args(more);
         let policy = self.write_audit_policy()?;
         option(&mut command, "audit-policy-file", policy.display());
         option(&mut command, "audit-log-path", self.audit_log().display());
@@ -283,8 +289,7 @@ impl ControlPlane {
     /// Whether the API server runs as it was started. One that was ended and started again does.
     #[must_use]
     pub fn is_as_started(&self) -> bool {
-        let has_other_certificate = self.has_other_certificate.load(Ordering::Relaxed);
-        self.children().api_server.is_some() && !has_other_certificate
+        self.children().api_server.is_some() && !self.is_changed.load(Ordering::Relaxed)
     }
 
     fn start_etcd(&self) -> Result<Child> {

@@ -31,6 +31,13 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Ends the API server, and starts it as one that does not serve that version of a group, such as `batch/v1`.
+    pub fn restart_api_server_without(&self, group_version: &str) -> Result<()> {
+        self.is_changed.store(true, Ordering::Relaxed);
+        self.stop_api_server()?;
+        self.start_api_server_with(&[format!("--runtime-config={group_version}=false")])
+    }
+
     /// Ends etcd at once, as a crash would.
     pub fn stop_etcd(&self) -> Result<()> {
         let etcd = self.children().etcd.take();
@@ -54,7 +61,7 @@ impl ControlPlane {
 
     /// Gives the API server a new certificate, of which it makes use when it starts the next time.
     pub fn renew_serving_certificate(&self, issuer: Issuer) -> Result<()> {
-        self.has_other_certificate.store(true, Ordering::Relaxed);
+        self.is_changed.store(true, Ordering::Relaxed);
         let server = self.authority_of(issuer).server()?;
         replace(&self.dir.join("server.crt"), &server.certificate_pem()?)?;
         replace(&self.dir.join("server.key"), &server.key_pem()?)
