@@ -1,5 +1,9 @@
 //! docs/metrics.md has each metric as it is, and says of each alert what to do. And kustomize takes what it says to apply.
 
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
 use testbed::commands::printed;
 use testbed::parts::part;
 
@@ -50,21 +54,98 @@ fn the_page_has_a_section_for_each_alert() {
     assert_eq!(sections, expected);
 }
 
+fn build(folder: &Path) -> Vec<Value> {
+    let mut kubectl = std::process::Command::new(part("kubectl").unwrap());
+    let built = printed(kubectl.arg("kustomize").arg(folder).current_dir(root())).unwrap();
+    serde_yaml::Deserializer::from_str(&built)
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let mut found = objects.iter().filter(|object| object["kind"] == kind);
+    let object = found.next();
+    assert!(object.is_some(), "no {kind}");
+    assert_eq!(found.next(), None);
+    object.unwrap()
+}
+
 #[test]
-fn kustomize_takes_both_folders_and_the_one_for_openshift_verifies_the_certificate() {
-    let build = |folder: &str| {
-        let mut kubectl = std::process::Command::new(part("kubectl").unwrap());
-        printed(kubectl.args(["kustomize", folder]).current_dir(root())).unwrap()
-    };
-    let plain = build("manifests/monitoring");
-    for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap"] {
-        assert!(plain.contains(&format!("kind: {kind}\n")), "{plain}");
+fn kustomize_takes_the_plain_folder() {
+    let objects = build(Path::new("manifests/monitoring"));
+    for kind in ["PrometheusRule", "ConfigMap"] {
+        of_kind(&objects, kind);
     }
-    assert!(plain.contains("insecureSkipVerify: true"));
-    let openshift = build("manifests/monitoring-openshift");
-    assert!(!openshift.contains("insecureSkipVerify"));
-    assert!(
-        openshift
-            .contains("serverName: windows-storage-operator-metrics.windows-storage-operator.svc")
-    );
+    let endpoint = &of_kind(&objects, "ServiceMonitor")["spec"]["endpoints"][0];
+    assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
+}
+
+/// OpenShift's Prometheus for user workloads passes over a `ServiceMonitor` that names a file, which are its own. And what it
+/// names instead has to be there, in whatever namespace that is.
+#[test]
+fn openshifts_user_workload_monitoring_takes_the_one_for_openshift() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = std::process::Command::new("cp")
+        .args(["-r", "manifests"])
+        .arg(folder.path())
+        .current_dir(root())
+        .status();
+    assert!(copied.unwrap().success());
+    let overlay = folder.path().join("overlay");
+    std::fs::create_dir(&overlay).unwrap();
+    let kustomization = "namespace: storage\nresources: [../manifests/monitoring-openshift]\n";
+    std::fs::write(overlay.join("kustomization.yaml"), kustomization).unwrap();
+    for (folder, namespace) in [
+        (
+            Path::new("manifests/monitoring-openshift"),
+            "windows-storage-operator",
+        ),
+        (&overlay, "storage"),
+    ] {
+        let objects = build(folder);
+        let monitor = of_kind(&objects, "ServiceMonitor");
+        let text = monitor.to_string();
+        for refused in [
+            "bearerTokenFile",
+            "caFile",
+            "certFile",
+            "keyFile",
+            "insecureSkipVerify",
+        ] {
+            assert!(!text.contains(refused), "{refused}: {text}");
+        }
+        let endpoint = &monitor["spec"]["endpoints"][0];
+        let tls = &endpoint["tlsConfig"];
+        let name = "windows-storage-operator-metrics.windows-storage-operator.svc";
+        assert_eq!(tls["serverName"], name);
+        let account = of_kind(&objects, "ServiceAccount");
+        let secret = of_kind(&objects, "Secret");
+        let binding = of_kind(&objects, "ClusterRoleBinding");
+        let named = [account, secret, monitor];
+        assert!(
+            named
+                .iter()
+                .all(|it| it["metadata"]["namespace"] == namespace),
+            "{named:?}"
+        );
+        assert_eq!(
+            endpoint["authorization"]["credentials"]["name"],
+            secret["metadata"]["name"]
+        );
+        assert_eq!(endpoint["authorization"]["credentials"]["key"], "token");
+        let of_account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+        assert_eq!(*of_account, account["metadata"]["name"]);
+        let subject = &binding["subjects"][0];
+        assert_eq!(subject["name"], account["metadata"]["name"]);
+        assert_eq!(subject["namespace"], namespace);
+        let bundle = &tls["ca"]["configMap"];
+        assert_eq!(bundle["key"], "service-ca.crt");
+        let is_bundle = |object: &&Value| {
+            object["kind"] == "ConfigMap" && object["metadata"]["name"] == bundle["name"]
+        };
+        let bundle = objects.iter().find(is_bundle).unwrap();
+        let wanted = &bundle["metadata"]["annotations"];
+        assert_eq!(wanted["service.beta.openshift.io/inject-cabundle"], "true");
+        assert_eq!(bundle["metadata"]["namespace"], namespace);
+    }
 }

@@ -15,6 +15,7 @@ use testbed::promtool::promtool;
 use crate::harness::Harness;
 
 const READER: &str = include_str!("../../manifests/metrics.yaml");
+const ACCESS: &str = include_str!("../../manifests/monitoring-openshift/access.yaml");
 const SERVED: [&str; 2] = [
     "--serve-address=127.0.0.1:0",
     "--metrics-address=127.0.0.1:0",
@@ -168,6 +169,29 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
         });
     }
     harness.assert_nothing_was_forbidden();
+}
+
+/// With the token that Kubernetes puts into the Secret of `manifests/monitoring-openshift`.
+#[test]
+fn the_account_for_openshifts_prometheus_may_read_metrics() {
+    let harness = Harness::new();
+    harness.apply(READER);
+    harness.apply(ACCESS);
+    let _operator = harness.start_with_arguments(&SERVED);
+    let address = harness.metrics_address();
+    let secret = format!("secret/windows-storage-operator-prometheus -n {NAMESPACE}");
+    let token = || {
+        let token = harness.kubectl(&format!("get {secret} -o jsonpath={{.data.token}}"));
+        String::from_utf8(openssl::base64::decode_block(&token).unwrap()).unwrap()
+    };
+    assert_eq!(token(), "");
+    let control_plane = &harness.sandbox.control_plane;
+    control_plane
+        .start_controller_manager("serviceaccount-token-controller")
+        .unwrap();
+    harness.eventually("the Secret has a token", || !token().is_empty());
+    let scraped = scrape(&address, "/metrics", Some(&token()));
+    assert_eq!(scraped.status(), "200", "{}", scraped.answer);
 }
 
 fn check_metrics(text: &str) {
