@@ -19,7 +19,9 @@ REPOSITORY :=
 MAX_OPENSHIFT_VERSION :=
 # From which versions OLM may go straight to a new release; docs/release.md says which to choose.
 SKIP_RANGE :=
-PUBLISHED = --image '$(IMAGE)' --max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
+# Where nobody says it, the image for oc adm must-gather is beside the operator's.
+PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(origin MUST_GATHER_IMAGE)),$(MUST_GATHER_IMAGE))' \
+	--max-openshift-version '$(MAX_OPENSHIFT_VERSION)' --repository '$(REPOSITORY)'
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
@@ -199,7 +201,7 @@ crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
 
 .PHONY: bundle
-bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MAX_OPENSHIFT_VERSION and REPOSITORY
+bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
 .PHONY: release-bundle

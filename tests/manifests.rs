@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
 
 /// Settings that are refused: name, spec, and of what the refusal speaks.
@@ -113,6 +114,110 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         explained.contains("Further flags for csi-proxy"),
         "{explained}"
     );
+}
+
+/// What OpenShift's security context constraint `restricted-v2` admits, 4.11's and all later ones, which every account may use:
+/// anything that it would have to choose itself must be left to it.
+#[test]
+fn the_deployment_is_one_that_openshift_admits_for_every_account() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/deployment.yaml");
+    let deployment: Value =
+        serde_yaml::from_str(&std::fs::read_to_string(manifest).unwrap()).unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(not_restricted(pod), Vec::<String>::new());
+    // It sees what is not admitted.
+    for (pointer, value) in [
+        ("/hostNetwork", json!(true)),
+        ("/securityContext/runAsUser", json!(65532)),
+        ("/securityContext/fsGroup", json!(65532)),
+        ("/securityContext/seccompProfile/type", json!("Unconfined")),
+        (
+            "/volumes/0",
+            json!({"name": "v", "hostPath": {"path": "/"}}),
+        ),
+        ("/containers/0/securityContext/runAsUser", json!(0)),
+        ("/containers/0/securityContext/privileged", json!(true)),
+        (
+            "/containers/0/securityContext/allowPrivilegeEscalation",
+            Value::Null,
+        ),
+        (
+            "/containers/0/securityContext/capabilities",
+            json!({"drop": ["ALL"], "add": ["CHOWN"]}),
+        ),
+        ("/containers/0/securityContext/capabilities", json!({})),
+        ("/containers/0/ports/0/hostPort", json!(8081)),
+    ] {
+        let mut pod = pod.clone();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        match pod.pointer_mut(parent).unwrap() {
+            Value::Array(items) => items[name.parse::<usize>().unwrap()] = value,
+            parent => parent[name] = value,
+        }
+        assert_ne!(not_restricted(&pod), Vec::<String>::new(), "{pointer}");
+    }
+}
+
+/// What of a pod `restricted-v2` does not admit.
+fn not_restricted(pod: &Value) -> Vec<String> {
+    const VOLUMES: [&str; 6] = [
+        "configMap",
+        "downwardAPI",
+        "emptyDir",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    ];
+    let mut found = Vec::new();
+    let mut forbid = |what: &str, value: &Value, allowed: &Value| {
+        if !value.is_null() && value != allowed {
+            found.push(format!("{what}: {value}"));
+        }
+    };
+    for field in ["hostNetwork", "hostPID", "hostIPC"] {
+        forbid(field, &pod[field], &json!(false));
+    }
+    for volume in pod["volumes"].as_array().into_iter().flatten() {
+        let fields = volume.as_object().unwrap().keys();
+        for kind in fields.filter(|field| *field != "name" && !VOLUMES.contains(&field.as_str())) {
+            forbid("volume", &json!(kind), &Value::Null);
+        }
+    }
+    let containers = ["initContainers", "containers"]
+        .into_iter()
+        .filter_map(|key| pod[key].as_array());
+    for container in containers.flatten() {
+        let context = &container["securityContext"];
+        forbid("privileged", &context["privileged"], &json!(false));
+        let escalation = context["allowPrivilegeEscalation"] == json!(false);
+        forbid("allowPrivilegeEscalation", &json!(escalation), &json!(true));
+        let drops = context["capabilities"]["drop"] == json!(["ALL"]);
+        forbid("capabilities to drop", &json!(drops), &json!(true));
+        forbid(
+            "capabilities to add",
+            &context["capabilities"]["add"],
+            &json!(["NET_BIND_SERVICE"]),
+        );
+        for port in container["ports"].as_array().into_iter().flatten() {
+            forbid("hostPort", &port["hostPort"], &Value::Null);
+        }
+    }
+    let contexts = pod["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|container| &container["securityContext"]);
+    for context in contexts.chain([&pod["securityContext"]]) {
+        for chosen in ["runAsUser", "fsGroup", "seLinuxOptions", "sysctls"] {
+            forbid(chosen, &context[chosen], &Value::Null);
+        }
+        forbid(
+            "seccompProfile",
+            &context["seccompProfile"]["type"],
+            &json!("RuntimeDefault"),
+        );
+    }
+    found
 }
 
 fn words(text: &str) -> Vec<String> {

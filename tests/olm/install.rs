@@ -19,6 +19,7 @@ fn bundle(version: &str, replaces: Option<&str>) -> Vec<Value> {
         image: format!("localhost/windows-storage-operator:{version}"),
         replaces: replaces.map(|version| version.parse().unwrap()),
         skip_range: None,
+        must_gather_image: None,
         max_openshift_version: None,
         repository: None,
         created_at: "2026-01-01T00:00:00Z".to_owned(),

@@ -11,7 +11,7 @@ use crate::releases::Release;
 use crate::sources::{
     Crd, at, documents, generated, mapping_at, mappings_at, object, text, text_at, yaml,
 };
-use crate::{csv_name, permissions};
+use crate::{csv_name, image, permissions};
 
 const BASE: &str = "manifests/olm/clusterserviceversion.yaml";
 const DEPLOYMENT: &str = "manifests/deployment.yaml";
@@ -32,7 +32,12 @@ pub(crate) fn render(root: &Path, crds: &[Crd], release: &Release) -> Result<Str
         ),
         ("mediatype", "image/svg+xml".into()),
     ]);
-    let (deployment, related_images) = deployment(root, &release.image)?;
+    let (deployment, mut related_images) = deployment(root, &release.image)?;
+    let must_gather = release.must_gather()?;
+    related_images.push(object([
+        ("name", "must-gather".into()),
+        ("image", must_gather.into()),
+    ]));
     let permissions = permissions::read(root)?;
     let install = object([
         ("clusterPermissions", permissions.cluster.into()),
@@ -64,6 +69,22 @@ fn annotate(root: &Path, csv: &mut Value, release: &Release) -> Result<()> {
     set("alm-examples", &serde_json::to_string_pretty(&examples)?);
     set("containerImage", &release.image);
     set("createdAt", &release.created_at);
+    // `oc adm must-gather --all-images` looks for it.
+    let must_gather = release.must_gather()?;
+    set("operators.openshift.io/must-gather-image", &must_gather);
+    // What goes to nodes is in the image, so the images are all that is pulled. OpenShift before 4.13 mirrors by digest alone.
+    let have_digests = [
+        image::has_digest(&release.image)?,
+        image::has_digest(&must_gather)?,
+    ];
+    let is_for_mirrors = have_digests == [true; 2];
+    let disconnected = "features.operators.openshift.io/disconnected";
+    set(disconnected, &is_for_mirrors.to_string());
+    if is_for_mirrors {
+        // What that was called before OpenShift 4.14.
+        let features = "operators.openshift.io/infrastructure-features";
+        set(features, r#"["disconnected"]"#);
+    }
     let suggested = "operatorframework.io/suggested-namespace";
     set(suggested, text_at(&namespace, "metadata.name", NAMESPACE)?);
     set(

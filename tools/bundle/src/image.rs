@@ -50,6 +50,18 @@ pub(crate) fn of_bundle(image: &str, version: &Version) -> Result<String> {
     Ok(format!("{name}-bundle:{version}"))
 }
 
+/// Where the image for `oc adm must-gather` goes where nobody says: beside the operator's.
+pub(crate) fn of_must_gather(image: &str, version: &Version) -> Result<String> {
+    let (name, ..) = parse(image)?;
+    Ok(format!("{name}-must-gather:{version}"))
+}
+
+/// Whether it names its content, so that a mirror of it stands in for it on every OpenShift.
+pub(crate) fn has_digest(image: &str) -> Result<bool> {
+    let (.., digest) = parse(image)?;
+    Ok(digest.is_some())
+}
+
 /// `manifests/kustomization.yaml` with another image. What stands before its `images:` is written by hand, and stays.
 pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String> {
     let (name, tag, digest) = parse(image)?;

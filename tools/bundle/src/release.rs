@@ -53,6 +53,7 @@ pub fn cut_release(
             version: version.clone(),
             created_at,
             image: String::new(),
+            must_gather_image: None,
             replaces: Some(newest),
             skip_range: range,
             max_openshift_version: None,

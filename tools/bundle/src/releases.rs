@@ -7,15 +7,15 @@ use anyhow::{Result, ensure};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::image::default_image;
+use crate::image::{self, default_image};
 use crate::sources::yaml;
 use crate::{csv_name, render};
 
 const PATH: &str = "manifests/olm/releases.yaml";
 
 const ABOUT: &str = "\
-# All releases, newest first. make release-bundle adds one; make bundle sets image, repository and maxOpenShiftVersion of the
-# newest to what its variables say.
+# All releases, newest first. make release-bundle adds one; make bundle sets images, repository and maxOpenShiftVersion of
+# the newest to what its variables say.
 ";
 
 /// All releases, newest first.
@@ -35,6 +35,9 @@ pub struct Release {
     pub created_at: String,
     /// The operator's image, with tag or digest.
     pub image: String,
+    /// The image for `oc adm must-gather`, with tag or digest. None: it is beside the operator's, with the version as its tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub must_gather_image: Option<String>,
     /// The version that OLM replaces by this one. None: this one is the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Version>,
@@ -60,6 +63,14 @@ impl Release {
     pub fn csv_name(&self) -> String {
         csv_name(&self.version)
     }
+
+    /// The image for `oc adm must-gather`.
+    pub(crate) fn must_gather(&self) -> Result<String> {
+        match &self.must_gather_image {
+            Some(image) => Ok(image.clone()),
+            None => image::of_must_gather(&self.image, &self.version),
+        }
+    }
 }
 
 /// Where a release is to be had. An empty value counts as none, so that a Makefile can hand on a variable that is not set.
@@ -68,6 +79,9 @@ pub struct Published {
     /// The operator's image, with tag or digest
     #[arg(long, value_name = "NAME:TAG")]
     image: Option<String>,
+    /// The image for oc adm must-gather, with tag or digest
+    #[arg(long, value_name = "NAME:TAG")]
+    must_gather_image: Option<String>,
     /// The last OpenShift minor version to which a cluster with this bundle may be upgraded
     #[arg(long, value_name = "MAJOR.MINOR")]
     max_openshift_version: Option<String>,
@@ -105,6 +119,7 @@ impl Releases {
         let given = |value: Option<String>| value.filter(|value| !value.is_empty());
         let newest = &mut self.releases[0];
         newest.image = given(published.image).unwrap_or_else(|| default_image(&newest.version));
+        newest.must_gather_image = given(published.must_gather_image);
         newest.max_openshift_version = given(published.max_openshift_version);
         newest.repository = given(published.repository);
     }

@@ -99,7 +99,8 @@ fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
         .iter()
         .map(|related| text(related, "image"))
         .collect();
-    assert_eq!(related, [release.image.as_str()]);
+    let must_gather = "host:5000/some/operator-must-gather:7.0.0";
+    assert_eq!(related, [release.image.as_str(), must_gather]);
     assert_eq!(
         text(&csv, "metadata/annotations/containerImage"),
         release.image
@@ -110,6 +111,44 @@ fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
     assert_eq!(text(image, "newName"), "host:5000/some/operator");
     assert_eq!(text(image, "digest"), "sha256:0f");
     assert_eq!(image.get("newTag"), None);
+}
+
+/// OpenShift before 4.13 has mirrors for digests alone. Since 4.14 its console reads one annotation, before that the other.
+#[test]
+fn a_bundle_is_for_mirrors_where_all_of_its_images_have_a_digest() {
+    let (tag, digest) = ("example.org/a:1", "example.org/a@sha256:0f");
+    let must_gather = "example.org/must-gather@sha256:0e";
+    for (image, must_gather, expected) in [
+        (tag, None, "false"),
+        (tag, Some(must_gather), "false"),
+        (digest, None, "false"),
+        (digest, Some("example.org/must-gather:1"), "false"),
+        (digest, Some(must_gather), "true"),
+    ] {
+        let mut release = newest();
+        release.image = image.to_owned();
+        release.must_gather_image = must_gather.map(str::to_owned);
+        let (_, csv) = rendered(&release);
+        let annotation = |name: &str| at(&csv, "metadata/annotations").get(name).cloned();
+        let is_for_mirrors = annotation("features.operators.openshift.io/disconnected");
+        assert_eq!(
+            is_for_mirrors,
+            Some(expected.into()),
+            "{image} {must_gather:?}"
+        );
+        let before = annotation("operators.openshift.io/infrastructure-features");
+        let features = (expected == "true").then(|| r#"["disconnected"]"#.into());
+        assert_eq!(before, features, "{image} {must_gather:?}");
+        // oc starts what the annotation names, and only what is a related image is mirrored.
+        let started = annotation("operators.openshift.io/must-gather-image").unwrap();
+        let related = list(&csv, "spec/relatedImages").iter();
+        let related: Vec<&str> = related.map(|related| text(related, "image")).collect();
+        assert_eq!(related, [image, started.as_str().unwrap()]);
+    }
+    let mut release = newest();
+    release.must_gather_image = Some("example.org/no-tag".to_owned());
+    let error = bundler::render(&root(), &release).unwrap_err().to_string();
+    assert!(error.contains("is not NAME:TAG"), "{error}");
 }
 
 #[test]
@@ -149,7 +188,7 @@ fn the_version_is_the_same_everywhere() {
 
 #[test]
 fn the_lowest_kubernetes_is_the_oldest_that_tests_run_on() {
-    let (_, csv) = rendered(&newest());
+    let (files, csv) = rendered(&newest());
     let lowest = Version::parse(text(&csv, "spec/minKubeVersion")).unwrap();
     let folders = std::fs::read_dir(root().join("tools")).unwrap();
     let names = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap());
@@ -157,7 +196,13 @@ fn the_lowest_kubernetes_is_the_oldest_that_tests_run_on() {
         let version = name.strip_prefix("kubernetes-")?.to_owned();
         Version::parse(&format!("{version}.0")).ok()
     });
-    assert_eq!(tested.min(), Some(lowest));
+    assert_eq!(tested.min(), Some(lowest.clone()));
+    // OpenShift 4.N is Kubernetes 1.(N + 13).
+    let first_openshift = format!("v4.{}", lowest.minor - 13);
+    let annotations: Value =
+        serde_yaml::from_str(&files[Path::new("bundle/metadata/annotations.yaml")]).unwrap();
+    let first = &annotations["annotations"]["com.redhat.openshift.versions"];
+    assert_eq!(first.as_str(), Some(&*first_openshift));
 }
 
 #[test]

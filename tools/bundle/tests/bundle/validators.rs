@@ -38,6 +38,18 @@ fn the_committed_bundle_has_no_finding() {
 }
 
 #[test]
+fn neither_has_one_for_mirrors() {
+    let copy = copy();
+    let image = |name: &str| format!("example.org/{name}@sha256:{}", "0f".repeat(32));
+    let mut release = newest();
+    release.image = image("operator");
+    release.must_gather_image = Some(image("must-gather"));
+    let files = bundler::render(copy.path(), &release).unwrap();
+    bundler::write(copy.path(), &files).unwrap();
+    assert_no_finding(copy.path());
+}
+
+#[test]
 fn a_bundle_that_is_not_in_order_has_findings() {
     for [file, from, to, finding] in table(include_str!("findings.yaml")) {
         let copy = copy();
