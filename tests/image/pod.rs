@@ -40,7 +40,8 @@ struct Pod {
 }
 
 impl Pod {
-    fn start(sandbox: &Sandbox) -> Self {
+    /// Starts it as that user and group, or as the image's own.
+    fn start(sandbox: &Sandbox, user: Option<&str>) -> Self {
         let image = Image::get();
         let config = &image.config["config"];
         let guardian = Guardian::temp("pod").unwrap();
@@ -53,7 +54,8 @@ impl Pod {
         assert!(copied.success());
         write_service_account(sandbox, &root, NAMESPACE, "windows-storage-operator");
 
-        let (uid, gid) = config["User"].as_str().unwrap().split_once(':').unwrap();
+        let user = user.or_else(|| config["User"].as_str()).unwrap();
+        let (uid, gid) = user.split_once(':').unwrap();
         let port = free_port();
         let arguments: Vec<String> = manifest_arguments()
             .into_iter()
@@ -212,6 +214,17 @@ fn free_port() -> u16 {
 
 #[test]
 fn it_runs_confined_and_does_its_work() {
+    does_its_work(None, ["65532", "65532"]);
+}
+
+/// OpenShift gives each namespace a range of users, and the group root. Its users' numbers are higher: more than a user
+/// namespace has here.
+#[test]
+fn as_a_user_that_openshift_picks_it_does_as_well() {
+    does_its_work(Some("54321:0"), ["54321", "0"]);
+}
+
+fn does_its_work(user: Option<&str>, [uid, gid]: [&str; 2]) {
     let sandbox = Sandbox::reuse().unwrap();
     let fleet = SimulatedFleet::new().unwrap();
     let host = fleet.add_host("win-1").unwrap();
@@ -227,7 +240,7 @@ fn it_runs_confined_and_does_its_work() {
         sandbox.control_plane.apply(&objects).unwrap();
     }
 
-    let mut pod = Pod::start(&sandbox);
+    let mut pod = Pod::start(&sandbox, user);
     pod.eventually("it is ready", |pod| {
         pod.get("/readyz")
             .is_some_and(|line| line.contains(" 200 "))
@@ -236,8 +249,8 @@ fn it_runs_confined_and_does_its_work() {
 
     // Seen from outside, so that the test cannot believe in a confinement that is not there.
     if is_root() {
-        assert_eq!(pod.status("Uid"), ["65532"; 4]);
-        assert_eq!(pod.status("Gid"), ["65532"; 4]);
+        assert_eq!(pod.status("Uid"), [uid; 4]);
+        assert_eq!(pod.status("Gid"), [gid; 4]);
     }
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(pod.status(set), ["0000000000000000"], "{set}");
