@@ -32,8 +32,8 @@ spec:
 ";
 
 impl Harness {
-    fn want(&self, csi_proxy: &Value) {
-        let patch = json!({"spec": {"csiProxy": csi_proxy}}).to_string();
+    fn want(&self, spec: &Value) {
+        let patch = json!({"spec": spec}).to_string();
         let patch = [
             "patch",
             "windowsstorage",
@@ -121,7 +121,7 @@ fn csi_proxy_comes_with_a_driver_that_needs_it_and_goes_when_nothing_does() {
     let sandbox = &harness.sandbox;
     let host = sandbox.add_windows_node("win-1").unwrap();
     sandbox.give_access().unwrap();
-    harness.want(&json!({"install": "WhereNeeded"}));
+    harness.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
     let operator = harness.start();
     let object = "windowsnodestorage/win-1";
     harness.expect(object, "CSIProxyReady", "Unknown", "NotNeeded");
@@ -203,23 +203,14 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     harness.expect_management("win-2", "Removing");
     csi_proxy_answers(&two).unwrap();
     // Taken back, nothing was interrupted.
-    harness.want(&json!({"management": "Auto"}));
+    harness.want(&json!({"csiProxy": {"management": "Auto"}}));
     harness.expect_csi_proxy("win-1");
     harness.expect_management("win-2", "Managed");
 
     // One node is gone before it is taken back, the other is out of reach and named.
     harness.kubectl("delete daemonset csi-driver-win -n kube-system");
     // An operator that has just started would wait for the one before it could change the other.
-    let two_at_once = r#"{"spec":{"rollout":{"maxUnavailable":2}}}"#;
-    let patch = [
-        "patch",
-        "windowsstorage",
-        "cluster",
-        "--type=merge",
-        "-p",
-        two_at_once,
-    ];
-    harness.kubectl_with(&patch);
+    harness.want(&json!({"rollout": {"maxUnavailable": 2}}));
     two.stop_sshd().unwrap();
     let mut uninstall = harness.uninstall(&[]);
     for node in ["win-1", "win-2"] {
@@ -232,11 +223,11 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     harness.eventually("the node that is out of reach is named", || {
         reason("windowsnodestorage/win-2") == "Unreachable"
     });
-    harness.want(&json!({"management": "Auto"}));
+    harness.want(&json!({"csiProxy": {"management": "Auto"}}));
     harness.expect_csi_proxy("win-1");
     csi_proxy_answers(&one).unwrap();
 
-    harness.want(&json!({"management": "Removed"}));
+    harness.want(&json!({"csiProxy": {"management": "Removed"}}));
     two.start_sshd().unwrap();
     for node in ["win-1", "win-2"] {
         harness.expect_management(node, "Removed");
