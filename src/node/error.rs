@@ -92,7 +92,7 @@ impl NodeError {
         match failure.category {
             _ if rolled_back => Reason::RolledBack.error(format!(
                 "the change did not work and was undone, what ran before runs again: {said}; it is not tried again before \
-                 spec.rollout.resume of WindowsStorage changes or there is another version"
+                 spec.rollout.resume of WindowsStorage changes"
             )),
             FailureCategory::DiskFull => Reason::DiskFull.error(format!(
                 "no space is left on the node: {said}; free some space on drive C:"

@@ -19,7 +19,7 @@ pub struct Desired {
     pub request: Request,
     /// `spec.rollout.resume`: another text asks for another attempt where one was undone.
     pub attempt: String,
-    /// The request did not work on this node and was undone, and nobody has asked for another attempt: what happened.
+    /// An update did not work on this node and was undone, and nobody has asked for another attempt: what happened.
     pub refused: Option<String>,
     /// It did not work on this node, and the administrator has asked for another attempt.
     pub retry: bool,

@@ -298,12 +298,11 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What is desired, with what has become of it on this node before.
+    /// What is desired, with what has become of an update on this node before. Of whichever update: a rollout that has stopped
+    /// is for the administrator to resume, also where another operator wants another one.
     fn with_history(&self, name: &str, desired: Desired) -> Desired {
         let status = self.cluster.node_statuses.get(name);
-        let failed = status
-            .and_then(|status| status.failed_update.as_ref())
-            .filter(|failed| failed.revision == desired.revision);
+        let failed = status.and_then(|status| status.failed_update.as_ref());
         let refused = failed
             .filter(|failed| failed.resume == desired.attempt)
             .map(|failed| failed.message.clone());

@@ -339,7 +339,7 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
         // Worse than undone: going back was not complete either.
         Outcome::Failed if !was_kept && interrupting && has_touched(&failure) => {
             Err(Reason::RolledBack.error(format!(
-                "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes or there is another version",
+                "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes",
                 NodeError::from_agent(&failure, false)
             )))
         }

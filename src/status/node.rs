@@ -151,8 +151,6 @@ fn failed_update(
     let Some(desired) = desired else {
         return before;
     };
-    // Another version is another matter.
-    let before = before.filter(|failed| failed.revision == desired.revision);
     match observation.filter(|seen| seen.revision == desired.revision) {
         Some(Observation {
             standing: Standing::Failed,

@@ -146,7 +146,7 @@ fn to_reconcile(revision: &str, attempt: &str) -> NodePlan {
 }
 
 #[test]
-fn an_undone_update_is_remembered_until_another_attempt_or_version() {
+fn an_undone_update_is_remembered_until_another_attempt_has_worked() {
     let mut seen = observed(Some(state(true)), Some(Reason::RolledBack));
     seen.standing = Standing::Failed;
     seen.revision = "new".to_owned();
@@ -180,9 +180,17 @@ fn an_undone_update_is_remembered_until_another_attempt_or_version() {
         status(&failed, &again, Some(&waiting), 30).failed_update,
         None
     );
+    // Another operator has another revision.
+    let newer = to_reconcile("newer", "");
     assert_eq!(
-        status(&failed, &to_reconcile("newer", ""), None, 30).failed_update,
-        None
+        status(&failed, &newer, None, 30).failed_update,
+        failed.failed_update
+    );
+    waiting.revision = "newer".to_owned();
+    assert_eq!(
+        status(&failed, &newer, Some(&waiting), 30).failed_update,
+        None,
+        "the node is as it shall be"
     );
 }
 

@@ -70,34 +70,41 @@ fn an_update_goes_node_by_node_stops_at_a_failure_and_is_resumed() {
     assert_eq!(status["failedNodes"], 1);
     assert_eq!(status["waitingNodes"], 3, "{status}\n{}", harness.log());
 
-    // Another process knows it as well: nobody is updated, however often it looks.
-    assert!(operator.terminate().unwrap().success());
-    let before: Vec<u64> = simulation
-        .hosts
-        .iter()
-        .map(|host| host.counters().logins)
-        .collect();
-    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
-    harness.eventually("every node was looked at twice", || {
-        simulation
-            .hosts
-            .iter()
-            .zip(&before)
-            .all(|(host, before)| host.counters().logins >= before + 2)
-    });
-    for host in &simulation.hosts {
-        let content = host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
-        assert_eq!(
-            content.as_deref(),
-            Some(&b"MZ csiProxy v1.1.3"[..]),
-            "{}",
-            host.name()
+    // Another process knows it as well, and so does another operator, which brings another agent and another csi-proxy: nobody is
+    // updated, however often it looks.
+    let mut operator = operator;
+    for payload in [
+        simulation.payload("v1.3.0"),
+        simulation.payload_of("v1.4.0", "99.0.0"),
+    ] {
+        assert!(operator.terminate().unwrap().success());
+        let logins = || simulation.hosts.iter().map(|host| host.counters().logins);
+        let before: Vec<u64> = logins().collect();
+        operator = harness.start_with(&payload);
+        harness.eventually("every node was looked at twice", || {
+            logins().zip(&before).all(|(now, before)| now >= before + 2)
+        });
+        for host in &simulation.hosts {
+            let content =
+                host.with_disk(|disk| disk.file(CSI_PROXY).map(|it| it.content().to_vec()));
+            assert_eq!(
+                content.as_deref(),
+                Some(&b"MZ csiProxy v1.1.3"[..]),
+                "{}",
+                host.name()
+            );
+        }
+        harness.expect(
+            "windowsstorage/cluster",
+            "RolloutProgressing",
+            "False",
+            "Stopped",
         );
     }
 
     simulation.want(&json!({"rollout": {"resume": "the power supply was replaced"}}));
     harness.eventually("all nodes have the new csi-proxy", || {
-        (0..4).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.3.0")
+        (0..4).all(|number| simulation.version(&format!("win-{number:03}")) == "v1.4.0")
     });
     harness.expect(
         "windowsstorage/cluster",

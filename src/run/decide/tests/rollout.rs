@@ -77,6 +77,37 @@ fn a_failed_update_stays_one_while_its_node_is_out_of_reach() {
 }
 
 #[test]
+fn a_rollout_that_has_stopped_stays_stopped_under_another_operator_until_it_is_resumed() {
+    let mut rig = three_that_wait();
+    rig.see("win-1", Standing::Failed);
+    let todo = rig.pass(&["win-1", "win-2", "win-3"]);
+    let failed = todo.nodes.iter().find(|node| node.name == "win-1").unwrap();
+    rig.write("win-1", failed.status.clone());
+
+    // Another process, which brings another agent.
+    rig.decisions.payload.agent.sha256 = "another".to_owned();
+    rig.observations.clear();
+    rig.add_configuration();
+    rig.pass(&[]);
+    for name in ["win-1", "win-2", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    let all = ["win-1", "win-2", "win-3"];
+    let todo = rig.pass(&all);
+    let mut written = todo.nodes.iter().filter(|node| node.name == "win-1");
+    assert!(written.all(|node| node.status.failed_update.is_some()));
+    assert_eq!(rig.decisions.rollout.failed, ["win-1"]);
+    assert!(rig.slots(&all).is_empty());
+
+    rig.want(&json!({"rollout": {"resume": "go on"}}));
+    rig.pass(&[]);
+    for name in all {
+        rig.see(name, Standing::Waiting);
+    }
+    assert_eq!(rig.slots(&all), ["win-1"]);
+}
+
+#[test]
 fn what_a_process_before_this_one_had_in_hand_holds_the_rollout_until_it_was_looked_at() {
     let mut rig = Rig::new();
     for name in ["win-1", "win-2", "win-3"] {
