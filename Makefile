@@ -102,6 +102,12 @@ test-versions: setup parts payload ## Run the core of the system tests on older 
 			cargo test --workspace --test system -- $(CORE); \
 	done
 
+.PHONY: test-upgrade
+test-upgrade: setup parts payload ## Upgrade from the version before and go back, on the newest API server and on an old one
+	@tools/before >/dev/null
+	@GOGC=$(TEST_GOGC) cargo test --workspace --test system -- --ignored upgrade::
+	@TEST_KUBERNETES=1.24 GOGC=$(TEST_GOGC) cargo test --workspace --test system -- --ignored upgrade::
+
 .PHONY: e2e-olm
 e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test
 	@cargo test -p windows-storage-operator --test olm

@@ -241,12 +241,18 @@ impl Controller {
             self.retries.done(&what);
             return;
         };
-        let hint = match (error.is_not_found(), &what) {
-            (false, _) => "",
-            (true, What::Services) => {
+        let hint = match (error.status(), &what) {
+            (Some(404), What::Services) => {
                 "; is the operator's namespace there? kubectl apply -f manifests/namespace.yaml"
             }
-            (true, _) => "; are the custom resource definitions installed? kubectl apply -k crds",
+            (Some(404), _) => {
+                "; are the custom resource definitions installed? kubectl apply -k crds"
+            }
+            // What an API server says of fields and of values that a definition does not have.
+            (Some(422 | 500), What::Settings | What::NodeStatus(_)) => {
+                "; are the custom resource definitions those of this operator? kubectl apply -k crds"
+            }
+            _ => "",
         };
         self.note_failure(what, format!("{error}{hint}"));
     }

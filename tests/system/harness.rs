@@ -31,9 +31,13 @@ impl Harness {
             "{} is not there: make payload",
             payload.display()
         );
-        let sandbox = Sandbox::reuse().unwrap();
         let binary = Path::new(env!("CARGO_BIN_EXE_windows-storage-operator"));
-        let command = sandbox.operator(binary, &payload).unwrap();
+        Self::with(Sandbox::reuse().unwrap(), binary, &payload)
+    }
+
+    /// In that cluster, with that operator.
+    pub fn with(sandbox: Sandbox, binary: &Path, payload: &Path) -> Self {
+        let command = sandbox.operator(binary, payload).unwrap();
         let log = sandbox.control_plane.dir().join("operator.log");
         Self {
             sandbox,

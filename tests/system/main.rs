@@ -31,6 +31,7 @@ mod secrecy;
 mod simulated;
 mod tenant;
 mod unread;
+mod upgrade;
 mod versions;
 mod viewer;
 mod without_olm;

@@ -121,7 +121,7 @@ fn nodes_get_csi_proxy_and_the_gate_opens_when_every_node_has_the_driver() {
 }
 
 /// The resource versions of all that the operator writes.
-fn versions(harness: &Harness) -> Vec<(String, String)> {
+pub fn versions(harness: &Harness) -> Vec<(String, String)> {
     [
         "windowsnodestorage/win-1",
         "windowsnodestorage/win-2",

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::parts::part;
 use windows_storage_operator::payload::sha256_hex;
@@ -71,20 +72,28 @@ fn version(harness: &Harness) -> String {
 /// The payload with another csi-proxy.
 fn payload(harness: &Harness, name: &str, csi_proxy: &[u8], version: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/payload");
+    let agent = fs::read(built.join("windows-storage-agent.exe")).unwrap();
+    payload_of(harness, name, &agent, (csi_proxy, version))
+}
+
+/// A payload of that agent and that csi-proxy, which travels as it is: the operator's other way to bring it.
+pub fn payload_of(
+    harness: &Harness,
+    name: &str,
+    agent: &[u8],
+    (csi_proxy, version): (&[u8], &str),
+) -> PathBuf {
     let folder = harness.sandbox.control_plane.dir().join(name);
     fs::create_dir_all(&folder).unwrap();
-    let mut manifest: serde_json::Value =
-        serde_json::from_slice(&fs::read(built.join("payload.json")).unwrap()).unwrap();
-    manifest["csiProxy"]["version"] = version.into();
-    manifest["csiProxy"]["sha256"] = sha256_hex(csi_proxy).into();
-    // As it is, which is the operator's other way to bring it.
-    manifest["csiProxy"]
-        .as_object_mut()
-        .unwrap()
-        .remove("packed");
+    let mut manifest = json!({});
+    for (program, file, content, version) in [
+        ("csiProxy", "csi-proxy.exe", csi_proxy, version),
+        ("agent", "windows-storage-agent.exe", agent, name),
+    ] {
+        fs::write(folder.join(file), content).unwrap();
+        let sha256 = sha256_hex(content);
+        manifest[program] = json!({"file": file, "version": version, "sha256": sha256});
+    }
     fs::write(folder.join("payload.json"), manifest.to_string()).unwrap();
-    fs::write(folder.join("csi-proxy.exe"), csi_proxy).unwrap();
-    let agent = "windows-storage-agent.exe";
-    fs::copy(built.join(agent), folder.join(agent)).unwrap();
     folder
 }

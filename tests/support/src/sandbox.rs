@@ -44,8 +44,15 @@ fn installed() -> Result<ControlPlane> {
 
 /// Gives a control plane all that the operator needs to run there.
 pub fn install(control_plane: &ControlPlane) -> Result<()> {
+    install_from(
+        control_plane,
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+    )
+}
+
+/// The same as the version in that folder has it. One that is there already is taken from its version to that one.
+pub fn install_from(control_plane: &ControlPlane, root: &Path) -> Result<()> {
     control_plane.install_operator_condition_crd()?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |file: &str| {
         let path = root.join(file);
         std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
@@ -69,6 +76,16 @@ impl Sandbox {
         Ok(Self {
             fleet: Fleet::new()?,
             control_plane: Reused::once(installed()?)?,
+        })
+    }
+
+    /// The same with what the version in that folder installs.
+    pub fn start_from(root: &Path) -> Result<Self> {
+        let control_plane = ControlPlane::start()?;
+        install_from(&control_plane, root)?;
+        Ok(Self {
+            fleet: Fleet::new()?,
+            control_plane: Reused::once(control_plane)?,
         })
     }
 
