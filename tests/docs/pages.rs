@@ -27,7 +27,7 @@ pages! {
     migration_does_what_it_shows: "docs/migration.md" in Scene::Objects;
     moving_data_does_what_it_shows: "docs/moving-data.md" in Scene::Objects;
     vsphere_does_what_it_shows: "docs/vsphere.md" in Scene::Objects;
-    version_skew_does_what_it_shows: "docs/version-skew.md" in Scene::Objects;
+    upgrading_does_what_it_shows: "docs/upgrade.md" in Scene::Objects;
     metrics_do_what_they_show: "docs/metrics.md" in Scene::Objects;
     the_description_for_olm_does_what_it_shows: "manifests/olm/description.md" in Scene::Objects;
     concepts_do_what_they_show: "docs/concepts.md" in Scene::Objects;
