@@ -102,11 +102,17 @@ test-versions: setup parts payload ## Run the core of the system tests on older 
 			cargo test --workspace --test system -- $(CORE); \
 	done
 
+# The API servers on which the operator is upgraded.
+UPGRADES := newest 1.24
+
 .PHONY: test-upgrade
-test-upgrade: setup parts payload ## Upgrade from the version before and go back, on the newest API server and on an old one
+test-upgrade: setup parts payload ## Upgrade from the version before and go back; on API servers UPGRADES="newest 1.24"
 	@tools/before >/dev/null
-	@GOGC=$(TEST_GOGC) cargo test --workspace --test system -- --ignored upgrade::
-	@TEST_KUBERNETES=1.24 GOGC=$(TEST_GOGC) cargo test --workspace --test system -- --ignored upgrade::
+	@for version in $(UPGRADES); do \
+		echo "Kubernetes $$version"; \
+		[ "$$version" = newest ] && unset TEST_KUBERNETES || export TEST_KUBERNETES="$$version"; \
+		GOGC=$(TEST_GOGC) cargo test --workspace --test system -- --ignored upgrade::; \
+	done
 
 .PHONY: e2e-olm
 e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM, a part of make test
