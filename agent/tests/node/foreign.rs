@@ -91,7 +91,7 @@ fn services_that_need_ours_stop_and_start_with_it() {
     node.run(&format!("{TOOL} need monitor csi-proxy"));
     node.run("net start monitor");
     let settings = node.configuration("monitor");
-    let is_running = || node.run("sc query monitor").contains("RUNNING");
+    let is_running = || node.ask("sc query monitor").contains("RUNNING");
     let steps = |since: usize| -> Vec<bool> {
         let log = node.log()[since..].to_owned();
         let positions = [

@@ -96,6 +96,12 @@ impl Node {
             .join(path.trim_start_matches(r"C:\").replace('\\', "/"))
     }
 
+    /// What a command prints that only asks: under Wine one sometimes ends without a word, and is asked again.
+    pub fn ask(&self, command: &str) -> String {
+        let output = self.host.ask(command).unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     pub fn answer(&self, command: &str) -> Answer {
         let output = self.host.ask(command).unwrap();
         answer_in(&output).unwrap_or_else(|| panic!("no answer to {command}: {output:?}"))

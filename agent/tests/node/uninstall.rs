@@ -102,7 +102,7 @@ fn csi_proxy_goes_with_the_request_that_does_not_list_it_and_the_agent_stays() {
     assert_eq!(applied.end.failure, None, "{applied:?}");
     assert!(!node.is_there(CSI_PROXY_EXE));
     assert!(!node.has_service("csi-proxy"));
-    assert!(node.run("sc query logs").contains("RUNNING"));
+    assert!(node.ask("sc query logs").contains("RUNNING"));
     assert_eq!(node.state().request_id.as_deref(), Some("one"));
 }
 
@@ -145,7 +145,7 @@ fn a_csi_proxy_of_another_owner_stays() {
     );
     node.assert_agent_is_gone();
     assert!(node.is_there(CSI_PROXY_EXE));
-    assert!(node.run("sc query csi-proxy").contains("RUNNING"));
+    assert!(node.ask("sc query csi-proxy").contains("RUNNING"));
 }
 
 #[test]
@@ -175,5 +175,5 @@ fn a_change_that_was_cut_off_is_finished_first() {
     node.assert_agent_is_gone();
     let program = fs::read(node.local(CSI_PROXY_EXE)).unwrap();
     assert!(program == old || program == new);
-    assert!(node.run("sc query csi-proxy").contains("RUNNING"));
+    assert!(node.ask("sc query csi-proxy").contains("RUNNING"));
 }
