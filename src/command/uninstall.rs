@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -40,37 +40,35 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
         "windowsstorage/cluster: spec.csiProxy.management is Removed; set it to Auto to take that back",
     );
     let begin = Instant::now();
-    let mut shown = BTreeMap::new();
-    let mut is_hinted = false;
+    let mut shown = Shown::default();
     loop {
-        let left = show_nodes(&client, &mut shown).await?;
-        let object = deadline::call("read WindowsStorage cluster", settings.get(SETTINGS_NAME));
-        let object = object.await?;
-        let conditions = object.status.map(|status| status.conditions);
-        let mut conditions = conditions.unwrap_or_default().into_iter();
-        let progress = conditions.find(|condition| condition.type_ == "RolloutProgressing");
+        match look(&client, &settings, &mut shown).await {
+            Ok(()) => {}
+            Err(error) if error.is_forbidden() || error.is_not_found() => return Err(error.into()),
+            // An API server may be away for a while.
+            Err(error) => shown.show("cluster", format!("{error}; it is tried again")),
+        }
         let is_noticed = |said: &&Condition| said.observed_generation >= generation;
-        let progress = progress.as_ref().filter(is_noticed);
+        let progress = shown.progress.as_ref().filter(is_noticed);
         match progress {
             Some(said) if said.reason == REMOVED => {
                 report_line(visible(&said.message));
                 report_line(
-                    "Nothing of the operator is left on any node. Now delete the operator and its definitions, as you have installed them.",
+                    "Now delete the operator and its definitions, as you have installed them. Nodes with the label \
+                     windowsstorage.dev/ignore=true were left alone.",
                 );
                 return Ok(());
             }
-            None if begin.elapsed() > NOTICED && !is_hinted => {
-                is_hinted = true;
-                report_line(
-                    "The operator has not noticed yet. Does it run? kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator",
-                );
-            }
+            None if begin.elapsed() > NOTICED => shown.show(
+                "operator",
+                "it has not noticed yet. Does it run? kubectl get deployment -A -l app.kubernetes.io/name=windows-storage-operator".to_owned(),
+            ),
             _ => {}
         }
         let is_over = SignedDuration::try_from(begin.elapsed())
             .is_ok_and(|elapsed| arguments.timeout.is_positive() && elapsed > arguments.timeout);
         if is_over {
-            let left = left.join(", ");
+            let left = shown.left.join(", ");
             bail!(
                 "not done in {}; left: {left}. The operator goes on with it; run the command again to wait for it, or patch \
                  spec.csiProxy.management of windowsstorage/cluster to Auto to take it back",
@@ -111,30 +109,53 @@ fn explain(error: CallError) -> anyhow::Error {
     error.into()
 }
 
-/// Shows what has changed on nodes, and returns those on which something is left.
-async fn show_nodes(
+/// What was seen and shown so far.
+#[derive(Default)]
+struct Shown {
+    /// The last line of each object.
+    lines: BTreeMap<String, String>,
+    /// The nodes on which something is left.
+    left: Vec<String>,
+    /// How far the removal is in all.
+    progress: Option<Condition>,
+}
+
+impl Shown {
+    /// Shows a line once.
+    fn show(&mut self, name: &str, line: String) {
+        if self.lines.get(name) != Some(&line) {
+            report_line(format!("{name} {line}"));
+            self.lines.insert(name.to_owned(), line);
+        }
+    }
+}
+
+/// Looks how far it is, and shows what has changed.
+async fn look(
     client: &Client,
-    shown: &mut BTreeMap<String, String>,
-) -> anyhow::Result<Vec<String>> {
+    settings: &Api<WindowsStorage>,
+    shown: &mut Shown,
+) -> Result<(), CallError> {
     let nodes: Api<WindowsNodeStorage> = Api::all(client.clone());
     let parameters = ListParams::default();
     let listing = nodes.list(&parameters);
-    let list = deadline::call("list WindowsNodeStorages", listing).await;
-    let mut left = Vec::new();
-    for node in list.context("cannot see how far the nodes are")? {
-        let name = visible(&node.name_any());
+    let list = deadline::call("list WindowsNodeStorages", listing).await?;
+    let reading = settings.get(SETTINGS_NAME);
+    let object = deadline::call("read WindowsStorage cluster", reading).await?;
+    shown.left.clear();
+    for node in list {
+        let name = format!("node/{}", visible(&node.name_any()));
         let Some(status) = node.status else { continue };
         let mut conditions = status.conditions.iter();
         let said = conditions.find(|condition| condition.type_ == "CSIProxyReady");
         let said = said.map_or_else(String::new, |said| visible(&said.message));
-        let line = format!("{}: {said}", visible(&status.management));
         if ["Managed", "Removing", "Releasing"].contains(&&*status.management) {
-            left.push(format!("{name} ({said})"));
+            shown.left.push(format!("{name} ({said})"));
         }
-        if shown.get(&name) != Some(&line) {
-            report_line(format!("node/{name} {line}"));
-            shown.insert(name, line);
-        }
+        shown.show(&name, format!("{}: {said}", visible(&status.management)));
     }
-    Ok(left)
+    let conditions = object.status.map(|status| status.conditions);
+    let mut conditions = conditions.unwrap_or_default().into_iter();
+    shown.progress = conditions.find(|condition| condition.type_ == "RolloutProgressing");
+    Ok(())
 }

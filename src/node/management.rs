@@ -82,13 +82,16 @@ impl<'a> Managers<'a> {
         if self.management == Management::External {
             return ManagedBy::External(BY_SETTINGS.to_owned());
         }
-        // What it has installed it removes, whatever the node shows.
-        let is_to_go = self.management == Management::Removed;
-        let is_ours = |status| !is_of_others(status);
-        if node.given || is_to_go && self.status(name).is_some_and(is_ours) {
+        if node.given {
             return ManagedBy::Operator;
         }
-        let is_told = self.management == Management::Managed;
+        let is_ours = || (self.status(name)).is_some_and(|status| !is_of_others(status));
+        let is_told = match self.management {
+            Management::Managed => true,
+            // What it has installed it removes.
+            Management::Removed => is_ours(),
+            Management::Auto | Management::External => false,
+        };
         match self.shown(name, node) {
             Some(shown)
                 if !is_told || platform_in(&shown).is_some_and(Platform::depends_on_csi_proxy) =>

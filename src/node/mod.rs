@@ -58,7 +58,7 @@ pub use private_key::{
     PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };
 pub use reconcile::{Context, Reconciled, reconcile_node};
-pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agent};
+pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agent, unseen_until};
 pub use rollout::{Candidate, Halt, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::RolloutSlots;

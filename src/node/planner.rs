@@ -12,9 +12,9 @@ use crate::node::desired::{check_version, desired};
 use crate::node::removal::{Facts, removal};
 use crate::node::{
     Absence, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP,
-    Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NodeError, Present, PrivateKey,
-    Reason, Removal, SSH_SECRET, check_private_key, goes_with_node, may_have_agent,
-    parse_instances,
+    Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, Present,
+    PrivateKey, REMOVED, Reason, Removal, SSH_SECRET, check_private_key, found_owner,
+    may_have_agent, parse_instances,
 };
 use crate::payload::Payload;
 use crate::services::{self, ServicesError, ServicesPlan};
@@ -193,7 +193,12 @@ impl<'a> Planner<'a> {
         };
         let without_csi_proxy = match removal {
             Removal::Waits(hold) => return NodePlan::RemovalWaits(hold),
-            Removal::Done(absence) => return NodePlan::Absent(absence),
+            Removal::Done(absence) => {
+                let status = self.cluster.node_statuses.get(name);
+                // Whom the last look has found there.
+                let owner = found_owner(None, status).map(str::to_owned);
+                return owner.map_or(NodePlan::Absent(absence), NodePlan::External);
+            }
             Removal::Due(absence) => {
                 return NodePlan::Remove(absence, target(Purpose::Remove).map(Arc::new));
             }
@@ -241,10 +246,10 @@ impl<'a> Planner<'a> {
         }
         let status = self.cluster.node_statuses.get(name);
         let Some(present) = &self.present else {
-            return if is_removed && !status.is_some_and(may_have_agent) {
-                Removal::Done(Absence::Removed)
-            } else {
-                Removal::Stay(None)
+            return match status.map(|status| status.management.as_str()) {
+                Some(REMOVED) => Removal::Done(Absence::Removed),
+                Some(NOT_NEEDED) => Removal::Done(Absence::NotNeeded),
+                _ => Removal::Stay(None),
             };
         };
         let services = self.cluster.config_maps.get(services::CONFIG_MAP);
@@ -253,10 +258,10 @@ impl<'a> Planner<'a> {
             spec: self.spec,
             used: present.assessment.csi_proxy_use(self.cluster, name),
             status,
-            is_pinned: pins(self.cluster)
-                .and_then(|pins| pins.get(name))
-                .is_some_and(|key| goes_with_node(key)),
-            lists_others: services::lists_others(services),
+            is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
+            others: services::others(services),
+            used_until: (present.used_until.get(name))
+                .map_or(present.unseen_until, |at| present.unseen_until.max(*at)),
             now: present.now,
             is_fresh: present.is_fresh || has_begun(),
         })

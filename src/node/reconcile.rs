@@ -289,6 +289,7 @@ fn bring_to_desired(
     match compare(desired, &state) {
         Comparison::Same => {
             found.standing = Standing::Current;
+            slots.mark_settled(&target.node);
             if changed {
                 tracing::info!("the node is as desired after {}", host.phases);
             } else {

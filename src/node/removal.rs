@@ -9,12 +9,15 @@ use jiff::Timestamp;
 use crate::api::{CsiProxyNeed, Install, Management, WindowsNodeStorageStatus, WindowsStorageSpec};
 use crate::assess::{Assessment, CsiProxyUse};
 use crate::node::{MANAGED, NodePlan, RELEASING, REMOVING};
+use crate::services::Others;
 
 /// The condition of a node's status that says whether something uses csi-proxy's pipes there. Its transition time outlives
 /// this process.
 pub const CSI_PROXY_USED: &str = "CSIProxyUsed";
 /// For how long nothing may have used csi-proxy before it is removed: what is deleted and recreated is away for a moment.
 const GRACE: Duration = Duration::from_secs(600);
+/// The same for what this process may have missed before it began.
+const GRACE_BEFORE_START: Duration = Duration::from_secs(540);
 
 /// Why nothing of this operator is on a node that it looks after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +43,11 @@ impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Used(user) => user.fmt(f),
-            Self::Until(at) => write!(
-                f,
-                "nothing uses csi-proxy there any more, and it is removed at {at} if that stays so"
-            ),
+            Self::Until(at) => {
+                write!(f, "csi-proxy is removed at {at} if nothing uses it until then")
+            }
             Self::Unproved => f.write_str(
-                "nothing uses csi-proxy there for all that is known, which is proved first",
+                "nothing seems to use csi-proxy there, and the operator confirms that with the API server first",
             ),
         }
     }
@@ -77,6 +79,10 @@ pub struct Present<'a> {
     pub assessment: &'a Assessment,
     /// What was planned before.
     pub plans: &'a BTreeMap<String, NodePlan>,
+    /// Until when csi-proxy was used on nodes, for all that this process has seen.
+    pub used_until: &'a BTreeMap<String, Timestamp>,
+    /// Until when it may have been used anywhere without this process having seen it.
+    pub unseen_until: Timestamp,
 }
 
 /// What the decision on one node follows from.
@@ -87,14 +93,24 @@ pub struct Facts<'a> {
     pub used: Option<CsiProxyUse>,
     /// The node's status.
     pub status: Option<&'a WindowsNodeStorageStatus>,
-    /// A host key was pinned at a contact with it.
+    /// It has a host key of its own in the ConfigMap.
     pub is_pinned: bool,
-    /// The services document lists other services; absent where it cannot be read.
-    pub lists_others: Option<bool>,
+    /// The other services of the document; absent where it cannot be read.
+    pub others: Option<Others>,
+    /// csi-proxy may have been used there until then, whatever the status says.
+    pub used_until: Timestamp,
     /// Now.
     pub now: Timestamp,
     /// What is known is the present, or the removal has begun.
     pub is_fresh: bool,
+}
+
+/// Until when csi-proxy may have been used without this process having seen it, if it began then: nothing is removed within
+/// a minute after that, as what was deleted may be on its way back.
+#[must_use]
+pub fn unseen_until(started: Timestamp) -> Timestamp {
+    let before = started.saturating_sub(GRACE_BEFORE_START);
+    before.unwrap_or(Timestamp::MIN)
 }
 
 /// Decides it.
@@ -105,14 +121,21 @@ pub fn removal(facts: &Facts<'_>) -> Removal {
     let is_wanted = csi_proxy.install == Install::Always
         || csi_proxy.needed == CsiProxyNeed::Always
         || facts.used.is_some();
-    let lists_others = match facts.lists_others {
+    let lists_others = match facts.others {
         _ if is_removed => false,
-        Some(lists_others) if !is_wanted => lists_others,
+        Some(Others::None) if !is_wanted => false,
+        Some(Others::Independent) if !is_wanted => true,
         _ => return Removal::Stay(None),
     };
-    let may_be_there = facts.status.map_or(facts.is_pinned, may_have_agent);
+    let may_be_there = facts.status.map_or(facts.is_pinned, |status| {
+        may_have_agent(status) && (facts.is_pinned || has_contact(status))
+    });
+    // What was being removed is not installed again for a moment.
+    let has_begun = facts
+        .status
+        .is_some_and(|status| status.management == REMOVING);
     match (may_be_there, held(facts)) {
-        (true, Some(hold)) if is_removed => Removal::Waits(hold),
+        (true, Some(hold)) if is_removed || has_begun => Removal::Waits(hold),
         (true, Some(hold)) => Removal::Stay(Some(hold)),
         _ if lists_others => Removal::CsiProxy,
         (true, None) if is_removed => Removal::Due(Absence::Removed),
@@ -128,6 +151,11 @@ pub fn may_have_agent(status: &WindowsNodeStorageStatus) -> bool {
     [MANAGED, RELEASING, REMOVING].contains(&&*status.management) || status.csi_proxy.is_some()
 }
 
+/// Whether the operator has been on the node: without that nothing of it is there.
+fn has_contact(status: &WindowsNodeStorageStatus) -> bool {
+    status.last_contact_time.is_some() || status.csi_proxy.is_some()
+}
+
 fn held(facts: &Facts<'_>) -> Option<Hold> {
     if let Some(used) = &facts.used {
         return Some(Hold::Used(used.clone()));
@@ -139,6 +167,8 @@ fn held(facts: &Facts<'_>) -> Option<Hold> {
         Some(known) if known.status == "False" => known.last_transition_time.0,
         _ => facts.now,
     };
+    // A clock may have been wrong.
+    let unused_since = unused_since.max(facts.used_until).min(facts.now);
     let until = unused_since.saturating_add(GRACE).unwrap_or(Timestamp::MAX);
     if facts.now < until {
         Some(Hold::Until(until))

@@ -22,6 +22,8 @@ const ENVIRONMENT: &str = "environmentVars";
 #[derive(Deserialize)]
 struct Named {
     name: String,
+    #[serde(default)]
+    dependencies: Vec<String>,
 }
 
 /// What is wrong with the ConfigMap. Nodes stay as they are until it is mended.
@@ -86,17 +88,23 @@ pub fn plan(existing: Option<&ConfigMap>, entry: &Service) -> Result<ServicesPla
     })
 }
 
-/// Decides what to do so that the `ConfigMap` has no entry for csi-proxy. One that cannot be read, or not be changed, stays.
-#[must_use]
-pub fn plan_removal(existing: Option<&ConfigMap>) -> ServicesPlan {
-    let changed = existing.filter(|map| !map.immutable).and_then(|map| {
-        let text = without_entry(services(&map.data))?;
-        Some(ServicesPlan::Update {
-            data: [(SERVICES.to_owned(), text)].into(),
-            resource_version: map.resource_version.clone(),
-        })
-    });
-    changed.unwrap_or_else(|| ServicesPlan::Keep(Document::default()))
+/// Decides what to do so that the `ConfigMap` has no entry for csi-proxy.
+pub fn plan_removal(existing: Option<&ConfigMap>) -> Result<ServicesPlan, ServicesError> {
+    let keep = ServicesPlan::Keep(Document::default());
+    let Some(existing) = existing else {
+        return Ok(keep);
+    };
+    let Some(text) = without_entry(services(&existing.data))? else {
+        return Ok(keep);
+    };
+    if existing.immutable {
+        let problem = "ConfigMap windows-services is immutable, so its csi-proxy entry stays; delete the ConfigMap";
+        return Err(ServicesError(problem.to_owned()));
+    }
+    Ok(ServicesPlan::Update {
+        data: [(SERVICES.to_owned(), text)].into(),
+        resource_version: existing.resource_version.clone(),
+    })
 }
 
 /// Reads and checks the document.
@@ -165,25 +173,44 @@ fn not_json(key: &'static str, error: &serde_json::Error) -> ServicesError {
     ))
 }
 
-/// Whether the `ConfigMap` lists services beside csi-proxy; `None` where it cannot be read.
+/// The services beside csi-proxy that the `ConfigMap` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// None.
+    None,
+    /// Some that run without csi-proxy.
+    Independent,
+    /// At least one that depends on csi-proxy.
+    Dependent,
+}
+
+/// Which they are; `None` where it cannot be read.
 #[must_use]
-pub fn lists_others(existing: Option<&ConfigMap>) -> Option<bool> {
+pub fn others(existing: Option<&ConfigMap>) -> Option<Others> {
     let text = existing.map_or("[]", |map| services(&map.data));
-    let entries: Vec<Named> = serde_json::from_str(text).ok()?;
-    let is_other = |entry: &Named| !same_name(&entry.name, CSI_PROXY_SERVICE);
-    Some(entries.iter().any(is_other))
+    let mut entries: Vec<Named> = serde_json::from_str(text).ok()?;
+    entries.retain(|entry| !same_name(&entry.name, CSI_PROXY_SERVICE));
+    let mut needed = entries.iter().flat_map(|entry| &entry.dependencies);
+    Some(if needed.any(|name| same_name(name, CSI_PROXY_SERVICE)) {
+        Others::Dependent
+    } else if entries.is_empty() {
+        Others::None
+    } else {
+        Others::Independent
+    })
 }
 
 /// The text without our entry; `None` where it has none. Every other entry stays as it is written.
-fn without_entry(text: &str) -> Option<String> {
-    let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+fn without_entry(text: &str) -> Result<Option<String>, ServicesError> {
+    let elements: Vec<&RawValue> = read(SERVICES, text)?;
     let is_ours = |element: &&&RawValue| {
         let named = serde_json::from_str::<Named>(element.get());
         named.is_ok_and(|named| same_name(&named.name, CSI_PROXY_SERVICE))
     };
     let others = elements.iter().filter(|element| !is_ours(element));
     let others: Vec<&str> = others.map(|element| element.get()).collect();
-    (others.len() < elements.len()).then(|| format!("[{}]", others.join(",")))
+    let is_listed = others.len() < elements.len();
+    Ok(is_listed.then(|| format!("[{}]", others.join(","))))
 }
 
 /// The text with our entry in it; `None` where it says so already.
@@ -192,7 +219,7 @@ fn with_entry(text: &str, entry: &Service) -> Result<Option<String>, ServicesErr
     let mut ours = None;
     let mut wanted = entry.clone();
     for element in &elements {
-        let Named { name } = read(SERVICES, element.get())?;
+        let Named { name, .. } = read(SERVICES, element.get())?;
         if !same_name(&name, &entry.name) {
             continue;
         }

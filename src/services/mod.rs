@@ -6,7 +6,7 @@ mod external;
 mod node_path;
 
 pub use config_map::{
-    Document, ServicesError, ServicesPlan, lists_others, parse, plan, plan_removal,
+    Document, Others, ServicesError, ServicesPlan, others, parse, plan, plan_removal,
 };
 pub use entry::csi_proxy_service;
 pub use external::wmco_entry;

@@ -63,11 +63,11 @@ pub fn cluster_status(
     let (windows_nodes, ready_nodes) = (inputs.windows_nodes, inputs.ready_nodes);
     let (rollout, version, managed) = (&inputs.rollout, &inputs.version, inputs.managed);
     let services = match &inputs.removal {
-        Some(_) => yes(
+        Some(_) if inputs.services.is_ok() && inputs.services_problem.is_none() => yes(
             "NotUsed",
             "the services of ConfigMap windows-services are not kept any more",
         ),
-        None => services(&inputs.services, inputs.services_problem.as_deref()),
+        _ => services(&inputs.services, inputs.services_problem.as_deref()),
     };
     let progress = match &inputs.removal {
         Some(removal) => removal_condition(removal, rollout.halt == Some(Halt::Paused)),

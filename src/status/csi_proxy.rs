@@ -19,8 +19,8 @@ const LONGEST_PAUSE: u64 = 86_400_000;
 const UNDECIDED: &str = "another owner may be setting this node up, as one looks after other Windows nodes, or the node has a taint \
                          …/uninitialized; this operator comes to it once it has been Ready for ten minutes without that taint, or at once \
                          if the Node is annotated windowsstorage.dev/management=Managed";
-const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; it is once a driver's DaemonSet does";
-const ALL_REMOVED: &str = "csi-proxy and the agent are removed, as spec.csiProxy.management of WindowsStorage says; other services of ConfigMap \
+const NOT_USED: &str = "csi-proxy is not installed here, because nothing on this node uses its pipes; the operator installs it when a driver's DaemonSet needs it";
+const ALL_REMOVED: &str = "nothing of this operator is left on the node, as spec.csiProxy.management of WindowsStorage says; other services of ConfigMap \
                            windows-services run on as they are, and nothing starts them again";
 /// Reasons that a node has without being reconciled: they end when it can be, and do not stand for what was seen there.
 const NOT_FROM_RECONCILING: [&str; 10] = [
@@ -141,9 +141,7 @@ fn removal_condition(inputs: &NodeInputs<'_>) -> Option<NewCondition> {
             });
         }
         NodePlan::RemovalWaits(hold) => {
-            let message = format!(
-                "csi-proxy and the agent are to be removed and stay as they are for now: {hold}"
-            );
+            let message = format!("the removal of csi-proxy and the agent waits: {hold}");
             return Some(unknown("RemovalWaits", printable(&message)));
         }
         NodePlan::Reconcile(_) if inputs.plan.removes_csi_proxy() => {

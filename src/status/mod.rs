@@ -15,7 +15,7 @@ mod writer;
 pub use blocked::{BlockedEvents, MOST_BLOCKED};
 pub use cluster::{ClusterInputs, cluster_status, with_verdict};
 pub use events::EventSink;
-pub use node::{NodeInputs, is_ready, node_status};
+pub use node::{NodeInputs, is_ready, is_used, node_status};
 pub use node_writer::{NodeStatus, NodeWriter, Outcome};
 pub use removal::RemovalProgress;
 pub use writer::{StatusWriter, Written};

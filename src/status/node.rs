@@ -72,7 +72,8 @@ pub fn node_status(
         no("DriversMissing", missing_drivers(readiness))
     };
     let runs = csi_proxy.as_ref().is_some_and(CsiProxyStatus::is_running);
-    let lacks_csi_proxy = readiness.needs_csi_proxy && !is_external && !is_away && !runs;
+    let is_of_others = [EXTERNAL, RELEASING].contains(&management);
+    let lacks_csi_proxy = readiness.needs_csi_proxy && !is_of_others && !runs;
     let ready = ready_condition(&csi_node, &drivers, lacks_csi_proxy.then_some(&proxy));
     let new = [
         (CSI_PROXY_READY, proxy),
@@ -174,6 +175,12 @@ fn failed_update(
         }) => None,
         Some(_) | None => before,
     }
+}
+
+/// Whether a node's status says that something uses csi-proxy there.
+#[must_use]
+pub fn is_used(status: &WindowsNodeStorageStatus) -> bool {
+    find(&status.conditions, CSI_PROXY_USED).is_some_and(|condition| condition.status == "True")
 }
 
 /// Whether a node's status says that its storage is ready.

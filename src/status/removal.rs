@@ -14,13 +14,24 @@ pub struct RemovalProgress {
     pub removed: usize,
     /// The others by name, each with what it waits for or what went wrong there.
     pub left: Vec<(String, Option<String>)>,
+    /// What the operator has stored in the cluster for them is still there.
+    pub is_stored: bool,
 }
 
 /// The condition of the rollout during a removal.
 pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCondition {
-    let RemovalProgress { removed, left } = progress;
+    let RemovalProgress {
+        removed,
+        left,
+        is_stored,
+    } = progress;
     let all = removed + left.len();
-    let message = format!("csi-proxy and the agent are removed from {removed} of {all} node(s)");
+    let message = format!("nothing of this operator is left on {removed} of {all} node(s)");
+    if left.is_empty() && *is_stored {
+        let more =
+            "; their host keys and the entry in ConfigMap windows-services are being deleted";
+        return condition("True", "Removing", format!("{message}{more}"));
+    }
     if left.is_empty() {
         return condition("False", "Removed", message);
     }
@@ -38,7 +49,7 @@ pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCond
     } else {
         ("True", "Removing", "")
     };
-    let message = format!("{message}; left: {names}{more}");
+    let message = format!("{message}; to be removed: {names}{more}");
     condition(status, reason, printable(&message))
 }
 
@@ -58,19 +69,22 @@ mod tests {
         };
         let of = |removed, list: &[(&str, &str)], is_paused| {
             let left = left(list);
-            let progress = RemovalProgress { removed, left };
+            let progress = RemovalProgress {
+                removed,
+                left,
+                is_stored: false,
+            };
             let said = removal_condition(&progress, is_paused);
             (said.status, said.reason, said.message)
         };
         let (status, reason, message) = of(1, &[("a", ""), ("b", "out of reach")], false);
         assert_eq!((&*status, &*reason), ("True", "Removing"));
-        let expected =
-            "csi-proxy and the agent are removed from 1 of 3 node(s); left: b (out of reach), a";
+        let expected = "nothing of this operator is left on 1 of 3 node(s); to be removed: b (out of reach), a";
         assert_eq!(message, expected);
         let (status, reason, _) = of(1, &[("a", "")], true);
         assert_eq!((&*status, &*reason), ("False", "Paused"));
         let (status, reason, message) = of(3, &[], true);
         assert_eq!((&*status, &*reason), ("False", "Removed"));
-        assert!(message.ends_with("from 3 of 3 node(s)"), "{message}");
+        assert!(message.ends_with("on 3 of 3 node(s)"), "{message}");
     }
 }

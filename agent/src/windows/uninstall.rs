@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use protocol::order::{key, same_name};
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
     CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_DIR, STATE_FILE,
@@ -75,6 +76,12 @@ fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
     if !contains(&kept.ours(), CSI_PROXY_SERVICE) {
         return Ok(());
     }
+    if let Some(command) = command_of_another(services, &kept)? {
+        log::line(format!(
+            "service {CSI_PROXY_SERVICE} stays: another program has configured it as {command}"
+        ));
+        return Ok(());
+    }
     let pipes = kept.request.iter().flat_map(|request| &request.pipes);
     let pipes: Vec<String> = pipes.flat_map(|of| of.pipes.clone()).collect();
     services.stop(CSI_PROXY_SERVICE, &pipes, STOP)?;
@@ -90,6 +97,21 @@ fn remove_csi_proxy(services: &mut Services) -> Result<(), Failure> {
         remove(&format!("{CSI_PROXY_EXE}.{beside}"))?;
     }
     remove_folder(CSI_PROXY_LOG_DIR)
+}
+
+/// What another program has made of csi-proxy's service, if one has: it is that program's then.
+fn command_of_another(services: &Services, kept: &Kept) -> Result<Option<String>, Failure> {
+    let there = services.scm.settings(CSI_PROXY_SERVICE);
+    let there = there.context(format_args!("reading service {CSI_PROXY_SERVICE}"))?;
+    let listed = kept.carried_out().map(|request| request.services);
+    let mut listed = listed.into_iter().flatten();
+    let ours = listed.find(|service| same_name(&service.name, CSI_PROXY_SERVICE));
+    let Some((there, ours)) = there.zip(ours) else {
+        return Ok(None);
+    };
+    let is_contested = kept.memory.contested.contains(&key(CSI_PROXY_SERVICE));
+    let is_another = is_contested || there.command != ours.path;
+    Ok(is_another.then_some(there.command))
 }
 
 fn remove(path: &str) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use protocol::{Answer, FailureCategory};
 use testbed::parts::part;
 
 use crate::host::{Build, Node, agent, request, service, sha256};
-use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until, variant};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
 
@@ -176,4 +176,30 @@ fn a_change_that_was_cut_off_is_finished_first() {
     let program = fs::read(node.local(CSI_PROXY_EXE)).unwrap();
     assert!(program == old || program == new);
     assert!(node.ask("sc query csi-proxy").contains("RUNNING"));
+}
+
+#[test]
+fn a_service_that_was_left_to_another_program_stays() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    node.bring_tool();
+    node.applied("first", &content);
+    let theirs = r"C:\theirs.exe";
+    fs::write(node.local(theirs), standin(Behaviour::Well, &[])).unwrap();
+    let change = format!("{TOOL} change csi-proxy - {theirs}");
+    node.run(&change);
+    node.eventually("it is changed back once", |state| {
+        crate::host::csi_proxy_of(state).command.as_deref() != Some(theirs)
+    });
+    node.run(&change);
+    node.run("sc description csi-proxy Theirs");
+    until("it is left", || node.state().foreign.len() == 1);
+    assert_eq!(
+        node.uninstall(Build::Payload, ""),
+        Some(Answer::Uninstalled {})
+    );
+    assert!(
+        node.has_service("csi-proxy"),
+        "what was left to another program was deleted"
+    );
 }

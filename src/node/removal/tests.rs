@@ -45,8 +45,9 @@ fn facts<'a>(
         spec,
         used: None,
         status,
-        is_pinned: false,
-        lists_others: Some(false),
+        is_pinned: true,
+        used_until: Timestamp::UNIX_EPOCH,
+        others: Some(Others::None),
         now: at(NOW),
         is_fresh: true,
     }
@@ -59,14 +60,14 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
     let unused = |since| Some(status(MANAGED, "False", since));
     for (status, expected) in [
         // Nothing is installed on a new node, and nothing is removed from one on which nothing is.
-        (None, Removal::Done(Absence::NotNeeded)),
         (
             Some(status("NotNeeded", "False", 0)),
             Removal::Done(Absence::NotNeeded),
         ),
         (unused(NOW - 600), Removal::Due(Absence::NotNeeded)),
         (unused(NOW - 599), until(NOW + 1)),
-        (unused(NOW + 5), until(NOW + 605)),
+        // A clock was wrong.
+        (unused(NOW + 5_000), until(NOW + 600)),
         // It has only just become unused, and no status says so yet.
         (Some(status(MANAGED, "True", 0)), until(NOW + 600)),
         (
@@ -92,14 +93,37 @@ fn it_comes_where_it_is_needed_and_goes_ten_minutes_after_nothing_has_used_it() 
         ..facts()
     };
     assert_eq!(removal(&not_fresh), Removal::Stay(Some(Hold::Unproved)));
+    let seen = Facts {
+        used_until: at(NOW - 1),
+        ..facts()
+    };
+    assert_eq!(removal(&seen), until(NOW + 599));
+    let new = Facts {
+        status: None,
+        is_pinned: false,
+        ..facts()
+    };
+    assert_eq!(removal(&new), Removal::Done(Absence::NotNeeded));
+    let depends = Facts {
+        others: Some(Others::Dependent),
+        ..facts()
+    };
+    assert_eq!(removal(&depends), Removal::Stay(None));
+    // What is being removed is not installed again while it is proved.
+    let begun = status(REMOVING, "False", 0);
+    let begun = Facts {
+        status: Some(&begun),
+        ..not_fresh
+    };
+    assert_eq!(removal(&begun), Removal::Waits(Hold::Unproved));
     // While the document cannot be read, nobody knows what the agent is there for.
     let unread = Facts {
-        lists_others: None,
+        others: None,
         ..facts()
     };
     assert_eq!(removal(&unread), Removal::Stay(None));
     let others = Facts {
-        lists_others: Some(true),
+        others: Some(Others::Independent),
         ..facts()
     };
     assert_eq!(removal(&others), Removal::CsiProxy);
@@ -141,9 +165,9 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
         ),
     ] {
         // The services of others are not kept any more.
-        for lists_others in [Some(true), Some(false), None] {
+        for others in [Some(Others::Dependent), Some(Others::None), None] {
             let facts = Facts {
-                lists_others,
+                others,
                 ..facts(&removed, Some(&status))
             };
             assert_eq!(removal(&facts), expected, "{status:?}");
@@ -157,10 +181,10 @@ fn all_of_it_goes_where_that_is_wanted_but_not_while_it_is_used() {
     assert_eq!(removal(&used), Removal::Waits(Hold::Used(a_use())));
     // Where the statuses were lost, a pin says that the operator has been there.
     let lost = facts(&removed, None);
-    assert_eq!(removal(&lost), Removal::Done(Absence::Removed));
-    let pinned = Facts {
-        is_pinned: true,
-        ..lost
+    assert_eq!(removal(&lost), Removal::Waits(Hold::Until(at(NOW + 600))));
+    let never_there = Facts {
+        is_pinned: false,
+        ..facts(&removed, Some(&ours))
     };
-    assert_eq!(removal(&pinned), Removal::Waits(Hold::Until(at(NOW + 600))));
+    assert_eq!(removal(&never_there), Removal::Done(Absence::Removed));
 }

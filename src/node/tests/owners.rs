@@ -91,3 +91,21 @@ async fn both_programs_are_removed_in_a_slot_and_what_is_not_there_needs_none() 
     let again = scene.go_to(&target, &scene.old).await.unwrap();
     assert_eq!((again.standing, again.problem), (Standing::Current, None));
 }
+
+#[tokio::test]
+async fn what_was_removed_in_the_middle_and_is_brought_again_holds_no_place() {
+    let scene = Scene::new();
+    let host = scene.host();
+    // The removal was cut off after the agent had gone, and is taken back.
+    scene.slots.restore(["win-1".to_owned()]);
+    let done = scene.go(&host, &scene.old).await.unwrap();
+    assert_eq!((done.problem, done.standing), (None, Standing::Current));
+    let unsure = scene
+        .slots
+        .decide(|state| (state.given.clone(), state.unsure.clone()));
+    assert_eq!(
+        unsure,
+        BTreeSet::new(),
+        "nobody looks again for five minutes"
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::index::Cluster;
+use crate::index::{Cluster, Node};
 use crate::node::{HOST_KEYS_CONFIG_MAP, goes_with_node};
 use crate::run::decide::{Decisions, Left, LeftOver};
 
@@ -34,10 +34,12 @@ impl Decisions {
                 what,
             })
         });
+        // A node that is ignored may still have the agent.
+        let is_windows = |name: &str| cluster.nodes.get(name).is_some_and(Node::is_windows);
         let unused = pins
             .into_iter()
             .flatten()
-            .filter(|(name, key)| self.is_removed && is_there(name) && goes_with_node(key));
+            .filter(|(name, key)| self.is_removed && is_windows(name) && goes_with_node(key));
         let unused = unused.map(|(name, _)| Left {
             node: name.clone(),
             what: LeftOver::Key,

@@ -20,10 +20,12 @@ use crate::assess::{
     Assessment, Blocked, BlockedKey, Departed, daemon_sets_that_use_it, only_fresh_data_opens,
 };
 use crate::index::{Cluster, Node, NodeSide, ObjectKey};
-use crate::node::{NodePlan, Planner, Present, Rollout};
+use crate::node::{NodePlan, Planner, Present, Rollout, unseen_until};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
-use crate::status::{ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, node_status};
+use crate::status::{
+    ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, is_used, node_status,
+};
 use throttle::MessageThrottle;
 pub use todo::{Left, LeftOver, News, Todo};
 use unseen::Unseen;
@@ -70,8 +72,16 @@ pub struct Decisions {
     csi_proxy_users: Vec<(ObjectKey, NodeSide)>,
     /// When csi-proxy may be removed from nodes on which nothing uses it any more.
     removals: BTreeMap<String, Timestamp>,
+    /// Some node would get a slot to remove csi-proxy if what is known were proved to be the present.
+    are_slots_unproved: bool,
+    /// Until when csi-proxy was used on nodes, for all that this process has seen.
+    used_until: BTreeMap<String, Timestamp>,
+    /// When this process began to decide.
+    started: Option<Timestamp>,
     /// Nothing of this operator is left on any node, as the administrator wants.
     is_removed: bool,
+    /// Host keys of nodes are to be deleted for that.
+    has_left_keys: bool,
     /// What is to be said of them.
     csi_proxy_findings: Vec<Finding>,
     /// Some Windows node is another owner's.
@@ -107,7 +117,11 @@ impl Decisions {
             csi_proxy_sets: Vec::new(),
             csi_proxy_users: Vec::new(),
             removals: BTreeMap::new(),
+            are_slots_unproved: false,
+            used_until: BTreeMap::new(),
+            started: None,
             is_removed: false,
+            has_left_keys: false,
             csi_proxy_findings: Vec::new(),
             has_others: false,
             settings: None,
@@ -174,8 +188,9 @@ impl Decisions {
         }
         touched.extend(self.now_decided(news.now));
         self.is_unassigned |= is_respecified;
+        let is_fresh = news.is_fresh && complete && cluster.stale().is_empty();
+        self.started.get_or_insert(news.now);
         if !touched.is_empty() {
-            let is_fresh = news.is_fresh && complete && cluster.stale().is_empty();
             self.is_unassigned |= self.plan(cluster, &touched, news.now, is_fresh);
         }
         let is_removed = self.is_all_removed();
@@ -183,14 +198,16 @@ impl Decisions {
             self.plan_services(cluster);
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
-        if replan || self.is_unassigned || !news.observed.is_empty() || has_settled {
-            self.decide_slots(cluster, news);
+        let is_proved = self.are_slots_unproved && is_fresh;
+        if replan || self.is_unassigned || !news.observed.is_empty() || has_settled || is_proved {
+            self.decide_slots(cluster, news, is_fresh);
         }
         let (nodes, left) = if complete {
             (self.node_statuses(cluster, news), self.left_behind(cluster))
         } else {
             (Vec::new(), Vec::new())
         };
+        self.has_left_keys = left.iter().any(|left| left.what == LeftOver::Key);
         Todo {
             verdict,
             is_readable: cluster.stale().is_empty(),
@@ -252,7 +269,7 @@ impl Decisions {
     fn plan_services(&mut self, cluster: &Cluster) {
         let map = cluster.config_maps.get(services::CONFIG_MAP);
         self.services = match (self.spec.csi_proxy.management, self.is_removed) {
-            (Management::Removed, true) => Ok(services::plan_removal(map)),
+            (Management::Removed, true) => services::plan_removal(map),
             (Management::Removed, false) => Ok(ServicesPlan::Keep(Document::default())),
             _ => services::plan(map, &csi_proxy_service(&self.spec.csi_proxy.extra_args)),
         };
@@ -271,6 +288,8 @@ impl Decisions {
             is_fresh,
             assessment: &self.assessment,
             plans: &self.plans,
+            used_until: &self.used_until,
+            unseen_until: unseen_until(self.started.unwrap_or(now)),
         };
         let (spec, payload) = (&self.spec, &self.payload);
         let planner = Planner::new(cluster, spec, payload, &self.services, present);
@@ -299,6 +318,7 @@ impl Decisions {
                     self.departed.insert(name.clone());
                 }
                 self.ready.remove(&name);
+                self.used_until.remove(&name);
                 continue;
             };
             self.departed.remove(&name);
@@ -344,6 +364,9 @@ impl Decisions {
             let Some(status) = self.node_status(cluster, news, name, node) else {
                 return true;
             };
+            if is_used(&status.status) {
+                self.used_until.insert(name.clone(), news.now);
+            }
             if is_ready(&status.status) {
                 self.ready.insert(name.clone());
             } else {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::api::Management;
 use crate::node::{Hold, NodePlan};
 use crate::run::decide::{Decisions, News};
+use crate::services::ServicesPlan;
 use crate::status::RemovalProgress;
 
 impl Decisions {
@@ -19,7 +20,7 @@ impl Decisions {
 
     /// Whether csi-proxy is to be removed from some node as soon as what is known is proved to be the present.
     pub fn removal_waits_for_proof(&self, now: Timestamp) -> bool {
-        self.is_complete && self.removals.values().any(|at| *at <= now)
+        self.is_complete && (self.are_slots_unproved || self.removals.values().any(|at| *at <= now))
     }
 
     /// Whether nothing of this operator is left on any node, as the administrator wants.
@@ -42,7 +43,11 @@ impl Decisions {
         if self.spec.csi_proxy.management != Management::Removed {
             return None;
         }
-        let mut progress = RemovalProgress::default();
+        let is_written = matches!(self.services, Ok(ServicesPlan::Keep(_)) | Err(_));
+        let mut progress = RemovalProgress {
+            is_stored: self.has_left_keys || !is_written,
+            ..RemovalProgress::default()
+        };
         for (name, plan) in &self.plans {
             let problem = match plan {
                 NodePlan::Absent(_) => {

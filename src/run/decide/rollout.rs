@@ -10,7 +10,9 @@ use crate::run::decide::{Decisions, News};
 impl Decisions {
     /// Grants slots again. Before the configuration is known, and what nodes have been through, nobody gets one. What an
     /// earlier process had in hand is as uncertain as what this one lost in the middle.
-    pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>) {
+    ///
+    /// csi-proxy is removed only on fresh data: a node that would begin with that on other data waits for the proof.
+    pub(super) fn decide_slots(&mut self, cluster: &Cluster, news: &News<'_>, is_fresh: bool) {
         if !cluster.knows_configuration() {
             return;
         }
@@ -22,7 +24,11 @@ impl Decisions {
             let there = nodes.filter(|node| self.is_managed(node));
             news.slots.restore(there.cloned());
         }
-        let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
+        // One that waits for its removal is not connected to, so nothing is begun there, and nothing is found out.
+        let managed = self
+            .plans
+            .iter()
+            .filter(|(_, plan)| plan.is_managed() && !matches!(plan, NodePlan::RemovalWaits(_)));
         let managed = managed.map(|(name, plan)| (name, plan, news.observations.get(name)));
         // A look at the node may have found another owner.
         let managed = managed.filter(|(name, _, seen)| {
@@ -50,9 +56,20 @@ impl Decisions {
                 };
                 (name.clone(), candidate)
             });
-            let rollout = rollout(&candidates.collect(), &limits);
-            (rollout.slots.clone(), rollout)
+            let mut rollout = rollout(&candidates.collect(), &limits);
+            let before = rollout.slots.len();
+            rollout.slots.retain(|name| {
+                let removes = self
+                    .plans
+                    .get(name)
+                    .is_some_and(NodePlan::removes_csi_proxy);
+                is_fresh || !removes || slots.at_work.contains(name)
+            });
+            let unproved = rollout.slots.len() < before;
+            (rollout.slots.clone(), (rollout, unproved))
         });
+        let (rollout, unproved) = rollout;
+        self.are_slots_unproved = unproved;
         self.is_unassigned |= rollout.slots != self.rollout.slots;
         self.rollout = rollout;
     }

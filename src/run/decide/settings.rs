@@ -12,7 +12,10 @@ impl Decisions {
     /// The nodes that are being changed, of those that are there and this operator looks after.
     pub fn in_progress(&self, slots: &RolloutSlots) -> BTreeSet<String> {
         let mut nodes = slots.in_progress();
-        nodes.retain(|node| self.is_managed(node));
+        nodes.retain(|node| {
+            let plan = self.plans.get(node);
+            plan.is_some_and(|it| it.is_managed() && !matches!(it, NodePlan::RemovalWaits(_)))
+        });
         nodes
     }
 

@@ -1,6 +1,7 @@
 mod gate;
 mod left;
 mod removal;
+mod removal_edges;
 mod rollout;
 
 use jiff::Timestamp;

@@ -57,7 +57,7 @@ pub struct WindowsNodeStorageStatus {
     /// When the operator was last on the node, as of the last change of this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
-    /// `CSIProxyReady`, `CSIProxyNeeded`, `CSINodePresent`, `DriversRegistered`, `Ready`.
+    /// `CSIProxyReady`, `CSIProxyUsed`, `CSINodePresent`, `DriversRegistered`, `Ready`.
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
 }

@@ -91,7 +91,7 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
             continue;
         };
         if let Some(pipe) = csi_proxy_pipe(&host_path.path) {
-            side.csi_proxy_pipes.push(pipe.to_owned());
+            side.csi_proxy_pipes.push(pipe);
             continue;
         }
         let mut parts = parts(&host_path.path);
@@ -145,7 +145,8 @@ pub fn node_side(spec: &PodSpec) -> Option<NodeSide> {
     Some(side)
 }
 
-fn csi_proxy_pipe(path: &str) -> Option<&str> {
+/// The name of csi-proxy's pipe at that path, in lower case: Windows does not tell the cases of pipes apart.
+fn csi_proxy_pipe(path: &str) -> Option<String> {
     if !path.starts_with(r"\\") && !path.starts_with("//") {
         return None;
     }
@@ -154,7 +155,7 @@ fn csi_proxy_pipe(path: &str) -> Option<&str> {
         && parts
             .next()
             .is_some_and(|part| part.eq_ignore_ascii_case("pipe"));
-    let name = parts.next().filter(|_| is_pipe)?;
+    let name = parts.next().filter(|_| is_pipe)?.to_ascii_lowercase();
     (name.starts_with(CSI_PROXY_PREFIX) && parts.next().is_none()).then_some(name)
 }
 

@@ -18,7 +18,7 @@ fn driver(image: &str, volumes: &Value, host_process: bool) -> Value {
     })
 }
 
-fn with_pipes() -> Value {
+pub(super) fn with_pipes() -> Value {
     let pipe = r"\\.\pipe\csi-proxy-disk-v1";
     driver(
         "x/driver:v1.0",
@@ -29,7 +29,7 @@ fn with_pipes() -> Value {
 
 impl Rig {
     /// Windows nodes that are known, with their labels; nothing uses csi-proxy.
-    fn with_labels(names: &[&str]) -> Self {
+    pub(super) fn with_labels(names: &[&str]) -> Self {
         let mut rig = Self::settled();
         for name in names {
             rig.add_node(name, "windows");
@@ -37,11 +37,17 @@ impl Rig {
                 node.labels = [("kubernetes.io/os".into(), "windows".into())].into();
             });
         }
+        // The operator has been there.
+        let pin = |name: &&str| {
+            let key = format!("ssh-ed25519 AAAA {}", crate::node::FIRST_CONTACT);
+            ((*name).to_owned(), key)
+        };
+        rig.put_config_map(HOST_KEYS_CONFIG_MAP, names.iter().map(pin).collect());
         rig
     }
 
     /// A pass whose statuses are written at once, as often as there are any.
-    fn act(&mut self, observed: &[&str]) -> Todo {
+    pub(super) fn act(&mut self, observed: &[&str]) -> Todo {
         for _ in 0..5 {
             let todo = self.pass(observed);
             if todo.nodes.is_empty() {
@@ -54,16 +60,16 @@ impl Rig {
         panic!("the statuses do not come to rest")
     }
 
-    fn plan(&self, node: &str) -> &NodePlan {
+    pub(super) fn plan(&self, node: &str) -> &NodePlan {
         &self.decisions.plans[node]
     }
 
-    fn management(&self, node: &str) -> &str {
+    pub(super) fn management(&self, node: &str) -> &str {
         &self.cluster.node_statuses.get(node).unwrap().management
     }
 
     /// Reason and message of the condition of the rollout.
-    fn progress(&mut self) -> (String, String) {
+    pub(super) fn progress(&mut self) -> (String, String) {
         let (_, status) = self.pass(&["win-1", "win-2"]).settings.unwrap();
         let mut conditions = status.conditions.iter();
         let said = conditions.find(|it| it.type_ == "RolloutProgressing");
@@ -72,7 +78,7 @@ impl Rig {
     }
 
     /// The operator has removed all from the node.
-    fn removed(&mut self, node: &str) {
+    pub(super) fn removed(&mut self, node: &str) {
         let seen = Observation {
             purpose: Purpose::Remove,
             standing: Standing::Current,
@@ -86,6 +92,9 @@ impl Rig {
 #[test]
 fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_after_it() {
     let mut rig = Rig::with_labels(&["win-1"]);
+    let pins = rig.cluster.config_maps.get(HOST_KEYS_CONFIG_MAP);
+    let pins = pins.unwrap().data.clone();
+    rig.put_config_map(HOST_KEYS_CONFIG_MAP, BTreeMap::new());
     rig.cluster.node_statuses.delete(&"win-1".to_owned());
     rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
     rig.act(&[]);
@@ -97,6 +106,7 @@ fn where_it_is_needed_csi_proxy_comes_with_a_daemon_set_and_goes_ten_minutes_aft
     assert!(todo.assign, "at once");
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
     assert_eq!(rig.management("win-1"), "Managed");
+    rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins);
 
     let key = ObjectKey::new("kube-system", "driver");
     rig.now = 2_000;
@@ -334,7 +344,7 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
     rig.act(&["win-2"]);
     let (_, message) = rig.progress();
     assert!(
-        message.contains("1 of 2 node(s); left: win-2 (another key)"),
+        message.contains("1 of 2 node(s); to be removed: win-2 (another key)"),
         "{message}"
     );
     rig.removed("win-2");
@@ -345,18 +355,29 @@ fn all_is_removed_from_every_node_and_then_from_the_cluster() {
         what: LeftOver::Key,
     };
     assert_eq!(left, [key], "what was pinned by hand stays");
-    let Ok(ServicesPlan::Update { data, .. }) = &rig.decisions.services else {
+    let Ok(ServicesPlan::Update { data, .. }) = rig.decisions.services.clone() else {
         panic!("{:?}", rig.decisions.services)
     };
     assert_eq!(data["services"], "[]");
+    let (reason, message) = rig.progress();
+    assert_eq!(reason, "Removing");
+    assert!(message.contains("being deleted"), "{message}");
+
+    rig.put_config_map(services::CONFIG_MAP, data);
+    let by_hand = ("win-2".to_owned(), "ssh-ed25519 AAAA by-hand".to_owned());
+    rig.put_config_map(HOST_KEYS_CONFIG_MAP, [by_hand].into());
+    rig.act(&[]);
     assert_eq!(rig.progress().0, "Removed");
     assert_eq!(rig.management("theirs"), "External");
 
     // Taken back, all comes again.
     rig.want(&json!({}));
     rig.act(&[]);
+    assert!(matches!(
+        rig.decisions.services,
+        Ok(ServicesPlan::Update { .. })
+    ));
+    rig.add_configuration();
+    rig.act(&[]);
     assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
-    assert!(
-        matches!(rig.decisions.services, Ok(ServicesPlan::Keep(ref document)) if document.services.len() == 1)
-    );
 }

@@ -1,0 +1,347 @@
+//! Removals at the edges: old data, lost statuses, other owners, and what is cut off.
+
+use super::removal::with_pipes;
+use super::*;
+use crate::node::{Absence, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, Hold, Look, Purpose};
+
+fn condition(rig: &Rig, node: &str, kind: &str) -> (String, String, String) {
+    let status = rig.cluster.node_statuses.get(node).unwrap();
+    let said = status
+        .conditions
+        .iter()
+        .find(|it| it.type_ == kind)
+        .unwrap();
+    (
+        said.status.clone(),
+        said.reason.clone(),
+        said.message.clone(),
+    )
+}
+
+fn used_by_pod(rig: &mut Rig, node: &str) {
+    rig.put(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "kube-system", "name": "left", "uid": "left"},
+        "spec": {
+            "nodeName": node,
+            "volumes": [{"name": "p", "hostPath": {"path": r"\\.\pipe\csi-proxy-disk-v1"}}],
+        },
+    }));
+}
+
+fn waits(rig: &mut Rig, node: &str) {
+    let seen = Observation {
+        purpose: Purpose::Remove,
+        standing: Standing::Waiting,
+        reconciles: 1,
+        ..Observation::default()
+    };
+    rig.observations.insert(node.to_owned(), seen);
+}
+
+/// Released to nobody by management External, csi-proxy runs on; then everything is to be removed.
+#[test]
+fn a_released_node_is_not_said_to_be_rid_of_csi_proxy() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.act(&[]);
+    assert_eq!(rig.management("win-1"), "Managed");
+    rig.want(&json!({"csiProxy": {"management": "External"}}));
+    rig.act(&[]);
+    assert_eq!(rig.management("win-1"), "Releasing");
+    let released = Observation {
+        purpose: Purpose::Release,
+        reconciles: 1,
+        ..Observation::default()
+    };
+    rig.observations.insert("win-1".to_owned(), released);
+    rig.act(&["win-1"]);
+    assert_eq!(rig.management("win-1"), "External");
+    rig.now += 10_000;
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    let said = condition(&rig, "win-1", "CSIProxyReady");
+    let progress = rig.progress();
+    assert!(
+        !said.2.contains("csi-proxy and the agent are removed"),
+        "{said:?} {progress:?}"
+    );
+}
+
+/// A look has found an unknown owner's csi-proxy there.
+#[test]
+fn a_node_of_an_unknown_owner_is_not_said_to_be_rid_of_csi_proxy() {
+    for want in [
+        json!({"csiProxy": {"management": "Removed"}}),
+        json!({"csiProxy": {"install": "WhereNeeded"}}),
+    ] {
+        let mut rig = Rig::with_labels(&["win-1"]);
+        rig.act(&[]);
+        let found = Observation {
+            look: Look::Owner("unknown owner by service csi-proxy".to_owned()),
+            reconciles: 1,
+            ..Observation::default()
+        };
+        rig.observations.insert("win-1".to_owned(), found);
+        rig.act(&["win-1"]);
+        assert_eq!(rig.management("win-1"), "External");
+        rig.now += 10_000;
+        rig.want(&want);
+        rig.act(&[]);
+        let said = condition(&rig, "win-1", "CSIProxyReady");
+        let by = rig
+            .cluster
+            .node_statuses
+            .get("win-1")
+            .unwrap()
+            .managed_by
+            .clone();
+        assert!(by.starts_with("unknown owner"), "{want}: by {by}, {said:?}");
+    }
+}
+
+/// Planned, waiting for a slot for an hour; meanwhile nothing is known to be the present.
+#[test]
+fn no_removal_begins_on_data_that_may_be_old() {
+    let mut rig = Rig::with_labels(&["win-1", "win-2"]);
+    rig.act(&[]);
+    rig.now = 2_000;
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.act(&[]);
+    for node in ["win-1", "win-2"] {
+        assert!(matches!(rig.plan(node), NodePlan::Remove(..)));
+        waits(&mut rig, node);
+    }
+    assert_eq!(rig.slots(&["win-1", "win-2"]), ["win-1"]);
+    rig.removed("win-1");
+    rig.now += 3_600;
+    rig.is_fresh = false;
+    rig.act(&["win-1"]);
+    let slots = rig.slots(&["win-1"]);
+    assert!(
+        slots.is_empty(),
+        "nothing has begun on win-2, and nothing is proved: {slots:?}"
+    );
+}
+
+/// A restart of the operator during a removal where it is not needed.
+#[test]
+fn a_restart_in_the_middle_does_not_install_again() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.act(&[]);
+    rig.now = 2_000;
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.act(&[]);
+    assert_eq!(rig.management("win-1"), "Removing");
+    rig.decisions = Decisions::new(Payload::of_test());
+    rig.decisions.spec = rig.cluster.wanted();
+    rig.put_config_map("other", BTreeMap::new());
+    rig.is_fresh = false;
+    rig.pass(&[]);
+    rig.pass(&[]);
+    assert!(
+        !matches!(rig.plan("win-1"), NodePlan::Reconcile(_)),
+        "from Removing back to an installation: {:?}",
+        rig.plan("win-1")
+    );
+}
+
+/// Names of pipes are the same in either case.
+#[test]
+fn a_pipe_is_used_however_it_is_written() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    rig.put(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "kube-system", "name": "left", "uid": "left"},
+        "spec": {
+            "nodeName": "win-1",
+            "volumes": [{"name": "p", "hostPath": {"path": r"\\.\pipe\CSI-Proxy-disk-v1"}}],
+        },
+    }));
+    rig.act(&[]);
+    assert_eq!(condition(&rig, "win-1", "CSIProxyUsed").0, "True");
+}
+
+/// The status is lost, and the key was not pinned by the operator.
+#[test]
+fn a_lost_status_is_no_removal() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    let pins = [("win-1".to_owned(), "ssh-ed25519 AAAA by-hand".to_owned())];
+    rig.put_config_map(HOST_KEYS_CONFIG_MAP, pins.into());
+    rig.act(&[]);
+    assert_eq!(rig.management("win-1"), "Managed");
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    assert_eq!(rig.management("win-1"), "Removing");
+    rig.cluster.node_statuses.delete(&"win-1".to_owned());
+    rig.decisions.unseen = Unseen::default();
+    rig.act(&[]);
+    let progress = rig.progress();
+    assert_ne!(progress.0, "Removed", "{progress:?}");
+}
+
+/// An ignored node has the agent.
+#[test]
+fn an_ignored_node_is_not_said_to_be_rid_of_it() {
+    let mut rig = Rig::with_labels(&["win-1", "win-2"]);
+    let pin = |name: &str| (name.to_owned(), format!("ssh-ed25519 AAAA {FIRST_CONTACT}"));
+    rig.put_config_map(HOST_KEYS_CONFIG_MAP, [pin("win-1"), pin("win-2")].into());
+    rig.act(&[]);
+    rig.change_node("win-2", |node| node.ignored = true);
+    rig.act(&[]);
+    rig.cluster.node_statuses.delete(&"win-2".to_owned());
+    rig.act(&[]);
+    rig.now = 2_000;
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    rig.removed("win-1");
+    rig.act(&["win-1"]);
+    let todo = rig.act(&[]);
+    let left: Vec<_> = todo.left.iter().map(|left| &*left.node).collect();
+    assert_eq!(left, ["win-1"]);
+    rig.change_node("win-2", |node| node.ignored = false);
+    rig.act(&[]);
+    assert!(
+        !matches!(rig.plan("win-2"), NodePlan::Absent(_)),
+        "its agent is still there: {:?}",
+        condition(&rig, "win-2", "CSIProxyReady")
+    );
+}
+
+/// After the removal a driver comes that needs csi-proxy.
+#[test]
+fn a_node_that_needs_what_was_removed_is_not_ready() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.act(&[]);
+    rig.now = 2_000;
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    rig.removed("win-1");
+    rig.act(&["win-1"]);
+    assert_eq!(rig.management("win-1"), "Removed");
+    rig.put(&with_pipes());
+    rig.act(&[]);
+    assert_eq!(condition(&rig, "win-1", "CSIProxyUsed").0, "True");
+    let ready = condition(&rig, "win-1", "Ready");
+    assert_eq!(ready.0, "False", "{ready:?}");
+}
+
+/// Another service of the document depends on csi-proxy.
+#[test]
+fn a_service_that_depends_on_csi_proxy_uses_it() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}}));
+    let map = rig.cluster.config_maps.get(services::CONFIG_MAP).unwrap();
+    let mut data = map.data.clone();
+    let other = r#",{"name":"logs","path":"C:\\k\\logs.exe","bootstrap":false,"priority":3,"dependencies":["csi-proxy"]}]"#;
+    let entries = data["services"].trim_end_matches(']').to_owned() + other;
+    data.insert("services".to_owned(), entries);
+    rig.put_config_map(services::CONFIG_MAP, data);
+    rig.act(&[]);
+    rig.now += 600;
+    rig.act(&[]);
+    let NodePlan::Reconcile(target) = rig.plan("win-1") else {
+        panic!("{:?}", rig.plan("win-1"))
+    };
+    let request = &target.desired.as_ref().unwrap().request;
+    let valid = protocol::validate::validate(request);
+    assert!(valid.is_ok(), "{valid:?}");
+}
+
+/// What waits for its pods holds the places of all others, as nobody goes to it.
+#[test]
+fn a_node_that_was_cut_off_in_its_update_and_waits_does_not_hold_the_others() {
+    let mut rig = Rig::with_labels(&["win-1", "win-2"]);
+    rig.act(&[]);
+    rig.slots.decide(|_| (["win-1".to_owned()].into(), ()));
+    rig.slots.hand_out();
+    // An update is under way when the removal is asked for: the work is cut.
+    rig.slots.take("win-1").unwrap().begin();
+    used_by_pod(&mut rig, "win-1");
+    rig.now = 2_000;
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    assert!(matches!(
+        rig.plan("win-1"),
+        NodePlan::RemovalWaits(Hold::Used(_))
+    ));
+    assert!(matches!(
+        rig.plan("win-2"),
+        NodePlan::Remove(Absence::Removed, Ok(_))
+    ));
+    waits(&mut rig, "win-2");
+    for _ in 0..3 {
+        rig.now += 86_400;
+        rig.act(&["win-2"]);
+    }
+    let slots = rig.slots(&["win-2"]);
+    let progress = rig.progress();
+    assert_eq!(
+        slots,
+        ["win-2"],
+        "in progress {:?}, said {progress:?}",
+        rig.slots.in_progress()
+    );
+}
+
+/// Used for a moment, between two writes of the status.
+#[test]
+fn ten_minutes_begin_with_the_last_use_also_where_nothing_was_written() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.act(&[]);
+    rig.now = 5_000;
+    rig.want(&json!({"csiProxy": {"install": "WhereNeeded"}, "rollout": {"paused": true}}));
+    rig.put(&with_pipes());
+    rig.pass(&[]);
+    assert!(matches!(rig.plan("win-1"), NodePlan::Reconcile(_)));
+    rig.now = 5_001;
+    let key = ObjectKey::new("kube-system", "driver");
+    rig.cluster.owners[crate::index::WorkloadKind::DaemonSet].delete(&key);
+    rig.pass(&[]);
+    assert!(
+        matches!(rig.plan("win-1"), NodePlan::Reconcile(_)),
+        "a second after the last DaemonSet: {:?}",
+        rig.plan("win-1")
+    );
+}
+
+/// WMCO has taken over a node that was ours; then all of ours is to go.
+#[test]
+fn a_node_that_wmco_has_taken_over_is_released_and_not_robbed() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.act(&[]);
+    rig.now = 2_000;
+    rig.change_node("win-1", |node| {
+        node.platform = Some(PlatformSignal {
+            platform: Platform::Wmco,
+            shown: "label x".to_owned(),
+        });
+    });
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    assert!(
+        !matches!(rig.plan("win-1"), NodePlan::Remove(..)),
+        "csi-proxy is removed from under WMCO"
+    );
+}
+
+/// The clock was wrong for a moment.
+#[test]
+fn a_clock_that_went_back_does_not_hold_for_ever() {
+    let mut rig = Rig::with_labels(&["win-1"]);
+    rig.now = 100_000_000;
+    rig.cluster.node_statuses.delete(&"win-1".to_owned());
+    rig.decisions.unseen = Unseen::default();
+    rig.act(&[]);
+    rig.now = 5_000;
+    rig.want(&json!({"csiProxy": {"management": "Removed"}}));
+    rig.act(&[]);
+    let NodePlan::RemovalWaits(Hold::Until(at)) = rig.plan("win-1") else {
+        panic!("{:?}", rig.plan("win-1"))
+    };
+    assert!(
+        at.as_second() <= 5_600,
+        "now is 5000 s, due at {at} ({} s)",
+        at.as_second()
+    );
+}
