@@ -79,7 +79,7 @@ pub struct Present<'a> {
     pub assessment: &'a Assessment,
     /// What was planned before.
     pub plans: &'a BTreeMap<String, NodePlan>,
-    /// Until when csi-proxy was used on nodes, for all that this process has seen.
+    /// Until when csi-proxy was used on nodes whose status does not say so yet.
     pub used_until: &'a BTreeMap<String, Timestamp>,
     /// Until when it may have been used anywhere without this process having seen it.
     pub unseen_until: Timestamp,

@@ -1,8 +1,9 @@
 //! csi-proxy comes to nodes and goes with what uses it, and all that the operator has installed is removed.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -79,15 +80,37 @@ impl Harness {
         });
     }
 
-    fn uninstall(&self, arguments: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+    fn uninstall(&self, arguments: &[&str]) -> Uninstall {
+        let child = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
             .arg("uninstall")
             .args(arguments)
             .arg("--kubeconfig")
             .arg(self.sandbox.control_plane.kubeconfig())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap()
+            .unwrap();
+        Uninstall(child)
+    }
+}
+
+/// The command while it waits; it ends with the test.
+struct Uninstall(Child);
+
+impl Uninstall {
+    /// How it ended, and what it said.
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        let stderr = self.0.stderr.as_mut().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap(), said)
+    }
+}
+
+impl Drop for Uninstall {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -191,10 +214,8 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     );
 
     // What uses it holds the removal, and is named.
-    let mut waiting = harness.uninstall(&["--timeout", "4s"]);
-    assert_eq!(waiting.wait().unwrap().code(), Some(1));
-    let output = waiting.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (status, said) = harness.uninstall(&["--timeout", "4s"]).end();
+    assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("node/win-1 Removing: "), "{said}");
     assert!(
         said.contains("DaemonSet kube-system/csi-driver-win mounts"),
@@ -212,7 +233,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     // An operator that has just started would wait for the one before it could change the other.
     harness.want(&json!({"rollout": {"maxUnavailable": 2}}));
     two.stop_sshd().unwrap();
-    let mut uninstall = harness.uninstall(&[]);
+    let uninstall = harness.uninstall(&[]);
     for node in ["win-1", "win-2"] {
         harness.expect_management(node, "Removing");
         harness.age(node);
@@ -232,7 +253,8 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
     for node in ["win-1", "win-2"] {
         harness.expect_management(node, "Removed");
     }
-    assert!(uninstall.wait().unwrap().success());
+    let (status, said) = uninstall.end();
+    assert!(status.success(), "{said}");
     for host in [&one, &two] {
         assert_eq!(left_over(host), [""; 0]);
     }
@@ -249,7 +271,7 @@ fn all_that_was_installed_is_removed_and_can_be_taken_back_half_way() {
         "Removed",
     );
     // Again, it has nothing to do.
-    let mut again = harness.uninstall(&["--timeout", "60s"]);
-    assert!(again.wait().unwrap().success());
+    let (status, said) = harness.uninstall(&["--timeout", "60s"]).end();
+    assert!(status.success(), "{said}");
     harness.assert_nothing_was_forbidden();
 }

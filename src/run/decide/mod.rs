@@ -74,7 +74,7 @@ pub struct Decisions {
     removals: BTreeMap<String, Timestamp>,
     /// Some node would get a slot to remove csi-proxy if what is known were proved to be the present.
     are_slots_unproved: bool,
-    /// Until when csi-proxy was used on nodes, for all that this process has seen.
+    /// Until when csi-proxy was used on nodes whose status does not say so yet.
     used_until: BTreeMap<String, Timestamp>,
     /// When this process began to decide.
     started: Option<Timestamp>,
@@ -364,7 +364,11 @@ impl Decisions {
             let Some(status) = self.node_status(cluster, news, name, node) else {
                 return true;
             };
-            if is_used(&status.status) {
+            // Once that is written, its end will be as well.
+            let is_written = cluster.node_statuses.get(name).is_some_and(is_used);
+            if is_written {
+                self.used_until.remove(name);
+            } else if is_used(&status.status) {
                 self.used_until.insert(name.clone(), news.now);
             }
             if is_ready(&status.status) {

@@ -78,7 +78,10 @@ fn all_is_removed_in_the_middle_of_a_rollout_and_a_changed_key_is_named() {
     harness.expect(object, "CSIProxyReady", "Unknown", "HostKeyChanged");
     let settings = "windowsstorage/cluster";
     let said = harness.expect(settings, "RolloutProgressing", "True", "Removing");
-    assert!(said.contains("2 of 3 node(s); left: win-002 ("), "{said}");
+    assert!(
+        said.contains("2 of 3 node(s); to be removed: win-002 ("),
+        "{said}"
+    );
     // Its pin is what an administrator compares the new key with.
     let pins = &harness.get("configmap/windows-storage-host-keys")["data"];
     assert!(pins["win-002"].is_string(), "{pins}");
