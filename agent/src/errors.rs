@@ -16,8 +16,11 @@ const BROKEN_PIPE: i32 = 109;
 const NO_DATA: i32 = 232;
 const PIPE_NOT_CONNECTED: i32 = 233;
 const SERVICE_REQUEST_TIMEOUT: i32 = 1053;
+const SERVICE_DATABASE_LOCKED: i32 = 1055;
 const SERVICE_CANNOT_ACCEPT_CTRL: i32 = 1061;
 const SERVICE_NOT_ACTIVE: i32 = 1062;
+/// What every call of the Service Control Manager says once Windows shuts down.
+const SHUTDOWN_IN_PROGRESS: i32 = 1115;
 
 /// The category of a Windows error.
 #[must_use]
@@ -26,8 +29,20 @@ pub fn category(error: &io::Error) -> FailureCategory {
         Some(DISK_FULL | HANDLE_DISK_FULL) => FailureCategory::DiskFull,
         Some(ACCESS_DENIED) => FailureCategory::AccessDenied,
         Some(SHARING_VIOLATION | LOCK_VIOLATION | USER_MAPPED_FILE) => FailureCategory::FileInUse,
+        Some(SHUTDOWN_IN_PROGRESS) => FailureCategory::Interrupted,
         _ => FailureCategory::Internal,
     }
+}
+
+/// Whether a service may be started again after Windows answered so. That no process has connected within 30 seconds is also
+/// said while any other service keeps the Service Control Manager busy, and a slow disk or a virus scanner may be the
+/// reason: once more is worth it. A lock on its database goes by itself.
+#[must_use]
+pub fn may_start_again(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(SERVICE_REQUEST_TIMEOUT | SERVICE_DATABASE_LOCKED)
+    )
 }
 
 /// Whether waiting may help: a virus scanner holds new files for a moment, a process that ends holds its program.
@@ -84,7 +99,7 @@ mod tests {
 
     #[test]
     fn numbers_of_windows_have_a_category_and_say_whether_a_service_stops() {
-        use FailureCategory::{AccessDenied, DiskFull, FileInUse, Internal};
+        use FailureCategory::{AccessDenied, DiskFull, FileInUse, Internal, Interrupted};
         for (number, expected, stops) in [
             (2, Internal, None),
             (5, AccessDenied, None),
@@ -100,6 +115,7 @@ mod tests {
             (1053, Internal, Some(true)),
             (1061, Internal, Some(false)),
             (1062, Internal, Some(true)),
+            (1115, Interrupted, None),
         ] {
             let error = io::Error::from_raw_os_error(number);
             assert_eq!(category(&error), expected, "{number}");
@@ -111,5 +127,10 @@ mod tests {
             assert!(failure.message.starts_with("starting x: "), "{failure}");
         }
         assert_eq!(is_stopping(&io::Error::other("not Windows'")), None);
+        let again = |number| may_start_again(&io::Error::from_raw_os_error(number));
+        assert_eq!(
+            [1053, 1055, 1056, 1058, 1069].map(again),
+            [true, true, false, false, false]
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// How long a process may live on after its service has said that it stopped. From then on Windows itself may end it at
 /// any time, and csi-proxy's, which goes on serving, would otherwise never go.
 pub const LINGER: Duration = Duration::from_secs(1);
@@ -13,9 +13,9 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// The state of a service, as a check finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It runs with all its pipes, or it was paused.
+    /// It runs and answers on all its pipes, or it was paused.
     Up,
-    /// It runs, but not all its pipes are open.
+    /// It runs, but not all its pipes are open, or it does not answer on them.
     Mute,
     /// It is there, but not configured as it was.
     Changed,
@@ -27,7 +27,7 @@ pub enum Health {
     Dead,
     /// It is stopped, but its process is still there and holds its pipes.
     Lingering,
-    /// It is stopped, and a process that is not its own holds its pipes.
+    /// Another program holds its pipes: a start would help nobody.
     Held,
     /// It is stopped and its process is gone.
     Down,
@@ -215,9 +215,9 @@ mod tests {
 
     #[test]
     fn what_does_not_help_is_done_less_and_less_often() {
-        let at_once = &[0, 1, 3, 7, 15, 31, 63, 123, 183][..];
+        let at_once = &[0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181][..];
         // Each start has its whole time, and the pauses between them grow beyond it.
-        let patiently = &[20, 41, 62, 83, 104, 125, 157][..];
+        let patiently = &[20, 41, 62, 83, 104, 125, 155, 185][..];
         for (health, action, expected) in [
             (Health::Down, Action::Start, at_once),
             (Health::Changed, Action::Mend, at_once),

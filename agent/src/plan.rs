@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::failure_actions::FailureActions;
 use crate::journal::{AUTO_START, Change, FileChange, ServiceChange, ServiceSettings};
+use crate::probe::Probe;
 use crate::state::description;
 use protocol::document::Service;
 use protocol::order::{key, same_name, start_order};
@@ -26,10 +27,10 @@ pub struct Observed {
     pub ours: Vec<String>,
     /// Whether the agent keeps the node to an earlier request.
     pub kept: bool,
-    /// The pipes that are open.
-    pub open_pipes: BTreeSet<String>,
-    /// Who serves the open ones, as far as Windows says.
-    pub pipe_servers: BTreeMap<String, SeenProcess>,
+    /// What was found at the names of the request's pipes.
+    pub pipes: BTreeMap<String, Probe>,
+    /// The processes that serve them, among others.
+    pub processes: Vec<SeenProcess>,
     /// All services of the machine.
     pub machine: Vec<SeenService>,
 }
@@ -159,9 +160,9 @@ pub fn plan(request: &Request, observed: &Observed) -> Result<Plan, Failure> {
         if configure || start {
             services.push(service_change(name, before, observed));
         }
-        let is_closed = |pipe: &String| !observed.open_pipes.contains(pipe);
+        let greets = |pipe: &String| matches!(observed.pipes.get(pipe), Some(Probe::Greets(_)));
         let is_awaited = |of: &&ServicePipes| {
-            same_name(&of.service, name) && (start || of.pipes.iter().any(is_closed))
+            same_name(&of.service, name) && (start || !of.pipes.iter().all(greets))
         };
         let awaited = request.pipes.iter().filter(is_awaited);
         steps.extend(awaited.cloned().map(Step::AwaitPipes));
@@ -242,7 +243,9 @@ fn refuse_foreign(
 fn refuse_intruders(request: &Request, observed: &Observed) -> Result<(), Failure> {
     for of in &request.pipes {
         for pipe in &of.pipes {
-            let Some(server) = observed.pipe_servers.get(pipe) else {
+            let id = observed.pipes.get(pipe).and_then(|probe| probe.server());
+            let mut processes = observed.processes.iter();
+            let Some(server) = processes.find(|process| Some(process.id) == id) else {
                 continue;
             };
             let is_known = observed.services.values().any(|there| {

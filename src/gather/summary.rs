@@ -45,14 +45,16 @@ pub fn state_in_words(state: &NodeState) -> String {
         || "not kept".to_owned(),
         |service| format!("{:?}", service.state),
     );
-    let open = state.pipes.iter().filter(|pipe| pipe.open).count();
+    let answering = state.pipes.iter().filter(|pipe| pipe.answers()).count();
     let foreign = match state.foreign.len() {
         0 => String::new(),
         count => format!(", {count} csi-proxy of another owner"),
     };
     format!(
-        "agent {} {:?}, csi-proxy {csi_proxy}, {open} pipe(s) open{foreign}",
-        state.agent_version, state.agent_service
+        "agent {} {:?}, csi-proxy {csi_proxy}, {answering} of {} pipe(s) answer{foreign}",
+        state.agent_version,
+        state.agent_service,
+        state.pipes.len()
     )
 }
 

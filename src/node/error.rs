@@ -124,6 +124,7 @@ impl NodeError {
             | FailureCategory::ServiceStop
             | FailureCategory::FileInUse
             | FailureCategory::PipesMissing
+            | FailureCategory::PipesHeld
             | FailureCategory::Interrupted
             | FailureCategory::Internal
             | FailureCategory::Unknown => Reason::CSIProxyFailed.error(format!(

@@ -14,8 +14,11 @@ use crate::node::session::{Running, Session};
 use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
 use crate::payload::{Payload, Program};
 
-/// How long the agent may take to say what it sees, and to install itself.
+/// How long the agent may take to say what it sees.
 const COMMAND: Duration = Duration::from_secs(60);
+/// How long it may take to install or remove itself. Its own limits come to less: the wait for another install, the end of the
+/// service before, a start on a slow disk, and one more where it goes back.
+const INSTALL: Duration = Duration::from_secs(4 * 60);
 /// How much longer than the agent's own limits its answer may take.
 const MARGIN: Duration = Duration::from_secs(60);
 /// How long a request's files may take to arrive, from the start of the command that waits for them.
@@ -109,7 +112,7 @@ impl Host {
                 ""
             };
             let command = format!("{program} uninstall{option}");
-            let output = host.session.run(&command, COMMAND)?;
+            let output = host.session.run(&command, INSTALL)?;
             let problem = "the agent could not be removed";
             answer(&output, problem, "", |answer| match answer {
                 Answer::Uninstalled {} => Some(()),
@@ -144,7 +147,7 @@ impl Host {
 
     fn install(&mut self, command: &str) -> Result<Option<NodeState>, NodeError> {
         let state = self.phase("agent install", |host| {
-            let output = host.session.run(command, COMMAND)?;
+            let output = host.session.run(command, INSTALL)?;
             let problem = "the agent could not be installed";
             let hint = r"; does a virus scanner hold C:\k?";
             answer(&output, problem, hint, |answer| match answer {

@@ -57,8 +57,12 @@ pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
     let services = request.services.iter();
     let broken = services.filter(|service| !has_service(request, state, service));
     let broken: Vec<&str> = broken.map(|service| service.name.as_str()).collect();
+    let pipes = state.pipes.iter();
+    let problems = pipes.filter_map(|pipe| Some((&pipe.name, pipe.problem.as_ref()?)));
+    let problem = problems.map(|(name, problem)| format!("; pipe {name}: {problem}"));
     Reason::CSIProxyFailed.error(format!(
-        "not running, or not all pipes open: {}; the agent on the node starts it again; {logs}",
-        broken.join(", ")
+        "not running, or not answering on all pipes: {}{}; the agent on the node starts it again; {logs}",
+        broken.join(", "),
+        problem.take(1).collect::<String>()
     ))
 }

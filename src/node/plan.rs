@@ -4,8 +4,8 @@ use protocol::document::Service;
 use protocol::order::same_name;
 use protocol::paths::CSI_PROXY_SERVICE;
 use protocol::{
-    Failing, FailureCategory, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome,
-    Request, ServicePipes, ServiceState,
+    Failing, ForeignInstance, ForeignKind, LastResult, NodeState, Outcome, PipeStatus, Request,
+    ServicePipes, ServiceState,
 };
 
 /// What a node shall look like.
@@ -30,7 +30,7 @@ pub struct Desired {
 pub enum AgentStep {
     /// Nothing: it is the one that belongs there, and runs.
     Keep,
-    /// The right program is there, but its service does not run, or runs another program than the one on disk.
+    /// The right program is there, but its service does not run or answer, or runs another program than the one on disk.
     Restart,
     /// It is not there, is another one, or gives no answer that makes sense.
     Install {
@@ -70,7 +70,10 @@ pub fn agent_step(desired: &Desired, state: Option<&NodeState>) -> AgentStep {
         };
     }
     let running = state.running_agent_sha256.as_deref();
-    if state.agent_service != ServiceState::Running || (running.is_some() && running != wanted) {
+    if state.agent_service != ServiceState::Running
+        || state.agent_problem.is_some()
+        || (running.is_some() && running != wanted)
+    {
         return AgentStep::Restart;
     }
     AgentStep::Keep
@@ -126,13 +129,13 @@ pub fn may_replace(foreign: &ForeignInstance) -> bool {
     foreign.kind == ForeignKind::Service && same_name(&foreign.name, CSI_PROXY_SERVICE)
 }
 
-/// Whether a request is not to be tried again after this end. That the host lost its power in the middle says nothing of
-/// the request, unless it happens time and again.
+/// Whether a request is not to be tried again after this end. What happened to the host meanwhile says nothing of the
+/// request, unless it happens time and again.
 fn speaks_against(last: &LastResult) -> bool {
     const MOST_INTERRUPTIONS: u32 = 1;
-    let interrupted = (last.end.failure.as_ref())
-        .is_some_and(|failure| failure.category == FailureCategory::Interrupted);
-    last.end.outcome == Outcome::RolledBack && (!interrupted || last.failures > MOST_INTERRUPTIONS)
+    let failure = last.end.failure.as_ref();
+    let by_the_host = failure.is_some_and(|failure| failure.category.is_of_the_host());
+    last.end.outcome == Outcome::RolledBack && (!by_the_host || last.failures > MOST_INTERRUPTIONS)
 }
 
 /// A service that does not stay up, csi-proxy before all others, and what the agent says of it.
@@ -152,7 +155,7 @@ pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a For
     })
 }
 
-/// Whether the csi-proxy that the agent keeps runs and serves its pipes, whatever its version.
+/// Whether the csi-proxy that the agent keeps runs and answers on its pipes, whatever its version.
 #[must_use]
 pub fn is_working(state: &NodeState) -> bool {
     let mut pipes = (state.pipes.iter())
@@ -161,7 +164,7 @@ pub fn is_working(state: &NodeState) -> bool {
     let runs = state.services.iter().any(|service| {
         service.state == ServiceState::Running && same_name(&service.name, CSI_PROXY_SERVICE)
     });
-    state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(|pipe| pipe.open)
+    state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(PipeStatus::answers)
 }
 
 /// Whether the files are those of the request.
@@ -175,18 +178,18 @@ pub fn has_files(request: &Request, state: &NodeState) -> bool {
     })
 }
 
-/// Whether all services run and all pipes are open.
+/// Whether all services run and answer on all their pipes.
 fn has_all(request: &Request, state: &NodeState) -> bool {
     let (mut services, mut pipes) = (request.services.iter(), request.pipes.iter());
-    services.all(|service| runs(state, service)) && pipes.all(|pipes| are_open(state, pipes))
+    services.all(|service| runs(state, service)) && pipes.all(|pipes| all_answer(state, pipes))
 }
 
-/// Whether one service of a request runs, with all its pipes.
+/// Whether one service of a request runs and answers on all its pipes.
 #[must_use]
 pub fn has_service(request: &Request, state: &NodeState, service: &Service) -> bool {
     let pipes = request.pipes.iter();
     let mut pipes = pipes.filter(|pipes| same_name(&pipes.service, &service.name));
-    runs(state, service) && pipes.all(|pipes| are_open(state, pipes))
+    runs(state, service) && pipes.all(|pipes| all_answer(state, pipes))
 }
 
 fn runs(state: &NodeState, service: &Service) -> bool {
@@ -194,9 +197,10 @@ fn runs(state: &NodeState, service: &Service) -> bool {
         .any(|found| same_name(&found.name, &service.name) && found.state == ServiceState::Running)
 }
 
-fn are_open(state: &NodeState, wanted: &ServicePipes) -> bool {
-    let is_open = |name: &String| (state.pipes.iter()).any(|pipe| pipe.name == *name && pipe.open);
-    wanted.pipes.iter().all(is_open)
+fn all_answer(state: &NodeState, wanted: &ServicePipes) -> bool {
+    let answers =
+        |name: &String| (state.pipes.iter()).any(|pipe| pipe.name == *name && pipe.answers());
+    wanted.pipes.iter().all(answers)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{
-    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone,
+    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone, printable,
 };
 use crate::payload::Payload;
 
@@ -238,6 +238,13 @@ fn bring_to_desired(
     }
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {
+        if let Some(why) = state
+            .as_ref()
+            .and_then(|state| state.agent_problem.as_ref())
+        {
+            let why = printable(why);
+            tracing::warn!(%why, "the agent on the node does not answer; it is restarted");
+        }
         if step == (AgentStep::Install { interrupts: true }) {
             if !take_slot(&mut slot) {
                 found.standing = Standing::Waiting;
@@ -247,7 +254,7 @@ fn bring_to_desired(
         }
         changed = true;
         state = match step {
-            AgentStep::Restart => host.restart_agent()?,
+            AgentStep::Restart => restart(host, desired)?,
             AgentStep::Keep | AgentStep::Install { .. } => host.install_agent()?,
         };
         if state.as_ref().is_some_and(is_at_rest) {
@@ -255,7 +262,7 @@ fn bring_to_desired(
         }
         found.saw(state.as_ref(), Some(desired));
     }
-    let is_right = |state: &NodeState| agent_step(desired, Some(state)) == AgentStep::Keep;
+    let is_right = |state: &NodeState| has_right_agent(desired, state);
     let mut state = state.filter(is_right).ok_or_else(|| {
         no_progress(
             "the agent was brought and installed, and still gives no state that makes sense",
@@ -309,6 +316,23 @@ fn bring_to_desired(
     }
 }
 
+fn has_right_agent(desired: &Desired, state: &NodeState) -> bool {
+    agent_step(desired, Some(state)) == AgentStep::Keep
+}
+
+/// Has the agent that is there start again; where that does not help, it is brought and installed again.
+fn restart(host: &mut Host, desired: &Desired) -> Result<Option<NodeState>, NodeError> {
+    match host.restart_agent() {
+        Ok(Some(state)) if has_right_agent(desired, &state) => return Ok(Some(state)),
+        Ok(_) => tracing::warn!("the agent was restarted without success; it is installed again"),
+        Err(error) if error.reason == Reason::AgentFailed => {
+            tracing::warn!(%error, "the agent cannot be restarted; it is installed again");
+        }
+        Err(error) => return Err(error),
+    }
+    host.install_agent()
+}
+
 /// Whether the agent is not in the middle of a request.
 fn is_at_rest(state: &NodeState) -> bool {
     state.unfinished_request_id.is_none()
@@ -336,7 +360,9 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
             Ok(())
         }
         Outcome::Unchanged => Ok(()),
-        Outcome::RolledBack if !was_kept => Err(NodeError::from_agent(&failure, true)),
+        Outcome::RolledBack if !was_kept && !failure.category.is_of_the_host() => {
+            Err(NodeError::from_agent(&failure, true))
+        }
         // Worse than undone: going back was not complete either.
         Outcome::Failed if !was_kept && interrupting && has_touched(&failure) => {
             Err(Reason::RolledBack.error(format!(
@@ -393,7 +419,7 @@ mod tests {
 
     #[test]
     fn an_update_that_was_undone_or_left_broken_is_not_tried_again() {
-        use FailureCategory::{FileInUse, ServiceStart};
+        use FailureCategory::{FileInUse, PipesHeld, ServiceStart};
         use Outcome::{Failed, RolledBack};
         use Reason::CSIProxyFailed;
         for (outcome, category, was_kept, interrupting, reason) in [
@@ -402,6 +428,8 @@ mod tests {
             (RolledBack, ServiceStart, true, true, CSIProxyFailed),
             (Failed, ServiceStart, false, true, Reason::RolledBack),
             (Failed, ServiceStart, true, true, CSIProxyFailed),
+            // It was not the version's fault.
+            (RolledBack, PipesHeld, false, true, CSIProxyFailed),
             // Nothing worked there before.
             (Failed, ServiceStart, false, false, CSIProxyFailed),
             // Nothing was touched.

@@ -140,9 +140,10 @@ impl NodeRow {
             Some(csi_proxy) => {
                 let words = csi_proxy_in_words(csi_proxy);
                 let open = csi_proxy.open_pipes;
+                let answering = csi_proxy.answering_pipes.unwrap_or(open);
                 let all = open as usize + csi_proxy.missing_pipes.len();
                 let state = Span::state(csi_proxy.is_running(), &words, &words);
-                (state, format!("{open}/{all}"))
+                (state, format!("{answering}/{all}"))
             }
             None if readiness.needs_csi_proxy => {
                 (Span::new(Style::Warning, "unknown"), String::new())
@@ -170,6 +171,8 @@ pub(super) fn csi_proxy_in_words(csi_proxy: &CsiProxyStatus) -> String {
     let version = csi_proxy.version.as_deref().unwrap_or("another build");
     if csi_proxy.is_running() {
         version.to_owned()
+    } else if csi_proxy.service_state == "Running" && csi_proxy.missing_pipes.is_empty() {
+        format!("{version}, does not answer")
     } else if csi_proxy.service_state == "Running" {
         format!("{version}, pipes missing")
     } else {

@@ -54,6 +54,7 @@ pub fn csi_proxy_status(
     let pipe = |name: &&str| state.pipes.iter().find(|pipe| pipe.name == **name);
     let pipes = CSI_PROXY_PIPES.iter().filter_map(pipe);
     let (open, missing): (Vec<_>, Vec<_>) = pipes.partition(|pipe| pipe.open);
+    let answering = open.iter().filter(|pipe| pipe.answers()).count();
     let last_result = state.last_result.as_ref();
     let interruption = last_result.and_then(|last| last.end.interruption_milliseconds);
     let interruption = interruption.map(|pause| pause.min(LONGEST_PAUSE));
@@ -63,6 +64,7 @@ pub fn csi_proxy_status(
         sha256,
         service_state: format!("{service_state:?}"),
         open_pipes: u32::try_from(open.len()).unwrap_or(u32::MAX),
+        answering_pipes: Some(u32::try_from(answering).unwrap_or(u32::MAX)),
         missing_pipes: missing.iter().map(|pipe| pipe.name.clone()).collect(),
         restarts: service.map_or(0, |service| service.restarts),
         last_interruption_milliseconds: interruption.or(known),
@@ -113,7 +115,7 @@ pub fn csi_proxy_condition(
         (Some(error), works) => failed(error, works, is_wanted),
         (None, None) => no(
             "NotRunning",
-            "csi-proxy does not run on the node, or not all of its pipes are open",
+            "csi-proxy does not run on the node, or does not answer on all of its pipes",
         ),
         (None, Some(works)) if observation.standing == Standing::Waiting => yes(
             "UpdatePending",
@@ -167,7 +169,7 @@ fn describe(csi_proxy: &CsiProxyStatus) -> String {
         format!("; they were closed for {pause} ms when it was last replaced")
     });
     format!(
-        "csi-proxy {} runs and its {} pipes are open{interruption}",
+        "csi-proxy {} runs and answers on its {} pipes{interruption}",
         version.unwrap_or("of another version"),
         csi_proxy.open_pipes
     )

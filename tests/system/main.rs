@@ -17,6 +17,7 @@ mod harness;
 mod hidden;
 mod host_keys;
 mod interruption;
+mod killed_programs;
 mod logs;
 mod main_job;
 mod metrics;

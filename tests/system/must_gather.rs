@@ -118,7 +118,7 @@ fn a_real_host_gives_its_state_and_its_logs() {
     let log = fs::read_to_string(node.join("csi-proxy/csi-proxy.log")).unwrap();
     assert!(!log.is_empty(), "{summary}");
     assert!(
-        summary.contains("win-1: agent") && summary.contains("23 pipe(s) open"),
+        summary.contains("win-1: agent") && summary.contains("23 of 23 pipe(s) answer"),
         "{summary}"
     );
 

@@ -65,7 +65,10 @@ fn done(request: &Request) -> Observed {
             .collect(),
         ours: services.map(|service| service.name.clone()).collect(),
         kept: true,
-        open_pipes: pipes.flat_map(|pipes| pipes.pipes.clone()).collect(),
+        pipes: pipes
+            .flat_map(|pipes| pipes.pipes.clone())
+            .map(|pipe| (pipe, Probe::Greets(Some(100))))
+            .collect(),
         ..Observed::default()
     }
 }
@@ -136,8 +139,8 @@ const CASES: &[Case] = &[
         |_| (),
         |_, node| {
             node.machine = vec![seen("monitor", &["csi-proxy"], true)];
-            node.pipe_servers
-                .insert(PIPE.into(), SeenProcess::default());
+            node.pipes.insert(PIPE.into(), Probe::Greets(Some(0)));
+            node.processes.push(SeenProcess::default());
         },
         "",
     ),
@@ -180,7 +183,7 @@ const CASES: &[Case] = &[
     (
         "closed pipes",
         |_| (),
-        |_, node| node.open_pipes.clear(),
+        |_, node| node.pipes.clear(),
         "pipes csi-proxy",
     ),
     (
@@ -433,7 +436,8 @@ fn who_may_serve_the_pipes() {
             parent,
             program: program.to_owned(),
         };
-        observed.pipe_servers.insert(PIPE.into(), server);
+        observed.pipes.insert(PIPE.into(), Probe::Silent(Some(7)));
+        observed.processes.push(server);
         let planned = plan(&request(), &observed);
         assert_eq!(planned.is_ok(), fine, "{what}");
         if let Err(failure) = planned {

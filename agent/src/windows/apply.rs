@@ -20,7 +20,9 @@ use super::scm::Scm;
 use super::{observe, pipes, store, unpack};
 
 /// How long the service may take to open its pipe.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(60);
+/// How long a service that runs may take to answer.
+pub const ANSWER: Duration = Duration::from_secs(5);
 /// The pause before a service that has ended again is started again.
 const START_AGAIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
@@ -72,6 +74,13 @@ fn hand_over(
     }))
 }
 
+/// Whether the service answers; one that does not run is not started.
+pub fn check_answers(deadline: Instant) -> Result<(), Failure> {
+    let pipe = reach(deadline, false)?;
+    say(&pipe, &Call::Ping)?;
+    hear(&pipe, deadline).map(drop)
+}
+
 /// Asks the service for a sign of life until the deadline; the answer is the SHA-256 of the program that it runs, where
 /// it says so.
 pub fn ping(deadline: Instant) -> Result<Option<String>, Failure> {
@@ -89,22 +98,29 @@ pub fn retire(deadline: Instant) -> Result<bool, Failure> {
 
 /// What the service replies, where that can be understood.
 fn ask(question: &Call, deadline: Instant) -> Result<Option<Reply>, Failure> {
-    let pipe = call(question, deadline)?;
-    let line = pipes::read_line(&pipe, deadline)
-        .map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))?;
+    let line = hear(&call(question, deadline)?, deadline)?;
     Ok(serde_json::from_str(&line).ok())
 }
 
+fn hear(pipe: &File, deadline: Instant) -> Result<String, Failure> {
+    let line = pipes::read_line(pipe, deadline);
+    line.map_err(|error| unavailable(format!("the agent's service does not answer: {error}")))
+}
+
 fn call(call: &Call, deadline: Instant) -> Result<File, Failure> {
-    let pipe = reach(deadline)?;
-    let line = serde_json::to_string(call).map_err(io::Error::from);
-    line.and_then(|line| pipes::write_line(&pipe, &line))
-        .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))?;
+    let pipe = reach(deadline, true)?;
+    say(&pipe, call)?;
     Ok(pipe)
 }
 
-/// Connects to the service's pipe; a service that is installed but stopped is started.
-fn reach(deadline: Instant) -> Result<File, Failure> {
+fn say(pipe: &File, call: &Call) -> Result<(), Failure> {
+    let line = serde_json::to_string(call).map_err(io::Error::from);
+    line.and_then(|line| pipes::write_line(pipe, &line))
+        .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))
+}
+
+/// Connects to the service's pipe. `starts`: a service that is installed but stopped is started.
+fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
     let scm = Scm::connect().context("reaching the Service Control Manager")?;
     let failed = |error| unavailable(format!("service {AGENT_SERVICE}: {error}"));
     let mut start_asked: Option<Instant> = None;
@@ -115,10 +131,11 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
             )));
         };
         let dead = status.process_id.is_some_and(Process::is_gone);
-        if (dead || status.state == ServiceState::Stopped)
+        if starts
+            && (dead || status.state == ServiceState::Stopped)
             && start_asked.is_none_or(|asked| asked.elapsed() >= START_AGAIN)
         {
-            let started = scm.change(AGENT_SERVICE, |service| service.start());
+            let started = scm.change(AGENT_SERVICE, |service| service.start().map(drop));
             started.map_err(failed)?;
             start_asked = Some(Instant::now());
         }
@@ -139,7 +156,7 @@ fn reach(deadline: Instant) -> Result<File, Failure> {
                 Err(error) => why = format!("{AGENT_PIPE}: {error}"),
             }
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline || (dead && !starts) {
             return Err(unavailable(why));
         }
         sleep(POLL);

@@ -17,6 +17,7 @@ use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 
+use super::apply::ANSWER;
 use super::services::{Held, Services};
 use super::win32::retry_for;
 use super::{acl, apply, files, observe, owners, point};
@@ -25,11 +26,9 @@ use super::{acl, apply, files, observe, owners, point};
 /// that a command may take.
 const RETIRE: Duration = Duration::from_secs(25);
 /// How long the agent may take from its start to its first answer.
-const START: Duration = Duration::from_secs(15);
-/// How long a running agent may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
-/// Another install at the same time is waited for.
-const LOCK: Duration = Duration::from_secs(120);
+const START: Duration = Duration::from_secs(60);
+/// How long another install at the same time is waited for. With the other limits this is less than the operator waits.
+const LOCK: Duration = Duration::from_secs(30);
 
 const SETTING_UP: &str = "setting up the agent's service";
 

@@ -1,6 +1,7 @@
 //! What touches Windows: thin edges around the library's judgement.
 
 mod acl;
+mod answers;
 mod apply;
 mod engine;
 mod failure_actions;
@@ -13,6 +14,7 @@ mod observe;
 mod owners;
 mod pipes;
 mod powershell;
+mod probe;
 mod process;
 mod registry;
 mod scm;

@@ -1,12 +1,14 @@
 //! What is on the node.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::thread;
+use std::time::Instant;
 
 use protocol::order::{key, start_order};
-use protocol::paths::{AGENT_EXE, AGENT_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
-use protocol::seen::{SeenProcess, contains, foreign};
+use protocol::paths::{
+    AGENT_EXE, AGENT_SERVICE, CSI_PROXY_SERVICE, DESIRED_FILE, JOURNAL_FILE, STATE_FILE,
+};
+use protocol::seen::{contains, foreign};
 use protocol::{
     Failure, FileStatus, ForeignInstance, NodeState, PipeStatus, Request, ServiceState,
     ServiceStatus,
@@ -14,11 +16,13 @@ use protocol::{
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::Journal;
 use windows_storage_agent::plan::{Observed, ObservedService};
+use windows_storage_agent::probe::Probe;
 use windows_storage_agent::scripts::resolved;
 use windows_storage_agent::state::Memory;
 
+use super::probe::{self, GREETING};
 use super::scm::{OpenService, READ, Scm};
-use super::{files, machine, pipes, store};
+use super::{apply, files, machine, store};
 
 /// What the agent has on disk.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +56,7 @@ impl Kept {
     }
 }
 
-/// What `status` prints: read from disk and from Windows, without the service.
+/// What `status` prints: read from disk and from Windows, without the service, which is only asked whether it is there.
 ///
 /// The journal is read first: the end of a request is noted before its journal goes, so that whoever finds no journal
 /// also finds the end.
@@ -62,7 +66,12 @@ pub fn status(extra_files: &[String], extra_pipes: &[String]) -> Result<NodeStat
         request: store::load(DESIRED_FILE)?,
         memory: store::load(STATE_FILE)?.unwrap_or_default(),
     };
-    node_state(journal, &kept, extra_files, extra_pipes)
+    let mut state = node_state(journal, &kept, extra_files, extra_pipes)?;
+    if state.agent_service == ServiceState::Running {
+        let answers = apply::check_answers(Instant::now() + apply::ANSWER);
+        state.agent_problem = answers.err().map(|failure| failure.message);
+    }
+    Ok(state)
 }
 
 /// The state of the node now.
@@ -75,13 +84,14 @@ pub fn node_state(
     let scm = Scm::connect().context("reaching the Service Control Manager")?;
     let (request, memory) = (kept.request.as_ref(), &kept.memory);
     let services = request.iter().flat_map(|request| &request.services);
-    let services = services
+    let services: Vec<ServiceStatus> = services
         .map(|service| service_status(&scm, &service.name, memory))
         .collect::<Result<_, _>>()?;
     let files = request.iter().flat_map(|request| &request.files);
     let paths = without_doubles(files.map(|file| &file.path).chain(extra_files));
     let pipes = request.iter().flat_map(|request| &request.pipes);
     let pipes = without_doubles(pipes.flat_map(|of| &of.pipes).chain(extra_pipes));
+    let pipes = pipe_statuses(&scm, request, &pipes)?;
     let agent_service = service_status(&scm, AGENT_SERVICE, memory)?.state;
     // Windows is asked while files are read.
     let (files, foreign) = thread::scope(|scope| {
@@ -91,23 +101,45 @@ pub fn node_state(
     });
     let (files, agent_sha256) = files?;
     let running = memory.running_agent_sha256.clone();
-    let pipe_status = |name: String| PipeStatus {
-        open: pipes::is_open(&name),
-        name,
-    };
     Ok(NodeState {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_sha256,
         agent_service,
+        agent_problem: None,
         request_id: request.map(|request| request.id.clone()),
         unfinished_request_id: journal.map(|journal| journal.request.id),
         running_agent_sha256: running.filter(|_| agent_service == ServiceState::Running),
         foreign: foreign?,
         services,
         files,
-        pipes: pipes.into_iter().map(pipe_status).collect(),
+        pipes,
         last_result: memory.last_result.clone(),
     })
+}
+
+/// What is found at each of these names, asked as the service would be that has it: csi-proxy's where no request says.
+fn pipe_statuses(
+    scm: &Scm,
+    request: Option<&Request>,
+    names: &[String],
+) -> Result<Vec<PipeStatus>, Failure> {
+    let probes = probe::all(names.iter(), GREETING);
+    let processes = probe::processes(&probes).context("listing processes")?;
+    let status = |name: &String| {
+        let mut of = request.iter().flat_map(|request| &request.pipes);
+        let service = of.find(|of| of.pipes.contains(name));
+        let service = service.map_or(CSI_PROXY_SERVICE, |of| &of.service);
+        let own = observe_service(scm, service)?.and_then(|there| there.process_id);
+        let probe = probes.get(name).copied().unwrap_or(Probe::Closed);
+        let open = probe != Probe::Closed;
+        let problem = probe.problem(own, &processes).filter(|_| open);
+        Ok(PipeStatus {
+            name: name.clone(),
+            open,
+            problem: problem.map(|problem| problem.to_string()),
+        })
+    };
+    names.iter().map(status).collect()
 }
 
 fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {
@@ -162,15 +194,16 @@ pub fn observe(scm: &Scm, request: &Request, kept: &Kept) -> Result<Observed, Fa
         }
     }
     let pipes = request.pipes.iter().flat_map(|of| &of.pipes);
-    let open_pipes = pipes.filter(|pipe| pipes::is_open(pipe)).cloned().collect();
+    let probes = probe::all(pipes, GREETING);
+    let processes = probe::processes(&probes).context("listing processes")?;
     Ok(Observed {
         files: current_files,
         uploads,
         services,
         ours,
         kept: kept.request.is_some(),
-        pipe_servers: servers(&open_pipes).context("listing processes")?,
-        open_pipes,
+        pipes: probes,
+        processes,
         machine: machine::services().context("listing services")?,
     })
 }
@@ -188,23 +221,6 @@ fn observe_service(scm: &Scm, name: &str) -> Result<Option<ObservedService>, Fai
     let opened = scm.open(name, READ);
     let observed = opened.and_then(|it| it.map(observe).transpose());
     observed.context(format_args!("reading the state of service {name}"))
-}
-
-/// Who serves each of the pipes, as far as Windows says.
-fn servers(open: &BTreeSet<String>) -> io::Result<BTreeMap<String, SeenProcess>> {
-    let names = open.iter();
-    let ids = names.filter_map(|pipe| Some((pipe, pipes::server_of(pipe)?)));
-    let ids: BTreeMap<&String, u32> = ids.collect();
-    if ids.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let wanted: Vec<u32> = ids.values().copied().collect();
-    let processes = machine::processes(&wanted)?;
-    let servers = ids.into_iter().filter_map(|(pipe, id)| {
-        let process = processes.iter().find(|process| process.id == id)?;
-        Some((pipe.clone(), process.clone()))
-    });
-    Ok(servers.collect())
 }
 
 fn service_status(scm: &Scm, name: &str, memory: &Memory) -> Result<ServiceStatus, Failure> {

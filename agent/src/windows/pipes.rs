@@ -30,7 +30,7 @@ const MOST_INSTANCES: u32 = 32;
 const BUFFER: u32 = 64 << 10;
 /// Longer lines are not ours.
 const LONGEST_LINE: usize = 8 << 20;
-const POLL: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(5);
 
 /// Whether a pipe is served; the name is without `\\.\pipe\`.
 pub fn is_open(name: &str) -> bool {
@@ -112,12 +112,6 @@ pub fn server_process(pipe: &File) -> io::Result<u32> {
     Ok(id)
 }
 
-/// The process that serves a pipe, by the pipe's name. This calls the server, which [`is_open`] does not.
-pub fn server_of(name: &str) -> Option<u32> {
-    let pipe = connect(&format!(r"\\.\pipe\{name}"), Instant::now() + POLL).ok()?;
-    server_process(&pipe).ok()
-}
-
 /// Writes a line.
 pub fn write_line(mut pipe: &File, line: &str) -> io::Result<()> {
     pipe.write_all(format!("{line}\n").as_bytes())
@@ -149,6 +143,21 @@ pub fn await_hang_up(pipe: &File, deadline: Instant) {
     while waiting(pipe).is_ok() && Instant::now() < deadline {
         sleep(POLL);
     }
+}
+
+/// Reads as many bytes as there is room for, but not past the deadline.
+pub fn read_exactly(mut pipe: &File, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+    let mut read = 0;
+    while read < bytes.len() {
+        if waiting(pipe)? > 0 {
+            read += pipe.read(&mut bytes[read..])?;
+        } else if Instant::now() >= deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        } else {
+            sleep(POLL);
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes can be read without waiting; an error once the other end has gone.

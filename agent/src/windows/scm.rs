@@ -188,11 +188,11 @@ impl OpenService {
         })
     }
 
-    /// Starts it; one that runs already is fine.
-    pub fn start(&self) -> io::Result<()> {
+    /// Starts it; false where Windows says that it runs already, which it also says of one that still stops.
+    pub fn start(&self) -> io::Result<bool> {
         match self.0.start::<&str>(&[]).map_err(plain) {
-            Err(error) if is(&error, ERROR_SERVICE_ALREADY_RUNNING) => Ok(()),
-            result => result,
+            Err(error) if is(&error, ERROR_SERVICE_ALREADY_RUNNING) => Ok(false),
+            result => result.map(|()| true),
         }
     }
 

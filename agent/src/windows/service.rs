@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -15,11 +16,13 @@ use windows_service::service_control_handler::{
     self, ServiceControlHandlerResult, ServiceStatusHandle,
 };
 use windows_service::{define_windows_service, service_dispatcher};
+use windows_sys::Win32::Foundation::ERROR_SHUTDOWN_IN_PROGRESS;
 
 use super::engine::{self, Job};
 use super::pipes::Listener;
 use super::process::Event;
-use super::win32::retry_for;
+use super::scm::Scm;
+use super::win32::{is, retry_for};
 use super::{files, log, point, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
@@ -59,7 +62,10 @@ fn service_main(_arguments: Vec<OsString>) {
         let what = match control {
             ServiceControl::Interrogate => return ServiceControlHandlerResult::NoError,
             ServiceControl::Stop => News::Stop,
-            ServiceControl::Shutdown => News::Shutdown,
+            ServiceControl::Shutdown => {
+                SHUTS_DOWN.store(true, Ordering::Relaxed);
+                News::Shutdown
+            }
             _ => return ServiceControlHandlerResult::NotImplemented,
         };
         // Not accepting a second stop matters: the crate frees this closure after the first.
@@ -123,6 +129,18 @@ fn wait_for_the_end(jobs: &Jobs, heard: &Receiver<News>) -> u32 {
     }
 }
 
+/// Whether Windows shuts down: it has said so, or refuses to talk of services.
+pub fn is_shutting_down() -> bool {
+    #[cfg(feature = "fault-injection")]
+    if fault_injection::shuts_down() {
+        return true;
+    }
+    let refused = Scm::connect().err();
+    SHUTS_DOWN.load(Ordering::Relaxed)
+        || refused.is_some_and(|error| is(&error, ERROR_SHUTDOWN_IN_PROGRESS))
+}
+
+static SHUTS_DOWN: AtomicBool = AtomicBool::new(false);
 static HANDLE: OnceLock<ServiceStatusHandle> = OnceLock::new();
 
 /// Hands jobs to the thread that does them.

@@ -1,19 +1,22 @@
 //! Starting and stopping services for good: with their processes, which outlive the state "stopped".
 
 use std::collections::BTreeMap;
+use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use protocol::command::{program, same_path};
 use protocol::order::key;
 use protocol::{Failure, FailureCategory, ServiceState};
-use windows_storage_agent::errors::Context;
+use windows_storage_agent::errors::{Context, may_start_again};
 use windows_storage_agent::journal::ServiceSettings;
 use windows_storage_agent::keep::LINGER;
+use windows_storage_agent::probe::Problem;
 
+use super::log;
+use super::probe::{self, GREETING};
 use super::process::Process;
 use super::scm::{CHANGE, OpenService, Scm, is_marked};
-use super::{log, pipes};
 
 const POLL: Duration = Duration::from_millis(20);
 /// How long Windows may take to end a process that is terminated.
@@ -68,23 +71,26 @@ impl Services {
     }
 
     /// Holds the process that serves one of the pipes, if its program is the service's: it has lived on after its service
-    /// stopped while nobody watched. The answer names a process that is not the service's.
+    /// stopped while nobody watched. The answer says what else is at the pipes' names.
     pub fn hold_server(
         &mut self,
         service: &str,
         program: &str,
         wanted: &[String],
-    ) -> Option<String> {
-        let mut open = wanted.iter().filter(|pipe| pipes::is_open(pipe));
-        let id = open.find_map(|pipe| pipes::server_of(pipe))?;
-        let process = Process::open(id).ok().flatten()?;
-        let runs = process.program().unwrap_or_default();
-        // The program may have been renamed under it.
-        if same_path(&runs, program) || same_path(&runs, &format!("{program}.previous")) {
-            self.processes.insert(key(service), process);
-            return None;
+    ) -> Option<(String, Problem)> {
+        let probes = probe::all(wanted.iter(), GREETING);
+        for id in probes.values().filter_map(|probe| probe.server()) {
+            let Ok(Some(process)) = Process::open(id) else {
+                continue;
+            };
+            let runs = process.program().unwrap_or_default();
+            // The program may have been renamed under it.
+            if same_path(&runs, program) || same_path(&runs, &format!("{program}.previous")) {
+                self.processes.insert(key(service), process);
+                return None;
+            }
         }
-        Some(format!("process {id}, {runs}"))
+        probe::first_of(&probes, None).unwrap_or_default()
     }
 
     /// A service's process, if it is held.
@@ -238,7 +244,7 @@ impl Services {
         let failed = |why: &str| CATEGORY.failure(format!("service {name} {why}"));
         let service = self.scm.open(name, CHANGE).context_or(CATEGORY, &doing)?;
         let service = service.ok_or_else(|| failed("is not there"))?;
-        service.start().context_or(CATEGORY, &doing)?;
+        start(&service, name, deadline).context_or(CATEGORY, &doing)?;
         loop {
             let status = service.status().context_or(CATEGORY, &doing)?;
             let gone = self.hold(name, status.process_id) == Held::Gone;
@@ -261,59 +267,8 @@ impl Services {
         }
     }
 
-    /// Waits until a service has opened all its pipes.
-    pub fn await_pipes(
-        &mut self,
-        name: &str,
-        wanted: &[String],
-        deadline: Instant,
-    ) -> Result<(), Failure> {
-        loop {
-            let missing: Vec<_> = wanted.iter().filter(|pipe| !pipes::is_open(pipe)).collect();
-            let (category, what) = if missing.is_empty() {
-                return Ok(());
-            } else if self.check_ended(name) {
-                let what = "ended before it opened all its pipes";
-                (FailureCategory::ServiceStart, what)
-            } else if Instant::now() >= deadline {
-                let what = "runs but does not open all its pipes";
-                (FailureCategory::PipesMissing, what)
-            } else {
-                sleep(POLL);
-                continue;
-            };
-            let message = format!("service {name} {what}; missing: {}", names(&missing));
-            return Err(category.failure(message));
-        }
-    }
-
-    /// Waits until nobody serves a service's pipes any more: its old process, or one that others have started, holds them.
-    pub fn await_pipes_free(
-        &mut self,
-        name: &str,
-        wanted: &[String],
-        timeout: Duration,
-    ) -> Result<(), Failure> {
-        let begin = Instant::now();
-        loop {
-            let held: Vec<_> = wanted.iter().filter(|pipe| pipes::is_open(pipe)).collect();
-            if held.is_empty() {
-                return Ok(());
-            }
-            if begin.elapsed() >= timeout {
-                let who = self.hold_server(name, "", wanted);
-                return Err(FailureCategory::Foreign.failure(format!(
-                    "the pipes of service {name} are served by {}, so it cannot start; held: {}",
-                    who.as_deref().unwrap_or("an unknown process"),
-                    names(&held)
-                )));
-            }
-            sleep(POLL);
-        }
-    }
-
     /// Whether a service that was started has ended again.
-    fn check_ended(&mut self, name: &str) -> bool {
+    pub(super) fn check_ended(&mut self, name: &str) -> bool {
         match self.scm.status(name) {
             Ok(Some(status)) if status.state != ServiceState::Stopped => {
                 self.hold(name, status.process_id) == Held::Gone
@@ -324,11 +279,27 @@ impl Services {
     }
 }
 
-fn names(pipes: &[&String]) -> String {
-    let shown: Vec<&str> = pipes.iter().take(5).map(|pipe| pipe.as_str()).collect();
-    let shown = shown.join(", ");
-    match pipes.len().saturating_sub(5) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
+/// Has Windows start a service.
+fn start(service: &OpenService, name: &str, deadline: Instant) -> io::Result<()> {
+    let mut has_failed = false;
+    loop {
+        match service.start() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                let state = service.status()?.state;
+                let is_ending = matches!(state, ServiceState::StopPending | ServiceState::Stopped);
+                if !is_ending || Instant::now() >= deadline {
+                    return Ok(());
+                }
+                sleep(POLL);
+            }
+            Err(error) if may_start_again(&error) && !has_failed => {
+                log::line(format!(
+                    "starting service {name}: {error}; it is tried once more"
+                ));
+                has_failed = true;
+            }
+            Err(error) => return Err(error),
+        }
     }
 }

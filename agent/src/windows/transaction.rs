@@ -7,7 +7,7 @@ use protocol::command::log_folders;
 use protocol::order::same_name;
 use protocol::paths::JOURNAL_FILE;
 use protocol::validate::validate;
-use protocol::{End, Failure, Outcome, Request, parts};
+use protocol::{End, Failure, FailureCategory, Outcome, Request, parts};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{FileChange, Journal, Phase};
 use windows_storage_agent::owners::is_log_folder;
@@ -16,7 +16,7 @@ use windows_storage_agent::scripts::{commands, resolved};
 
 use super::engine::Engine;
 use super::observe::observe;
-use super::{acl, files, log, owners, point, powershell, store};
+use super::{acl, answers, files, log, owners, point, powershell, service, store};
 
 impl Engine {
     /// Carries out a request, whole or not at all.
@@ -106,6 +106,15 @@ impl Engine {
         point("steps done");
         match confirmed {
             Ok(()) => self.commit(&journal),
+            // Nothing can be started any more, so nothing says that the new state does not work. Noted it is at the next start.
+            Err(failure) if service::is_shutting_down() => {
+                let message = format!(
+                    "{failure}; Windows shuts down, and what was there before comes back at the next start"
+                );
+                log::line(format!("{}: {message}", request.id));
+                let failure = FailureCategory::Interrupted.failure(message);
+                Ok(End::bad(Outcome::Failed, failure))
+            }
             Err(failure) => {
                 journal.phase = Phase::Changing;
                 Ok(self.give_up(&mut journal, failure))
@@ -135,7 +144,7 @@ impl Engine {
                 }
                 Step::Start(name) => {
                     let pipes = pipes_of(request, name);
-                    self.services.await_pipes_free(name, &pipes, stop_timeout)?;
+                    answers::await_free(name, &pipes, stop_timeout)?;
                     deadline = Instant::now() + start_timeout;
                     self.services.start(name, deadline)?;
                 }

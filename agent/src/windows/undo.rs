@@ -10,7 +10,7 @@ use windows_storage_agent::journal::{
 
 use super::engine::Engine;
 use super::transaction::pipes_of;
-use super::{files, log, point};
+use super::{answers, files, log, point};
 
 impl Engine {
     /// Puts back what the journal says was there, and starts it. Safe to do again at any point.
@@ -106,7 +106,7 @@ impl Engine {
         let kept = self.kept.request.as_ref();
         let pipes = kept.map_or_else(Vec::new, |request| pipes_of(request, name));
         if !self.services.is_running(name) {
-            self.services.await_pipes_free(name, &pipes, stop)?;
+            answers::await_free(name, &pipes, stop)?;
         }
         let deadline = Instant::now() + start;
         self.services.start(name, deadline)?;

@@ -1,24 +1,31 @@
 //! Keeps the services of the kept request as they were made: running, with their pipes, configured as requested.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use protocol::command::program;
 use protocol::document::Service;
 use protocol::order::{key, start_order};
-use protocol::{Failing, Request, ServiceState};
+use protocol::seen::dependents;
+use protocol::{Failing, Failure, Request, ServiceState};
+use windows_storage_agent::errors::Context;
 use windows_storage_agent::keep::{Action, Health, Keeper, Limits};
 use windows_storage_agent::plan::settings;
+use windows_storage_agent::probe::Problem;
+use windows_sys::Win32::Foundation::ERROR_SERVICE_NEVER_STARTED;
 
 use super::engine::Engine;
-use super::scm::Status;
+use super::scm::{OpenService, Status};
 use super::services::Held;
 use super::transaction::pipes_of;
-use super::{log, pipes};
+use super::{log, machine, pipes, probe};
 
 /// How often the configuration of a service that runs is compared.
 const COMPARE: Duration = Duration::from_secs(5);
 /// A service whose configuration is changed again so soon after it was changed back has another program that looks after it.
 const CONTEST: Duration = Duration::from_secs(3600);
+/// How often the pipes of a service that runs are asked for an answer.
+const ASK: Duration = Duration::from_secs(60);
 const CONTESTED: &str = "its configuration was changed again after the agent had changed it back: another program looks after it, and it is left to that";
 const MARKED: &str = "it is marked for deletion and goes only when it has stopped and every program that has it open, such as the Services console, has closed it; it is recreated then";
 
@@ -30,8 +37,12 @@ pub struct Watched {
     /// The process that was there when the configuration was right.
     right_process: Option<u32>,
     compared: Option<Instant>,
+    /// When it answered on all its pipes the last time.
+    answered: Option<Instant>,
     /// When its configuration was changed back the last time.
     changed_back: Option<Instant>,
+    /// Services of others that were stopped with it, in start order.
+    dependents: Vec<String>,
     /// What was last reported of it: the attempts, and what it is stuck at.
     reported: Option<(u32, Option<Health>)>,
 }
@@ -41,6 +52,15 @@ type Checked = (Health, Option<String>);
 
 fn wrong(health: Health, why: impl Into<String>) -> Checked {
     (health, Some(why.into()))
+}
+
+/// What a service's exit code says of why it stopped.
+fn why_stopped(exit_code: u32) -> String {
+    match exit_code {
+        0 => "it was stopped, by another program or by an administrator".to_owned(),
+        ERROR_SERVICE_NEVER_STARTED => "it has not been started since Windows was".to_owned(),
+        code => format!("it ended with exit code {code}"),
+    }
 }
 
 impl Engine {
@@ -59,6 +79,9 @@ impl Engine {
         for service in &order {
             let (health, mut why) = self.check(&request, service);
             well &= matches!(health, Health::Up | Health::Contested);
+            if health == Health::Up {
+                self.resume_dependents(service, limits);
+            }
             let keeper = &mut self.watched(service).keeper;
             let action = keeper.check(health, Instant::now(), limits);
             if let Err(error) = self.act(&request, service, action, limits) {
@@ -118,13 +141,37 @@ impl Engine {
             watched.compared = Some(Instant::now());
             watched.right_process = status.process_id;
         }
-        let mut closed = pipes_of(request, &service.name);
+        let pipes = pipes_of(request, &service.name);
+        let mut closed = pipes.clone();
         closed.retain(|pipe| !pipes::is_open(pipe));
-        if closed.is_empty() {
+        if !closed.is_empty() {
+            self.watched(service).answered = None;
+            let why = format!("it runs, but pipes are closed: {}", closed.join(", "));
+            return wrong(Health::Mute, why);
+        }
+        self.check_answers(service, &pipes, status)
+    }
+
+    /// A name that is there proves nothing, but asking costs more than looking: once after each start, then now and then.
+    fn check_answers(&mut self, service: &Service, pipes: &[String], status: &Status) -> Checked {
+        let answered = self.watched(service).answered;
+        if answered.is_some_and(|answered| answered.elapsed() < ASK) {
             return (Health::Up, None);
         }
-        let why = format!("it runs, but pipes are closed: {}", closed.join(", "));
-        wrong(Health::Mute, why)
+        let problem = probe::first_problem(pipes, status.process_id);
+        let problem = problem.unwrap_or_else(|failure| {
+            log::line(failure.message);
+            None
+        });
+        self.watched(service).answered = problem.is_none().then(Instant::now);
+        let Some((pipe, problem)) = problem else {
+            return (Health::Up, None);
+        };
+        let health = match problem {
+            Problem::Intruder(_) => Health::Held,
+            Problem::Closed | Problem::Held | Problem::Silent => Health::Mute,
+        };
+        wrong(health, format!("it runs, but pipe {pipe}: {problem}"))
     }
 
     fn check_stopped(&mut self, request: &Request, service: &Service, status: &Status) -> Checked {
@@ -132,10 +179,10 @@ impl Engine {
         let pipes = pipes_of(request, name);
         if !self.services.check_alive(name) && pipes.iter().any(|pipe| pipes::is_open(pipe)) {
             let own = program(&service.path).unwrap_or_default();
-            let other = self.services.hold_server(name, own, &pipes);
-            if !self.services.check_alive(name) {
-                let who = other.as_deref().unwrap_or("an unknown process");
-                let why = format!("its pipes are served by {who}, so it cannot start");
+            if let Some((pipe, problem)) = self.services.hold_server(name, own, &pipes)
+                && problem != Problem::Closed
+            {
+                let why = format!("it cannot start, for pipe {pipe}: {problem}");
                 return wrong(Health::Held, why);
             }
         }
@@ -144,8 +191,7 @@ impl Engine {
         } else if self.is_marked(name) {
             wrong(Health::Marked, MARKED)
         } else {
-            let code = status.exit_code;
-            wrong(Health::Down, format!("it ended with exit code {code}"))
+            wrong(Health::Down, why_stopped(status.exit_code))
         }
     }
 
@@ -168,6 +214,7 @@ impl Engine {
         if before.is_some() && before != process {
             watched.keeper.restarted_by_others();
             watched.compared = None;
+            watched.answered = None;
             self.count_restart(name);
             log::line(format!(
                 "service {name} was started again by Windows or another program"
@@ -236,7 +283,7 @@ impl Engine {
         }
         log::line(format!("service {name} {why}"));
         if stop_first {
-            let stopped = self.stop(name, &pipes_of(request, name), limits.stop);
+            let stopped = self.stop_with_dependents(request, service, limits);
             stopped.map_err(|failure| failure.message)?;
         }
         if !self.is_configured(request, service) {
@@ -252,10 +299,42 @@ impl Engine {
         if action == Action::Mend && !stop_first {
             return Ok(());
         }
-        self.watched(service).process = None;
+        let watched = self.watched(service);
+        (watched.process, watched.answered) = (None, None);
         self.count_restart(name);
-        let started = self.services.scm.change(name, |service| service.start());
+        let start = |service: OpenService| service.start().map(drop);
+        let started = self.services.scm.change(name, start);
         started.map_err(|error| format!("it cannot be started: {error}"))
+    }
+
+    /// Stops a service, before it those that need it and that Windows would not let it stop without. They are started again
+    /// once it is up.
+    fn stop_with_dependents(
+        &mut self,
+        request: &Request,
+        service: &Service,
+        limits: Limits,
+    ) -> Result<(), Failure> {
+        let name = &service.name;
+        let machine = machine::services().context("listing services")?;
+        let stopping = BTreeSet::from([key(name)]);
+        for dependent in dependents(&stopping, &machine).into_iter().rev() {
+            let needs = &dependent.name;
+            log::line(format!(
+                "service {needs} needs {name}, and is stopped before it"
+            ));
+            self.services.stop(needs, &[], limits.stop)?;
+            self.watched(service).dependents.insert(0, needs.clone());
+        }
+        self.stop(name, &pipes_of(request, name), limits.stop)?;
+        Ok(())
+    }
+
+    /// Starts again what was stopped for the sake of a service that is up now.
+    fn resume_dependents(&mut self, service: &Service, limits: Limits) {
+        for name in std::mem::take(&mut self.watched(service).dependents) {
+            self.resume(&name, limits.start);
+        }
     }
 
     fn end_process(&self, name: &str) -> Result<(), String> {

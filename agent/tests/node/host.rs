@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use protocol::document::Service;
 use protocol::paths::{AGENT_EXE, AGENT_SERVICE, CSI_PROXY_EXE, CSI_PROXY_SERVICE, INCOMING_DIR};
 use protocol::{
-    Answer, ApplyResult, DesiredFile, Failure, FailureCategory, NodeState, Outcome, Request,
-    ServicePipes, ServiceState, ServiceStatus,
+    Answer, ApplyResult, DesiredFile, Failure, FailureCategory, NodeState, Outcome, PipeStatus,
+    Request, ServicePipes, ServiceState, ServiceStatus,
 };
 use sha2::{Digest, Sha256};
 use testbed::parts::part;
@@ -367,11 +367,11 @@ pub fn message_of(result: &ApplyResult, outcome: Outcome, category: FailureCateg
     &failure.message
 }
 
-/// csi-proxy runs, with all its pipes, from this content.
+/// csi-proxy runs and answers on all its pipes, from this content.
 pub fn is_well(state: &NodeState, content: &[u8]) -> bool {
     !state.services.is_empty()
         && csi_proxy_of(state).state == ServiceState::Running
         && state.pipes.len() == PIPES.len()
-        && state.pipes.iter().all(|pipe| pipe.open)
+        && state.pipes.iter().all(PipeStatus::answers)
         && state.files[0].sha256 == Some(sha256(content))
 }

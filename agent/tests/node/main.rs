@@ -7,6 +7,7 @@
     reason = "clippy knows only test functions, not their helpers"
 )]
 
+mod answers;
 mod crash;
 mod faults;
 mod foreign;
@@ -19,4 +20,5 @@ mod packed;
 mod replace_agent;
 mod scripts;
 mod standin;
+mod stops;
 mod uninstall;

@@ -17,6 +17,9 @@ pub enum Behaviour {
     Crashes,
     Mutes,
     Quits,
+    Silent,
+    Refuses,
+    Late,
 }
 
 /// A program that opens these pipes as a service.

@@ -109,6 +109,10 @@ pub struct NodeState {
     pub agent_sha256: Option<String>,
     /// The agent's service.
     pub agent_service: ServiceState,
+    /// Why the agent's service does not answer although Windows calls it running: its process may be dead or stuck. Absent
+    /// where it answers, and where nobody has asked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agent_problem: Option<String>,
     /// SHA-256 of the program that the agent's service runs, which another one may have replaced on disk meanwhile.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub running_agent_sha256: Option<String>,
@@ -257,8 +261,20 @@ pub struct FileStatus {
 pub struct PipeStatus {
     /// Its name without `\\.\pipe\`.
     pub name: String,
-    /// Whether it is served.
+    /// Whether the name is there, whoever serves it and whether or not that server answers.
     pub open: bool,
+    /// Why the service behind it cannot be used although the name is there: nothing answers, or another process does.
+    /// An older agent does not ask and says nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub problem: Option<String>,
+}
+
+impl PipeStatus {
+    /// Whether the service answers on it, as far as the agent has asked.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.open && self.problem.is_none()
+    }
 }
 
 /// How long the parts of a request took, in milliseconds, by their names in [`parts`]; absent where a part was not done.

@@ -13,6 +13,13 @@ pub struct Failure {
 }
 
 impl FailureCategory {
+    /// Whether it says something of the host and nothing of what was to run there: it was shut down, or other programs are in
+    /// the way.
+    #[must_use]
+    pub fn is_of_the_host(self) -> bool {
+        matches!(self, Self::Interrupted | Self::Foreign | Self::PipesHeld)
+    }
+
     /// A failure of this kind.
     #[must_use]
     pub fn failure(self, message: impl Into<String>) -> Failure {
@@ -48,8 +55,10 @@ pub enum FailureCategory {
     Foreign,
     /// A script that a service's command needs did not work.
     PreScript,
-    /// A service runs but its pipes do not open.
+    /// A service runs, but its pipes do not open or do not answer.
     PipesMissing,
+    /// A program that still has a connection open keeps the name of a pipe, so that the service cannot make it again.
+    PipesHeld,
     /// The agent ended in the middle: a reboot, a loss of power, a crash.
     Interrupted,
     /// The agent's service cannot be reached.

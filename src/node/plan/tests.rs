@@ -1,4 +1,4 @@
-use protocol::{End, Failing, Failure, FileStatus, PipeStatus, ServiceStatus};
+use protocol::{End, Failing, Failure, FailureCategory, FileStatus, PipeStatus, ServiceStatus};
 
 use super::*;
 use crate::services::csi_proxy_service;
@@ -36,6 +36,7 @@ fn good() -> NodeState {
         pipes: vec![PipeStatus {
             name: "csi-proxy-p".to_owned(),
             open: true,
+            problem: None,
         }],
         ..NodeState::default()
     }
@@ -204,6 +205,9 @@ fn an_agent_that_is_not_there_silent_or_another_is_installed_and_one_that_is_dow
         state.pipes[0].open = works;
         assert_eq!(agent_step(&desired(), Some(&state)), expected, "{state:?}");
     }
+    let mut dead = good();
+    dead.agent_problem = some("its process has ended");
+    assert_eq!(agent_step(&desired(), Some(&dead)), Restart);
     let silent = agent_step(&desired(), None);
     assert_eq!(silent, Install { interrupts: false });
 }
@@ -220,22 +224,29 @@ fn a_node_whose_clock_is_far_off_is_treated_like_any_other() {
 }
 
 #[test]
-fn a_loss_of_power_says_nothing_of_the_request_unless_it_comes_again() {
+fn what_happens_to_the_host_says_nothing_of_the_request_unless_it_comes_again() {
     let update = Comparison::Differs { interrupts: true };
-    for (failures, expected) in [(1, update), (2, Comparison::Undone)] {
+    for (category, failures, expected) in [
+        (FailureCategory::Interrupted, 1, update),
+        (FailureCategory::Interrupted, 2, Comparison::Undone),
+        (FailureCategory::PipesHeld, 1, update),
+        (FailureCategory::Foreign, 1, update),
+        (FailureCategory::PipesMissing, 1, Comparison::Undone),
+    ] {
         let (_, mut state) = with("other request, other file");
         let last = last(&mut state, Outcome::RolledBack);
         last.failures = failures;
         last.end.failure = Some(Failure {
-            category: FailureCategory::Interrupted,
+            category,
             message: "words".to_owned(),
         });
-        assert_eq!(compare(&desired(), &state), expected, "{failures}");
+        let found = compare(&desired(), &state);
+        assert_eq!(found, expected, "{category:?} {failures}");
     }
 }
 
 #[test]
-fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_all_its_pipes_are_open() {
+fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_answers_on_all_its_pipes() {
     assert!(is_working(&good()));
     for broken in [
         (|state| state.request_id = None) as fn(&mut NodeState),
@@ -243,6 +254,7 @@ fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_all_its_pipes_are_open()
         |state| state.services[0].name = "other".to_owned(),
         |state| state.pipes.clear(),
         |state| state.pipes[0].name = "other".to_owned(),
+        |state| state.pipes[0].problem = Some("its server does not answer".to_owned()),
         |state| {
             let open = state.pipes[0].clone();
             state.pipes[0].open = false;
@@ -280,6 +292,7 @@ fn a_service_of_the_request_is_judged_by_its_own_pipes() {
     state.pipes.push(PipeStatus {
         name: "other-pipe".to_owned(),
         open: true,
+        problem: None,
     });
     assert_eq!(has(&state), [true, true]);
     state.services[0].state = ServiceState::Stopped;

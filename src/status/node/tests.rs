@@ -26,6 +26,7 @@ fn state(open: bool) -> NodeState {
         pipes: vec![PipeStatus {
             name: "csi-proxy-disk-v1".to_owned(),
             open,
+            problem: None,
         }],
         ..NodeState::default()
     }
@@ -230,6 +231,13 @@ fn only_csi_proxys_own_faults_are_held_against_it() {
         .csi_proxy
         .unwrap();
     assert_eq!(closed.missing_pipes, ["csi-proxy-disk-v1"]);
+    // A name that is there proves nothing.
+    let mut silent = state(true);
+    silent.pipes[0].problem = Some("its server does not answer".to_owned());
+    let silent = first(&observed(Some(silent), None));
+    assert_eq!(said(&silent, CSI_PROXY_READY), ("False", "NotRunning"));
+    let silent = silent.csi_proxy.unwrap();
+    assert_eq!((silent.open_pipes, silent.answering_pipes), (1, Some(0)));
 }
 
 #[test]
@@ -270,6 +278,7 @@ fn what_a_node_says_is_bounded_before_it_is_written() {
     hostile.pipes.push(PipeStatus {
         name: format!("csi-proxy-{}", "x".repeat(100_000)),
         open: false,
+        problem: None,
     });
     hostile.last_result = Some(interrupted(u64::MAX));
     let instance = ForeignInstance {

@@ -117,7 +117,7 @@ fn nodes_become_ready(story: &mut Story, sandbox: &Sandbox, win_1: &WindowsHost)
             "condition=CSIProxyReady",
             120,
         )?;
-        story.note(&format!("{node}: csi-proxy runs, all pipes are open"));
+        story.note(&format!("{node}: csi-proxy runs and answers on all pipes"));
     }
     csi_proxy_answers(win_1)?;
     story.note(

@@ -37,6 +37,12 @@ pub fn point(name: &str) {
     }
 }
 
+/// Whether a test has Windows shut down: while the file `shutdown` is in the agent's folder.
+#[must_use]
+pub fn shuts_down() -> bool {
+    fs::exists(format!(r"{STATE_DIR}\shutdown")).unwrap_or(false)
+}
+
 /// Without a word to anybody: no destructor, no handler, no flush.
 fn die() {
     // SAFETY: the pseudo-handle of the own process is always valid.

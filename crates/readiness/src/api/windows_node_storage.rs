@@ -75,8 +75,11 @@ pub struct CsiProxyStatus {
     /// The service's state.
     #[schemars(extend("enum" = ["Missing", "Stopped", "StartPending", "StopPending", "Running", "Paused", "Unknown"]))]
     pub service_state: String,
-    /// Named pipes that are open.
+    /// Named pipes that are there, whoever serves them and whether or not that server answers.
     pub open_pipes: u32,
+    /// Of those, the ones on which csi-proxy itself answers. Absent until the node was seen by this version of the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answering_pipes: Option<u32>,
     /// Named pipes that should be open and are not.
     pub missing_pipes: Vec<String>,
     /// How often the agent had to start the service again since the agent's own start.
@@ -100,10 +103,15 @@ pub struct FailedUpdate {
 }
 
 impl CsiProxyStatus {
-    /// Whether it runs and all of its pipes are open.
+    /// Whether it runs and answers on all of its pipes.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.service_state == "Running" && self.missing_pipes.is_empty() && self.open_pipes > 0
+        self.service_state == "Running"
+            && self.missing_pipes.is_empty()
+            && self.open_pipes > 0
+            && self
+                .answering_pipes
+                .is_none_or(|answering| answering == self.open_pipes)
     }
 }
 

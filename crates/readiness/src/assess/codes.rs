@@ -21,7 +21,7 @@ codes! {
     CSI_OPT_IN = "CSIOptIn";
     /// A DaemonSet runs csi-proxy on Windows nodes.
     CSI_PROXY_DAEMON_SET = "CSIProxyDaemonSet";
-    /// A node needs csi-proxy, and it does not run there or not all of its pipes are open.
+    /// A node needs csi-proxy, and it does not run there or does not answer on all of its pipes.
     CSI_PROXY_NOT_READY = "CSIProxyNotReady";
     /// A node needs csi-proxy, and whether it runs there cannot be seen.
     CSI_PROXY_UNKNOWN = "CSIProxyUnknown";

@@ -391,6 +391,7 @@ impl Agent {
                 .map(|(name, open)| PipeStatus {
                     name: name.clone(),
                     open,
+                    problem: None,
                 })
                 .collect(),
             last_result: self.last_result.clone(),

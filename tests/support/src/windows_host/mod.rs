@@ -239,6 +239,32 @@ impl WindowsHost {
         self.start_sshd()
     }
 
+    /// The processes whose command line begins so.
+    pub fn processes_of(&self, command: &str) -> Result<Vec<u32>> {
+        let mut found = Vec::new();
+        for (process, _) in self.layout.processes()? {
+            // It may be gone by now.
+            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            let words: Vec<_> = line
+                .split(|byte| *byte == 0)
+                .map(String::from_utf8_lossy)
+                .collect();
+            if words
+                .join(" ")
+                .to_lowercase()
+                .starts_with(&command.to_lowercase())
+            {
+                found.push(process);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Ends the processes whose command line begins so, as a crash does.
+    pub fn kill(&self, command: &str) -> Result<()> {
+        sshd::signal("KILL", &self.processes_of(command)?)
+    }
+
     /// Fills the disk: from now on no file can grow beyond `left` bytes, for SFTP and for the programs of the host, until
     /// [`WindowsHost::free_disk`].
     ///

@@ -1,0 +1,177 @@
+//! The little of gRPC that shows whether a server is there: how it greets, and one call without a client library.
+//!
+//! A server of grpc-go sends its SETTINGS as soon as it accepts, before the client says anything
+//! (`internal/transport/http2_server.go`). Frames are those of RFC 9113, headers those of RFC 7541, requests and responses
+//! as <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md> has them.
+
+/// What each frame begins with: its length, type, flags and stream.
+pub const FRAME_HEADER: usize = 9;
+/// Longer frames need leave that nobody has given.
+const LONGEST_FRAME: usize = 16 << 10;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// The stream of the only call.
+const CALL: u32 = 1;
+
+/// The beginning of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// How many bytes follow.
+    pub length: usize,
+    kind: u8,
+    flags: u8,
+    stream: u32,
+}
+
+impl Frame {
+    /// Reads it; `None` where no server of HTTP/2 says that.
+    #[must_use]
+    pub fn parse(header: [u8; FRAME_HEADER]) -> Option<Self> {
+        let [l2, l1, l0, kind, flags, s3, s2, s1, s0] = header;
+        let length = usize::try_from(u32::from_be_bytes([0, l2, l1, l0])).ok()?;
+        let stream = u32::from_be_bytes([s3, s2, s1, s0]);
+        (length <= LONGEST_FRAME).then_some(Self {
+            length,
+            kind,
+            flags,
+            stream,
+        })
+    }
+
+    /// Whether a server greets like that.
+    #[must_use]
+    pub fn is_greeting(self) -> bool {
+        self.kind == SETTINGS
+            && self.flags == 0
+            && self.stream == 0
+            && self.length.is_multiple_of(6)
+    }
+
+    /// What it says of the call; `None` where it says nothing of it.
+    #[must_use]
+    pub fn verdict(self) -> Option<Verdict> {
+        match (self.kind, self.stream) {
+            // Also where it says that the path is none that it may look at, which depends on its flags.
+            (HEADERS, CALL) => Some(Verdict::Answered),
+            (RST_STREAM, CALL) | (GOAWAY, _) => Some(Verdict::Refused),
+            _ => None,
+        }
+    }
+}
+
+/// What has become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is a response, whatever it says.
+    Answered,
+    /// There will be none.
+    Refused,
+}
+
+/// All that a client sends for a call of `method`, such as `/v1.Filesystem/PathExists`, with a message whose first field is
+/// this text. The greeting is to be read first: pipes of csi-proxy hold nothing for a reader that does not come.
+///
+/// # Panics
+/// Where one of the two has more than 100 bytes, which none of ours has.
+#[must_use]
+pub fn call(method: &str, text: &str) -> Vec<u8> {
+    let short = |length: usize| {
+        assert!(length <= 100, "it needs another encoding");
+        u8::try_from(length).unwrap_or_default()
+    };
+    // By their numbers in the static table: POST, http, :path, :authority, content-type.
+    let mut headers = vec![0x83, 0x86];
+    for (name, value) in [
+        (&[0x04][..], method),
+        (&[0x01], "localhost"),
+        (&[0x0f, 0x10], "application/grpc"),
+        (b"\x00\x02te", "trailers"),
+    ] {
+        headers.extend_from_slice(name);
+        headers.push(short(value.len()));
+        headers.extend_from_slice(value.as_bytes());
+    }
+    // Not compressed, then the length of the message, then its field number 1 of bytes.
+    let mut message = vec![0, 0, 0, 0, short(text.len() + 2), 0x0a, short(text.len())];
+    message.extend_from_slice(text.as_bytes());
+
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    for (kind, flags, stream, content) in [
+        (SETTINGS, 0, 0, &[][..]),
+        (HEADERS, END_HEADERS, CALL, &headers),
+        (DATA, END_STREAM, CALL, &message),
+    ] {
+        let length = u32::try_from(content.len())
+            .unwrap_or_default()
+            .to_be_bytes();
+        sent.extend_from_slice(&length[1..]);
+        sent.extend_from_slice(&[kind, flags]);
+        sent.extend_from_slice(&u32::to_be_bytes(stream));
+        sent.extend_from_slice(content);
+    }
+    sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(header: &[u8]) -> Option<Frame> {
+        let mut whole = [0; FRAME_HEADER];
+        whole[..header.len()].copy_from_slice(header);
+        Frame::parse(whole)
+    }
+
+    #[test]
+    fn a_greeting_is_settings_of_the_connection() {
+        // What grpc-go 1.57 sends: a largest frame of 16 KiB.
+        let real = [0, 0, 6, 4, 0, 0, 0, 0, 0];
+        assert!(frame(&real).unwrap().is_greeting());
+        for (at, value) in [(2, 5), (3, 0), (4, 1), (8, 1)] {
+            let mut other = real;
+            other[at] = value;
+            assert!(!frame(&other).unwrap().is_greeting(), "{at}");
+        }
+        assert_eq!(frame(b"HTTP/1.1 "), None);
+    }
+
+    #[test]
+    fn a_response_is_an_answer_whatever_it_says() {
+        use Verdict::{Answered, Refused};
+        for (kind, flags, stream, length, verdict) in [
+            (SETTINGS, 1, 0, 0, None),
+            (HEADERS, END_HEADERS, CALL, 20, Some(Answered)),
+            (HEADERS, END_HEADERS | END_STREAM, CALL, 30, Some(Answered)),
+            (HEADERS, END_HEADERS, 3, 20, None),
+            (RST_STREAM, 0, CALL, 4, Some(Refused)),
+            (GOAWAY, 0, 0, 8, Some(Refused)),
+        ] {
+            let stream = u8::try_from(stream).unwrap();
+            let frame = frame(&[0, 0, length, kind, flags, 0, 0, 0, stream]).unwrap();
+            assert_eq!(frame.verdict(), verdict, "{frame:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_a_preface_and_three_frames() {
+        let sent = call("/v1.Filesystem/PathExists", r"C:\k");
+        let mut rest = sent
+            .strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            .unwrap();
+        let mut kinds = Vec::new();
+        while !rest.is_empty() {
+            let (header, content) = rest.split_at(FRAME_HEADER);
+            let frame = Frame::parse(header.try_into().unwrap()).unwrap();
+            kinds.push(frame.kind);
+            rest = &content[frame.length..];
+        }
+        assert_eq!(kinds, [SETTINGS, HEADERS, DATA]);
+        assert!(sent.ends_with(b"\0\0\0\0\x06\x0a\x04C:\\k"));
+    }
+}

@@ -1,0 +1,167 @@
+//! What a named pipe shows of the service behind it. That a name is there proves nothing: another process may have taken
+//! it, a program that still has a connection may keep it, and a server may be stuck.
+
+use std::collections::BTreeMap;
+
+use protocol::seen::{SeenProcess, belongs_to};
+use protocol::{Failure, FailureCategory};
+
+/// What was found at a pipe's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// There is no such name.
+    Closed,
+    /// The name is there, and no server takes a connection.
+    Busy,
+    /// A server takes a connection and does not greet; its process, where Windows says.
+    Silent(Option<u32>),
+    /// A server greets as one of gRPC does; its process, where Windows says.
+    Greets(Option<u32>),
+}
+
+impl Probe {
+    /// The process that serves it.
+    #[must_use]
+    pub fn server(self) -> Option<u32> {
+        match self {
+            Self::Closed | Self::Busy => None,
+            Self::Silent(server) | Self::Greets(server) => server,
+        }
+    }
+
+    /// Why the service with the process `own` cannot be used on the pipe; `None` where it can.
+    #[must_use]
+    pub fn problem(self, own: Option<u32>, processes: &[SeenProcess]) -> Option<Problem> {
+        let is_served = !matches!(self, Self::Closed | Self::Busy);
+        if is_served && (own.is_none() || self.server().is_some_and(|id| own != Some(id))) {
+            let id = self.server();
+            let process = processes.iter().find(|process| Some(process.id) == id);
+            // A wrapper may have started it.
+            if !process.is_some_and(|process| belongs_to(process, own)) {
+                let who =
+                    process.map(|process| format!("process {}, {}", process.id, process.program));
+                let who = who.unwrap_or_else(|| "an unknown process".to_owned());
+                return Some(Problem::Intruder(who));
+            }
+        }
+        match self {
+            Self::Closed => Some(Problem::Closed),
+            // While the service runs, the name is its own.
+            Self::Busy if own.is_none() => Some(Problem::Held),
+            Self::Busy | Self::Silent(_) => Some(Problem::Silent),
+            Self::Greets(_) => None,
+        }
+    }
+}
+
+/// Why a service cannot be used on a pipe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Nothing has that name.
+    #[error("it is closed")]
+    Closed,
+    /// Its name is there, and nobody serves it.
+    #[error(
+        "nobody serves it, but its name is in use: a program that still has a connection open keeps it; end that program"
+    )]
+    Held,
+    /// Its server does not greet.
+    #[error("its server does not answer")]
+    Silent,
+    /// Another process serves it.
+    #[error("it is served by {0}, which is not that service's; stop it, or remove what starts it")]
+    Intruder(String),
+}
+
+impl Problem {
+    /// As a failure of that service, which has that pipe.
+    #[must_use]
+    pub fn failure(&self, service: &str, pipe: &str) -> Failure {
+        let category = match self {
+            Self::Closed | Self::Silent => FailureCategory::PipesMissing,
+            Self::Held => FailureCategory::PipesHeld,
+            Self::Intruder(_) => FailureCategory::Foreign,
+        };
+        category.failure(format!("pipe {pipe} of service {service}: {self}"))
+    }
+}
+
+/// The first of a service's pipes on which it cannot be used, those that others hold before those that are only missing.
+#[must_use]
+pub fn first_problem(
+    probes: &BTreeMap<String, Probe>,
+    own: Option<u32>,
+    processes: &[SeenProcess],
+) -> Option<(String, Problem)> {
+    let problems = probes.iter().filter_map(|(pipe, probe)| {
+        let problem = probe.problem(own, processes)?;
+        Some((pipe.clone(), problem))
+    });
+    problems.min_by_key(|(_, problem)| match problem {
+        Problem::Intruder(_) => 0,
+        Problem::Held => 1,
+        Problem::Silent => 2,
+        Problem::Closed => 3,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(id: u32, parent: u32) -> SeenProcess {
+        SeenProcess {
+            id,
+            parent,
+            program: format!(r"C:\{id}.exe"),
+        }
+    }
+
+    #[test]
+    fn only_the_services_own_process_that_greets_is_the_service() {
+        let processes = [process(7, 1), process(8, 7), process(9, 1)];
+        let intruder = |id| Some(Problem::Intruder(format!(r"process {id}, C:\{id}.exe")));
+        for (probe, own, expected) in [
+            (Probe::Closed, Some(7), Some(Problem::Closed)),
+            (Probe::Busy, Some(7), Some(Problem::Silent)),
+            (Probe::Busy, None, Some(Problem::Held)),
+            (Probe::Silent(Some(7)), Some(7), Some(Problem::Silent)),
+            (Probe::Greets(Some(7)), Some(7), None),
+            // Who serves it is not known: it greets.
+            (Probe::Greets(None), Some(7), None),
+            // A wrapper's child.
+            (Probe::Greets(Some(8)), Some(7), None),
+            (Probe::Greets(Some(9)), Some(7), intruder(9)),
+            (Probe::Silent(Some(9)), Some(7), intruder(9)),
+            (Probe::Greets(Some(9)), None, intruder(9)),
+            (
+                Probe::Greets(None),
+                None,
+                Some(Problem::Intruder("an unknown process".to_owned())),
+            ),
+        ] {
+            assert_eq!(
+                probe.problem(own, &processes),
+                expected,
+                "{probe:?} {own:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_in_the_way_is_named_first() {
+        let probes = BTreeMap::from([
+            ("a".to_owned(), Probe::Closed),
+            ("b".to_owned(), Probe::Greets(Some(7))),
+            ("c".to_owned(), Probe::Silent(Some(9))),
+        ]);
+        let (pipe, problem) = first_problem(&probes, Some(7), &[process(9, 1)]).unwrap();
+        assert_eq!(pipe, "c");
+        let failure = problem.failure("csi-proxy", &pipe);
+        assert_eq!(failure.category, FailureCategory::Foreign);
+        assert!(
+            failure.message.contains(r"process 9, C:\9.exe"),
+            "{failure}"
+        );
+    }
+}

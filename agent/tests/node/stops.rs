@@ -1,0 +1,75 @@
+//! Starts and stops that do not go as they should.
+
+use std::fs;
+
+use protocol::{FailureCategory, Outcome, ServiceState};
+
+use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha256};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until};
+
+#[test]
+fn a_shutdown_in_the_middle_of_an_update_is_an_interruption() {
+    let node = Node::with(Build::FaultInjection);
+    let well = standin_for_csi_proxy(Behaviour::Well);
+    node.applied("first", &well);
+    let shutdown = node.local(r"C:\k\windows-storage\shutdown");
+    fs::write(&shutdown, "").unwrap();
+    let cut = node.apply("second", &standin_for_csi_proxy(Behaviour::Exits));
+    let message = message_of(&cut, Outcome::Failed, FailureCategory::Interrupted);
+    assert!(message.contains("Windows shuts down"), "{message}");
+    assert_eq!(cut.state.unfinished_request_id.as_deref(), Some("second"));
+    assert_eq!(cut.state.last_result.as_ref().unwrap().id, "first");
+
+    fs::remove_file(shutdown).unwrap();
+    node.host.reboot().unwrap();
+    let state = node.eventually("what ran before is back", |state| is_well(state, &well));
+    let last = state.last_result.unwrap();
+    assert_eq!(last.id, "second");
+    assert_eq!(last.failures, 1, "it is not held against the version yet");
+    let failure = last.end.failure.unwrap();
+    assert_eq!(failure.category, FailureCategory::Interrupted, "{failure}");
+}
+
+#[test]
+fn a_start_that_came_too_late_is_tried_once_more() {
+    let node = Node::new();
+    let late = standin_for_csi_proxy(Behaviour::Late);
+    fs::write(node.local(r"C:\k\late"), "").unwrap();
+    node.applied("first", &late);
+    assert!(
+        node.log().contains("it is tried once more"),
+        "{}",
+        node.log()
+    );
+}
+
+#[test]
+fn what_needs_a_service_that_the_keeper_restarts_is_stopped_and_started_with_it() {
+    let node = Node::new();
+    node.bring_tool();
+    let mutes = standin_for_csi_proxy(Behaviour::Mutes);
+    let mut first = request("mutes");
+    first.files[0].sha256 = sha256(&mutes);
+    first.start_timeout_seconds = 2;
+    let applied = node.apply_request(&first, Some(&mutes));
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
+
+    let theirs = r"C:\theirs\theirs.exe";
+    fs::create_dir_all(node.local(r"C:\theirs")).unwrap();
+    fs::write(node.local(theirs), standin(Behaviour::Well, &[])).unwrap();
+    node.run(&format!("sc create theirs binpath= {theirs} start= demand"));
+    node.run(&format!("{TOOL} need theirs csi-proxy"));
+    node.run("net start theirs");
+    let mute = node.local(r"C:\k\mute");
+    fs::write(&mute, "").unwrap();
+    until("it is stopped first", || {
+        node.log()
+            .contains("service theirs needs csi-proxy, and is stopped before it")
+    });
+    fs::remove_file(mute).unwrap();
+    let state = node.eventually("it is well again", |state| is_well(state, &mutes));
+    assert_eq!(csi_proxy_of(&state).state, ServiceState::Running);
+    node.eventually("what needs it runs as well", |_| {
+        node.ask("sc query theirs").contains("RUNNING")
+    });
+}
