@@ -17,9 +17,10 @@ use protocol::{Answer, Failure, FailureCategory, NodeState};
 use windows_storage_agent::errors::Context;
 use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 
+use super::accounts::Accounts;
 use super::services::{Held, Services};
 use super::win32::retry_for;
-use super::{acl, apply, files, observe, owners, point};
+use super::{acl, apply, files, log, observe, owners, point};
 
 /// How long the service may take to finish the request in hand. With the limits below, all of it stays under the minute
 /// that a command may take.
@@ -48,7 +49,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     let _lock = lock()?;
     let mut services = Services::connect()?;
     if !same_path(this, AGENT_EXE) && files::sha256(AGENT_EXE)?.as_ref() != Some(&sha256) {
-        put_in_place(&services, this)?;
+        put_in_place(&services, this, &sha256)?;
     }
     point_service_at(&services, AGENT_EXE)?;
     point("install: service points at the new program");
@@ -80,9 +81,14 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
 }
 
 /// Puts the new program in place of the old one, which goes on running.
-fn put_in_place(services: &Services, this: &str) -> Result<(), Failure> {
+fn put_in_place(services: &Services, this: &str, sha256: &str) -> Result<(), Failure> {
     let doing = format!("putting {AGENT_EXE} in place");
     let staged = files::stage_program(this, AGENT_EXE).context(&doing)?;
+    // What was checked may have been replaced before it was copied; the copy is where nobody else writes.
+    if files::sha256(&staged)?.as_deref() != Some(sha256) {
+        let message = format!("{this} was changed while it was copied; bring it again");
+        return Err(FailureCategory::HashMismatch.failure(message));
+    }
     point("install: new program beside the old one");
     let old = files::sha256(AGENT_EXE)?;
     if old.is_some() && points_at_program(services)? {
@@ -188,21 +194,33 @@ fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {
 }
 
 fn make_folders() -> Result<(), Failure> {
-    for (folder, list) in [
-        // Also where it was there before: who may write in it may lay libraries beside programs.
-        (PROGRAM_DIR, acl::PROGRAM_FOLDER),
-        (STATE_DIR, acl::PRIVATE),
-        (INCOMING_DIR, acl::PRIVATE),
-        (AGENT_LOG_DIR, acl::PRIVATE),
-    ] {
+    owners::check_way(PROGRAM_DIR)?;
+    make_program_folder().context(format_args!("making {PROGRAM_DIR}"))?;
+    for folder in [STATE_DIR, INCOMING_DIR, AGENT_LOG_DIR] {
         owners::check_way(folder)?;
-        if folder == PROGRAM_DIR && acl::is_link(folder) {
-            // An administrator has laid it, to another drive perhaps, and has the say there.
-            continue;
-        }
-        acl::make_folder(folder, list).context(format_args!("making {folder}"))?;
+        acl::make_folder(folder, acl::PRIVATE).context(format_args!("making {folder}"))?;
     }
-    owners::check_programs(PROGRAM_DIR)
+    for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
+        files::protect_program(program)?;
+    }
+    owners::check_programs(PROGRAM_DIR)?;
+    // Links are followed: their targets are for administrators to protect.
+    owners::check_program(AGENT_EXE)
+}
+
+/// Others have programs there, too, and let whom they want read them. But who may write in the folder may lay libraries beside
+/// ours, or put something else in their place.
+fn make_program_folder() -> std::io::Result<()> {
+    if !std::fs::exists(PROGRAM_DIR)? {
+        return acl::make_folder(PROGRAM_DIR, acl::PROGRAM_FOLDER);
+    }
+    // An administrator has laid it, to another drive perhaps, and has the say there.
+    if !acl::is_link(PROGRAM_DIR) && acl::take_writing_away(PROGRAM_DIR, &Accounts::new()?)? {
+        log::line(format!(
+            "{PROGRAM_DIR}: who is no administrator may no longer write there"
+        ));
+    }
+    Ok(())
 }
 
 /// One install or uninstall at a time: the file cannot be opened twice.

@@ -1,5 +1,6 @@
 //! What touches Windows: thin edges around the library's judgement.
 
+mod accounts;
 mod acl;
 mod apply;
 mod engine;
@@ -7,6 +8,7 @@ mod failure_actions;
 mod files;
 mod finish;
 mod install;
+mod job;
 mod log;
 mod machine;
 mod observe;

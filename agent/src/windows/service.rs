@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use protocol::paths::{AGENT_PIPE, AGENT_SERVICE};
+use protocol::paths::{AGENT_SERVICE, PIPE_VALUE};
 use windows_service::service::{
     ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
 };
@@ -19,13 +19,10 @@ use windows_service::{define_windows_service, service_dispatcher};
 use super::engine::{self, Job};
 use super::pipes::Listener;
 use super::process::Event;
-use super::win32::retry_for;
-use super::{files, log, point, serve};
+use super::{files, log, point, registry, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
 const FINISH: Duration = Duration::from_secs(20);
-/// How long the service before this one may keep its pipe.
-const PREDECESSOR: Duration = Duration::from_secs(10);
 
 define_windows_service!(service_entry, service_main);
 
@@ -148,8 +145,8 @@ fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let this = std::env::current_exe().ok();
     let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");
-    // Its predecessor may need a moment to go.
-    let listener = retry_for(PREDECESSOR, || Listener::open(AGENT_PIPE))?;
+    let listener = Listener::open()?;
+    registry::set_text(AGENT_SERVICE, PIPE_VALUE, listener.path())?;
     let (sender, received) = channel();
     let jobs = Jobs {
         sender,

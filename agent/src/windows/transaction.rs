@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use protocol::command::log_folders;
+use protocol::command::{log_folders, program};
 use protocol::order::same_name;
 use protocol::paths::JOURNAL_FILE;
 use protocol::validate::validate;
@@ -36,6 +36,7 @@ impl Engine {
         validate(&wanted)?;
         let observed = observe(&self.services.scm, &wanted, &self.kept)?;
         let plan = plan(&wanted, &observed)?;
+        check_what_runs(&wanted)?;
         if plan.changes_anything() {
             return self.change(request, commands, &wanted, plan);
         }
@@ -193,17 +194,29 @@ fn replace(file: &FileChange) -> Result<(), Failure> {
     files::rename(&file.upload, &file.path).context(&doing)
 }
 
+/// Refuses services whose programs others than administrators could change. Ours are protected before that.
+fn check_what_runs(request: &Request) -> Result<(), Failure> {
+    for file in &request.files {
+        files::protect_program(&file.path)?;
+    }
+    let services = request.services.iter();
+    let mut programs = services.filter_map(|service| program(&service.path));
+    programs.try_for_each(owners::check_program)
+}
+
 fn make_log_folders(request: &Request) -> Result<(), Failure> {
     let services = request.services.iter();
     for folder in services.flat_map(|service| log_folders(&service.path)) {
-        let made = if is_log_folder(folder) {
+        let doing = format!("making the log folder {folder}");
+        if is_log_folder(folder) {
             // SYSTEM writes there under a name that everybody knows.
             owners::check_way(folder)?;
-            acl::make_folder(folder, acl::PROGRAM_FOLDER)
+            let made = acl::make_folder(folder, acl::PROGRAM_FOLDER);
+            made.context(&doing)?;
+            owners::check_logs(folder)?;
         } else {
-            std::fs::create_dir_all(folder)
-        };
-        made.context(format_args!("making the log folder {folder}"))?;
+            std::fs::create_dir_all(folder).context(&doing)?;
+        }
     }
     Ok(())
 }
