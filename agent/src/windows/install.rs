@@ -14,13 +14,13 @@ use protocol::paths::{
     INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
 use protocol::{Answer, Failure, FailureCategory, NodeState};
-use windows_storage_agent::errors::Context;
+use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 
 use super::accounts::Accounts;
 use super::services::{Held, Services};
 use super::win32::retry_for;
-use super::{acl, apply, files, log, observe, owners, point};
+use super::{acl, apply, events, files, log, observe, owners, point};
 
 /// How long the service may take to finish the request in hand. With the limits below, all of it stays under the minute
 /// that a command may take.
@@ -31,6 +31,10 @@ const START: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Another install at the same time is waited for.
 const LOCK: Duration = Duration::from_secs(120);
+
+/// All that the service may do beyond what access lists let SYSTEM do: to pass through folders that it may not list. It ends,
+/// opens and changes by these lists alone, and so do the scripts that it runs.
+const PRIVILEGES: [&str; 1] = ["SeChangeNotifyPrivilege"];
 
 const SETTING_UP: &str = "setting up the agent's service";
 
@@ -47,6 +51,7 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     make_folders()?;
     let _lock = lock()?;
+    events::install();
     let mut services = Services::connect()?;
     if !same_path(this, AGENT_EXE) && files::sha256(AGENT_EXE)?.as_ref() != Some(&sha256) {
         put_in_place(&services, this, &sha256)?;
@@ -128,9 +133,10 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
         environment: Vec::new(),
     };
     let configured = services.scm.configure(AGENT_SERVICE, &wanted);
-    configured
-        .and_then(|service| service.set_recovery(true))
-        .context_or(FailureCategory::ServiceStart, SETTING_UP)
+    let service = configured.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
+    log::unless_ok("asking for few privileges only", service.need(&PRIVILEGES));
+    let set = service.set_recovery(true);
+    set.context_or(FailureCategory::ServiceStart, SETTING_UP)
 }
 
 /// Ends the old service, after the request in hand where it understands that.
@@ -174,7 +180,12 @@ fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
         _ => "there is none before it to go back to".to_owned(),
     };
     let message = format!("the agent with sha256 {sha256} does not come up: {why}; {outcome}");
-    FailureCategory::AgentUnavailable.failure(message)
+    // An administrator has to let it through, and what is told says what.
+    let category = match why.category {
+        blocked @ (FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner) => blocked,
+        _ => FailureCategory::AgentUnavailable,
+    };
+    named(category.failure(message), [(AGENT_EXE, sha256)])
 }
 
 fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {

@@ -44,17 +44,21 @@ pub fn check_script(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Script)
 }
 
-/// Refuses programs and libraries in a folder that others than administrators own or could change: what is run from there would
-/// load them.
+/// Refuses libraries in a folder that others than administrators own or could change: what is run from there would load them.
+/// And programs that others own; what else they let others do is judged of those that are run.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
     let checker = Checker::new()?;
     let doing = format!("looking into {folder}");
     for entry in std::fs::read_dir(folder).context(&doing)? {
         let path = entry.context(&doing)?.path();
-        let ending = path.extension().unwrap_or_default();
-        let runs = ending.eq_ignore_ascii_case("dll") || ending.eq_ignore_ascii_case("exe");
-        if let Some(path) = path.to_str().filter(|_| runs) {
-            checker.check(path, Use::Script)?;
+        let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let wanted = match ending.to_str() {
+            Some("dll") => Use::Script,
+            Some("exe") => Use::Writing,
+            _ => continue,
+        };
+        if let Some(path) = path.to_str() {
+            checker.check(path, wanted)?;
         }
     }
     Ok(())

@@ -15,11 +15,12 @@ use windows_service::service_control_handler::{
     self, ServiceControlHandlerResult, ServiceStatusHandle,
 };
 use windows_service::{define_windows_service, service_dispatcher};
+use windows_storage_agent::events::Event as Told;
 
 use super::engine::{self, Job};
 use super::pipes::Listener;
 use super::process::Event;
-use super::{files, log, point, registry, serve};
+use super::{events, files, log, point, registry, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
 const FINISH: Duration = Duration::from_secs(20);
@@ -76,10 +77,17 @@ fn service_main(_arguments: Vec<OsString>) {
         Ok(jobs) => {
             report(ServiceState::Running, 0);
             log::line("agent is up");
-            wait_for_the_end(&jobs, &heard)
+            let version = env!("CARGO_PKG_VERSION");
+            let text = format!("windows-storage-agent {version} has started.");
+            events::report(Told::Started, &text);
+            let exit = wait_for_the_end(&jobs, &heard);
+            events::report(Told::Stopped, "windows-storage-agent stops.");
+            exit
         }
         Err(error) => {
-            log::line(format!("the agent cannot start: {error}"));
+            let why = format!("the agent cannot start: {error}");
+            log::line(&why);
+            events::report(Told::NotStarted, &why);
             1
         }
     };

@@ -15,6 +15,7 @@ use windows_storage_agent::plan::{Plan, Step, plan, settings};
 use windows_storage_agent::scripts::{commands, resolved};
 
 use super::engine::Engine;
+use super::finish::name_blocked;
 use super::observe::observe;
 use super::{acl, files, log, owners, point, powershell, store};
 
@@ -22,7 +23,7 @@ impl Engine {
     /// Carries out a request, whole or not at all.
     pub fn carry_out(&mut self, request: &Request) -> End {
         self.try_carry_out(request).unwrap_or_else(|failure| {
-            let end = End::bad(Outcome::Failed, failure);
+            let end = End::bad(Outcome::Failed, name_blocked(failure, request));
             self.note(&request.id, &end);
             end
         })

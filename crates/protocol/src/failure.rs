@@ -50,6 +50,10 @@ pub enum FailureCategory {
     PreScript,
     /// A service runs but its pipes do not open.
     PipesMissing,
+    /// Application control does not let a program run.
+    BlockedByPolicy,
+    /// A virus scanner holds a program to be harmful.
+    BlockedByScanner,
     /// The agent ended in the middle: a reboot, a loss of power, a crash.
     Interrupted,
     /// The agent's service cannot be reached.
