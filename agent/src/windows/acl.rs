@@ -289,8 +289,3 @@ fn create(folder: &str, sddl: &str) -> io::Result<()> {
     // SAFETY: the name is terminated by nul; the attributes point to the living descriptor.
     check(unsafe { CreateDirectoryW(wide(folder).as_ptr(), &descriptor.attributes()) })
 }
-
-/// Whether a path is a link to elsewhere.
-pub fn is_link(path: &str) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink())
-}

@@ -215,7 +215,6 @@ fn make_folders() -> Result<(), Failure> {
         files::protect_program(program)?;
     }
     owners::check_programs(PROGRAM_DIR)?;
-    // Links are followed: their targets are for administrators to protect.
     owners::check_program(AGENT_EXE)
 }
 
@@ -225,10 +224,12 @@ fn make_program_folder() -> std::io::Result<()> {
     if !std::fs::exists(PROGRAM_DIR)? {
         return acl::make_folder(PROGRAM_DIR, acl::PROGRAM_FOLDER);
     }
-    // An administrator has laid it, to another drive perhaps, and has the say there.
-    if !acl::is_link(PROGRAM_DIR) && acl::take_writing_away(PROGRAM_DIR, &Accounts::new()?)? {
+    // An administrator may have laid a link, to another drive perhaps. That drive itself is not ours to change.
+    let folder = std::fs::canonicalize(PROGRAM_DIR)?;
+    let folder = folder.to_str().map_or(PROGRAM_DIR, plain_path);
+    if !folder.ends_with('\\') && acl::take_writing_away(folder, &Accounts::new()?)? {
         log::line(format!(
-            "{PROGRAM_DIR}: who is no administrator may no longer write there"
+            "{folder}: who is no administrator may no longer write there"
         ));
     }
     Ok(())

@@ -106,6 +106,10 @@ impl Checker {
     /// Checks a path as far as the first link on it, that link included; the path to go on with, if there is one.
     fn check_to_link(&self, path: &str, wanted: Use) -> Result<Option<String>, Failure> {
         let parts = way(path);
+        if let ([_], Use::Program, Some(drive)) = (&*parts, wanted, path.get(..3)) {
+            let there = Opened::read(drive).context(format_args!("opening {drive}"))?;
+            self.judge(drive, &there, wanted, Place::ProgramFolder)?;
+        }
         for (left, part) in parts
             .iter()
             .enumerate()
