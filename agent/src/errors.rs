@@ -15,6 +15,10 @@ const USER_MAPPED_FILE: i32 = 1224;
 const BROKEN_PIPE: i32 = 109;
 const NO_DATA: i32 = 232;
 const PIPE_NOT_CONNECTED: i32 = 233;
+const ACCESS_DISABLED_BY_POLICY: i32 = 1260;
+const SYSTEM_INTEGRITY_POLICY_VIOLATION: i32 = 4551;
+const VIRUS_INFECTED: i32 = 225;
+const VIRUS_DELETED: i32 = 226;
 const SERVICE_REQUEST_TIMEOUT: i32 = 1053;
 const SERVICE_DATABASE_LOCKED: i32 = 1055;
 const SERVICE_CANNOT_ACCEPT_CTRL: i32 = 1061;
@@ -30,6 +34,10 @@ pub fn category(error: &io::Error) -> FailureCategory {
         Some(ACCESS_DENIED) => FailureCategory::AccessDenied,
         Some(SHARING_VIOLATION | LOCK_VIOLATION | USER_MAPPED_FILE) => FailureCategory::FileInUse,
         Some(SHUTDOWN_IN_PROGRESS) => FailureCategory::Interrupted,
+        Some(ACCESS_DISABLED_BY_POLICY | SYSTEM_INTEGRITY_POLICY_VIOLATION) => {
+            FailureCategory::BlockedByPolicy
+        }
+        Some(VIRUS_INFECTED | VIRUS_DELETED) => FailureCategory::BlockedByScanner,
         _ => FailureCategory::Internal,
     }
 }
@@ -43,6 +51,23 @@ pub fn may_start_again(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(SERVICE_REQUEST_TIMEOUT | SERVICE_DATABASE_LOCKED)
     )
+}
+
+/// A failure as it is told: where a program is blocked, with what an administrator needs to let it through, the path and the
+/// SHA-256 of each that it may be about.
+#[must_use]
+pub fn named<'a>(
+    mut failure: Failure,
+    programs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Failure {
+    use FailureCategory::{BlockedByPolicy, BlockedByScanner};
+    if [BlockedByPolicy, BlockedByScanner].contains(&failure.category) {
+        let programs = programs.into_iter();
+        let programs = programs.map(|(path, sha256)| format!("{path} with sha256 {sha256}"));
+        let programs: Vec<String> = programs.collect();
+        failure.message = format!("{}; blocked: {}", failure.message, programs.join(", "));
+    }
+    failure
 }
 
 /// Whether waiting may help: a virus scanner holds new files for a moment, a process that ends holds its program.
@@ -99,13 +124,20 @@ mod tests {
 
     #[test]
     fn numbers_of_windows_have_a_category_and_say_whether_a_service_stops() {
-        use FailureCategory::{AccessDenied, DiskFull, FileInUse, Internal, Interrupted};
+        use FailureCategory::{
+            AccessDenied, BlockedByPolicy, BlockedByScanner, DiskFull, FileInUse, Internal,
+            Interrupted,
+        };
         for (number, expected, stops) in [
             (2, Internal, None),
             (5, AccessDenied, None),
             (32, FileInUse, None),
             (39, DiskFull, None),
             (112, DiskFull, None),
+            (1260, BlockedByPolicy, None),
+            (4551, BlockedByPolicy, None),
+            (225, BlockedByScanner, None),
+            (226, BlockedByScanner, None),
             (109, Internal, Some(false)),
             (232, Internal, Some(false)),
             (233, Internal, Some(false)),
@@ -132,5 +164,20 @@ mod tests {
             [1053, 1055, 1056, 1058, 1069].map(again),
             [true, true, false, false, false]
         );
+    }
+
+    #[test]
+    fn what_is_blocked_is_named_and_nothing_else() {
+        let programs = || [(r"C:\k\csi-proxy.exe", "abc")];
+        let told = |number| {
+            let failed = Err::<(), _>(io::Error::from_raw_os_error(number));
+            named(failed.context("starting x").unwrap_err(), programs()).message
+        };
+        for number in [225, 226, 1260, 4551] {
+            let message = told(number);
+            let named = message.ends_with(r"; blocked: C:\k\csi-proxy.exe with sha256 abc");
+            assert!(named && message.starts_with("starting x: "), "{message}");
+        }
+        assert!(!told(5).contains("abc"));
     }
 }

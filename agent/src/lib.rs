@@ -3,10 +3,12 @@
 //! The modules here are plain data and functions for any system, so that they are tested on Linux.
 //! What touches the Service Control Manager or changes the files of a node lives in the agent's program.
 
+pub mod ascii;
 pub mod cli;
 pub mod clock;
 pub mod digest;
 pub mod errors;
+pub mod events;
 pub mod failure_actions;
 pub mod grpc;
 pub mod journal;

@@ -1,24 +1,184 @@
-//! Whose files may lie where SYSTEM writes and runs programs.
+//! Who may change what SYSTEM writes and runs.
 //!
 //! Every account may make folders in `C:\`. Whoever has made `C:\k` before the agent came owns it, and may remove and
-//! replace what is in it whatever the access lists of the files say.
+//! replace what is in it whatever the access lists of the files say. What folders inherit from `C:\` lets others write in
+//! them as well.
 
 /// `NT SERVICE\TrustedInstaller`.
 const TRUSTED_INSTALLER: &str = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464";
 const SYSTEM: &str = "S-1-5-18";
-const ADMINISTRATORS: &str = "S-1-5-32-544";
-/// Of a machine or a domain: its Administrator, Domain Admins, Enterprise Admins.
-const OF_DOMAINS: [&str; 3] = ["500", "512", "519"];
+/// The group of those who can do what SYSTEM can.
+pub const ADMINISTRATORS: &str = "S-1-5-32-544";
+/// What everybody has.
+pub const EVERYONE: &str = "S-1-1-0";
+/// Stand for an owner, who is judged as such.
+const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 
-/// Whether that account, as text of a SID, can do what SYSTEM can anyway. `own` is the account that asks: it is about to
-/// make a service.
+const WRITE_DATA: u32 = 0x2;
+const APPEND_DATA: u32 = 0x4;
+const WRITE_ATTRIBUTES: u32 = 0x10 | 0x100;
+const DELETE_CHILD: u32 = 0x40;
+const DELETE: u32 = 0x1_0000;
+const WRITE_DAC: u32 = 0x4_0000;
+const WRITE_OWNER: u32 = 0x8_0000;
+const GENERIC_ALL: u32 = 0x1000_0000;
+const GENERIC_EXECUTE: u32 = 0x2000_0000;
+const GENERIC_WRITE: u32 = 0x4000_0000;
+const GENERIC_READ: u32 = 0x8000_0000;
+/// All rights.
+pub const ALL: u32 = GENERIC_ALL;
+
+/// To put something else in the place of what is there.
+const REPLACE: u32 = DELETE | DELETE_CHILD | WRITE_DAC | WRITE_OWNER | GENERIC_ALL | GENERIC_WRITE;
+/// The same, or to lay something beside it.
+const ADD: u32 = REPLACE | WRITE_DATA | APPEND_DATA;
+/// To change anything.
+const WRITE: u32 = ADD | WRITE_ATTRIBUTES;
+
+/// Whether that account, as text of a SID, can do what SYSTEM can anyway, by what it is. `own` is the account that asks: it is
+/// about to make a service. Others may still be members of the Administrators.
 #[must_use]
-pub fn is_trusted(owner: &str, own: &str) -> bool {
-    let of_domain = owner.strip_prefix("S-1-5-21-").is_some_and(|rest| {
-        rest.rsplit_once('-')
-            .is_some_and(|(_, account)| OF_DOMAINS.contains(&account))
+pub fn is_trusted(account: &str, own: &str) -> bool {
+    [SYSTEM, ADMINISTRATORS, TRUSTED_INSTALLER, own].contains(&account)
+}
+
+/// To whom something belongs, and what its access list lets others do. What it denies is left out: it may come too late in the
+/// list to count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Security {
+    /// The owner.
+    pub owner: String,
+    /// The entries that allow something.
+    pub grants: Vec<Grant>,
+}
+
+/// What an account may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The account.
+    pub account: String,
+    /// The rights, as Windows has them.
+    pub rights: u32,
+    /// Whether it counts only for what is made in the folder later.
+    pub inherit_only: bool,
+}
+
+/// What depends on something that is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A folder on the way: what is in it must stay what it is.
+    Way,
+    /// The folder of a program, which loads libraries from there.
+    ProgramFolder,
+    /// The very thing that is run, or a link to it.
+    Target,
+}
+
+/// Why something is not to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objection<'a> {
+    /// It belongs to this account.
+    Owner(&'a str),
+    /// This account may change it.
+    Writer(&'a str),
+}
+
+impl Objection<'_> {
+    /// The same in words, for what is at this path.
+    #[must_use]
+    pub fn explain(self, path: &str) -> String {
+        match self {
+            Self::Owner(owner) => format!(
+                "{path} belongs to {owner}, who is no administrator and could replace what SYSTEM runs or writes there; look at \
+                 what is in it, and remove it or give it to the administrators: takeown /A /F {path}"
+            ),
+            Self::Writer(account) => format!(
+                "{path} can be changed by {account}, who is no administrator and could replace what SYSTEM runs there; look at \
+                 what is in it, and take that right away: icacls {path} /inheritance:d /remove:g *{account}"
+            ),
+        }
+    }
+}
+
+/// Who of those that are not trusted could change what is at a place.
+pub fn objection(
+    security: &Security,
+    place: Place,
+    trusts: impl Fn(&str) -> bool,
+) -> Option<Objection<'_>> {
+    if !trusts(&security.owner) {
+        return Some(Objection::Owner(&security.owner));
+    }
+    let harmful = match place {
+        Place::Way => REPLACE,
+        Place::ProgramFolder => ADD,
+        Place::Target => WRITE,
+    };
+    let mut grants = security.grants.iter();
+    let writer = grants.find(|grant| {
+        let account = &*grant.account;
+        !grant.inherit_only
+            && grant.rights & harmful != 0
+            && !OWNERS.contains(&account)
+            && !trusts(account)
     });
-    of_domain || [SYSTEM, ADMINISTRATORS, TRUSTED_INSTALLER, own].contains(&owner)
+    writer.map(|grant| Objection::Writer(&grant.account))
+}
+
+/// What an account keeps of its rights where it may read and run, and no longer write; all of them where it is trusted.
+pub fn reduced(account: &str, rights: u32, trusts: impl Fn(&str) -> bool) -> u32 {
+    if rights & WRITE == 0 || OWNERS.contains(&account) || trusts(account) {
+        return rights;
+    }
+    let all = rights & GENERIC_ALL != 0;
+    let instead = if all {
+        GENERIC_READ | GENERIC_EXECUTE
+    } else {
+        0
+    };
+    (rights | instead) & !WRITE
+}
+
+/// What a path becomes where its part `link` leads to `target`; `None` where that cannot be told. A volume that is mounted in a
+/// folder leads nowhere else: the path goes on through it.
+#[must_use]
+pub fn follow(path: &str, link: &str, target: &str) -> Option<String> {
+    let prefixes = [r"\\?\", r"\??\"];
+    let plain = prefixes
+        .iter()
+        .find_map(|prefix| target.strip_prefix(prefix));
+    let (target, is_full) = (plain.unwrap_or(target), plain.is_some());
+    let rest = path.get(link.len()..)?;
+    let is_absolute =
+        matches!(target.as_bytes(), [drive, b':', b'\\', ..] if drive.is_ascii_alphabetic());
+    let is_relative =
+        !is_full && !target.is_empty() && !target.contains([':', '/']) && !target.starts_with('\\');
+    let base = if is_absolute {
+        String::new()
+    } else if is_relative {
+        link.rsplit_once('\\')?.0.to_owned() + r"\"
+    } else {
+        return None;
+    };
+    let joined = format!(r"{base}{target}\{}", rest.trim_start_matches('\\'));
+    let mut parts: Vec<&str> = Vec::new();
+    for part in joined.split('\\') {
+        match part {
+            "" | "." => {}
+            ".." if parts.len() > 1 => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join(r"\"))
+}
+
+/// Whether a link leads to the volume that is mounted there.
+#[must_use]
+pub fn is_volume(target: &str) -> bool {
+    let target = target
+        .trim_start_matches(r"\??\")
+        .trim_start_matches(r"\\?\");
+    target.to_ascii_lowercase().starts_with("volume{")
 }
 
 /// A path and the folders that lead to it, below the drive, the uppermost first.
@@ -44,26 +204,156 @@ pub fn is_log_folder(folder: &str) -> bool {
 mod tests {
     use super::*;
 
+    const OWN: &str = "S-1-5-21-1-2-3-1001";
+    const MEMBER: &str = "S-1-5-21-1-2-3-1002";
+    const USERS: &str = "S-1-5-32-545";
+    /// To read and run.
+    const READ: u32 = 0x12_00a9;
+
+    fn trusts(account: &str) -> bool {
+        account == MEMBER || is_trusted(account, OWN)
+    }
+
+    fn grant(account: &str, rights: u32) -> Grant {
+        Grant {
+            account: account.into(),
+            rights,
+            inherit_only: false,
+        }
+    }
+
+    fn security(grants: &[Grant]) -> Security {
+        Security {
+            owner: ADMINISTRATORS.into(),
+            grants: grants.to_vec(),
+        }
+    }
+
     #[test]
     fn who_is_an_administrator_anyway_may_own_what_system_uses() {
-        let own = "S-1-5-21-1-2-3-1001";
         for (owner, trusted) in [
             (SYSTEM, true),
             (ADMINISTRATORS, true),
             (TRUSTED_INSTALLER, true),
-            (own, true),
-            ("S-1-5-21-1-2-3-500", true),
-            ("S-1-5-21-4-5-6-512", true),
-            ("S-1-5-21-1-2-3-1002", false),
+            (OWN, true),
+            (MEMBER, true),
+            // An Administrator of some other machine or domain.
+            ("S-1-5-21-4-5-6-500", false),
             ("S-1-5-21-1-2-3-1500", false),
-            ("S-1-5-32-545", false),
+            (USERS, false),
             ("S-1-5-11", false),
-            ("S-1-1-0", false),
-            ("S-1-5-500", false),
+            (EVERYONE, false),
+            // Who makes something; no account by itself.
+            ("S-1-3-0", false),
             ("", false),
         ] {
-            assert_eq!(is_trusted(owner, own), trusted, "{owner}");
+            let security = Security {
+                owner: owner.into(),
+                grants: vec![grant(owner, READ)],
+            };
+            let expected = (!trusted).then_some(Objection::Owner(owner));
+            assert_eq!(objection(&security, Place::Way, trusts), expected);
         }
+    }
+
+    #[test]
+    fn who_may_write_may_not_be_anybody() {
+        use Place::{ProgramFolder, Target, Way};
+        let (write_attributes, modify) = (0x100, 0x13_01bf);
+        for (account, rights, at) in [
+            (USERS, READ, &[] as &[Place]),
+            (USERS, write_attributes, &[Target]),
+            // What every folder below C:\ inherits on a server: users add files and folders, and change nothing.
+            (USERS, READ | WRITE_DATA, &[ProgramFolder, Target]),
+            (USERS, READ | APPEND_DATA, &[ProgramFolder, Target]),
+            (USERS, DELETE_CHILD, &[Way, ProgramFolder, Target]),
+            (USERS, DELETE, &[Way, ProgramFolder, Target]),
+            (USERS, WRITE_DAC, &[Way, ProgramFolder, Target]),
+            (USERS, WRITE_OWNER, &[Way, ProgramFolder, Target]),
+            ("S-1-5-11", modify, &[Way, ProgramFolder, Target]),
+            (EVERYONE, ALL, &[Way, ProgramFolder, Target]),
+            (SYSTEM, ALL, &[]),
+            (MEMBER, ALL, &[]),
+            (OWN, modify, &[]),
+            ("S-1-3-0", ALL, &[]),
+            ("S-1-3-4", ALL, &[]),
+        ] {
+            for place in [Way, ProgramFolder, Target] {
+                let list = security(&[grant(SYSTEM, ALL), grant(account, rights)]);
+                let expected = at.contains(&place).then_some(Objection::Writer(account));
+                let found = objection(&list, place, trusts);
+                assert_eq!(found, expected, "{account} {rights:#x} {place:?}");
+                let later = Grant {
+                    inherit_only: true,
+                    ..grant(account, rights)
+                };
+                assert_eq!(objection(&security(&[later]), place, trusts), None);
+            }
+            // What is taken away is all that could be objected to.
+            let kept = grant(account, reduced(account, rights, trusts));
+            assert_eq!(objection(&security(&[kept]), Target, trusts), None);
+        }
+    }
+
+    #[test]
+    fn rights_to_write_are_taken_away_and_no_others() {
+        for (account, rights, kept) in [
+            (USERS, READ, READ),
+            (USERS, READ | WRITE_DATA | APPEND_DATA, READ),
+            ("S-1-5-11", 0x13_01bf, READ),
+            (USERS, WRITE_DATA, 0),
+            (EVERYONE, GENERIC_ALL, GENERIC_READ | GENERIC_EXECUTE),
+            (EVERYONE, GENERIC_READ | GENERIC_WRITE, GENERIC_READ),
+            (MEMBER, GENERIC_ALL, GENERIC_ALL),
+            (SYSTEM, 0x1f_01ff, 0x1f_01ff),
+            ("S-1-3-0", GENERIC_ALL, GENERIC_ALL),
+        ] {
+            assert_eq!(
+                reduced(account, rights, trusts),
+                kept,
+                "{account} {rights:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_objection_says_what_to_do() {
+        for (objection, action) in [
+            (Objection::Owner(USERS), r"takeown /A /F C:\x"),
+            (
+                Objection::Writer(USERS),
+                r"icacls C:\x /inheritance:d /remove:g *S-1-5-32-545",
+            ),
+        ] {
+            let text = objection.explain(r"C:\x");
+            assert!(text.contains(action) && text.contains(USERS), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_link_leads_to_another_path() {
+        for (path, link, target, leads) in [
+            (r"C:\k\a.exe", r"C:\k", r"D:\", Some(r"D:\a.exe")),
+            (r"C:\k\a.exe", r"C:\k", r"\??\D:\x\y", Some(r"D:\x\y\a.exe")),
+            (r"C:\k\a.exe", r"C:\k", r"\\?\D:\x\", Some(r"D:\x\a.exe")),
+            (r"C:\p\k\a.exe", r"C:\p\k", r"..\q", Some(r"C:\q\a.exe")),
+            (
+                r"C:\p\k\a.exe",
+                r"C:\p\k",
+                r"..\..\..\q",
+                Some(r"C:\q\a.exe"),
+            ),
+            (r"C:\k\a.exe", r"C:\k\a.exe", "b.exe", Some(r"C:\k\b.exe")),
+            // Another machine's access lists say nothing of who may write.
+            (r"C:\k\a.exe", r"C:\k", r"\\?\UNC\host\share", None),
+            (r"C:\k\a.exe", r"C:\k", r"\\host\share", None),
+            (r"C:\k\a.exe", r"C:\k", r"\x", None),
+            (r"C:\k\a.exe", r"C:\k", "", None),
+        ] {
+            assert_eq!(follow(path, link, target).as_deref(), leads, "{target}");
+        }
+        assert!(is_volume(r"\??\Volume{0-1}\") && is_volume(r"\\?\Volume{0-1}\"));
+        assert!(!is_volume(r"D:\Volume{0-1}"));
     }
 
     #[test]

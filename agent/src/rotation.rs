@@ -1,8 +1,10 @@
 //! A log of bounded size: two files, of which the older one is replaced.
+//!
+//! A link in its place is set aside like a full file: what it leads to is not written to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A log file that is set aside, as `NAME.1`, when it has grown to its limit.
 #[derive(Debug)]
@@ -44,22 +46,36 @@ impl Rotating {
     }
 
     fn reopen(&self) -> Option<(File, u64)> {
-        if fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.limit) {
+        let there = fs::symlink_metadata(&self.path).ok();
+        let is_link = there.as_ref().is_some_and(fs::Metadata::is_symlink);
+        if is_link || there.is_some_and(|there| there.len() >= self.limit) {
             let mut aside = self.path.clone().into_os_string();
             aside.push(".1");
             // Where another process holds the old file open, the current one is emptied: the bound matters more than its content.
-            if fs::rename(&self.path, aside).is_err() {
-                File::create(&self.path).ok()?;
+            if fs::rename(&self.path, aside).is_err() && !is_link {
+                open_itself(&self.path)?.set_len(0).ok()?;
             }
         }
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&self.path)
-            .ok()?;
+        let file = open_itself(&self.path)?;
         let size = file.metadata().ok()?.len();
         Some((file, size))
     }
+}
+
+/// Opens a file to append to it; not what a link leads to.
+fn open_itself(path: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt;
+        /// `FILE_FLAG_OPEN_REPARSE_POINT`: the link itself.
+        const ITSELF: u32 = 0x20_0000;
+        options.custom_flags(ITSELF);
+    }
+    // What is asked is of the very file that is open.
+    let is_link = |file: &File| file.metadata().is_ok_and(|there| there.is_symlink());
+    options.open(path).ok().filter(|file| !is_link(file))
 }
 
 #[cfg(test)]
@@ -132,5 +148,18 @@ mod tests {
             text.ends_with("line 49\n") && (text.len() as u64) < LIMIT + 20,
             "{text}"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_set_aside_and_what_it_leads_to_stays_as_it_is() {
+        let folder = Folder::new("rotation-link");
+        let (path, elsewhere) = (folder.0.join("agent.log"), folder.0.join("elsewhere"));
+        fs::write(&elsewhere, "important").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        Rotating::new(path.clone(), LIMIT).append("line\n");
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "important");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "line\n");
+        assert!(!fs::symlink_metadata(path).unwrap().is_symlink());
     }
 }

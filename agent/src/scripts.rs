@@ -7,10 +7,17 @@ use protocol::document::PreScript;
 use protocol::order::key;
 use protocol::{Failure, FailureCategory, Request};
 
-/// How long one script may run.
-pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// How long one script may run; less where a test waits for the end of it.
+pub const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(feature = "fault-injection") {
+    3
+} else {
+    60
+});
 /// No part of a command is longer, in bytes.
 pub const LONGEST_VALUE: usize = 1024;
+
+/// Of what a script complains about, so much is told, in characters.
+const LONGEST_COMPLAINT: usize = 600;
 
 const OPTIONS: &str = "-NoProfile -NonInteractive -ExecutionPolicy Bypass -File";
 
@@ -45,17 +52,55 @@ fn value(script: &PreScript, printed: &[u8]) -> Result<Option<String>, String> {
     Ok(Some(value.to_owned()))
 }
 
-/// The commands of the services that have scripts, with the values filled in, by service. `run` says what a script has
-/// printed, or why it did not work.
+/// How a script ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Why it did not work, as far as Windows knows.
+    pub problem: Option<String>,
+    /// What it printed, or the beginning of that.
+    pub printed: Vec<u8>,
+    /// What it wrote to its standard error, or the beginning of that.
+    pub complaint: String,
+}
+
+impl Ran {
+    /// One that did not work for this reason.
+    #[must_use]
+    pub fn failed(why: impl Into<String>) -> Self {
+        Self {
+            problem: Some(why.into()),
+            ..Self::default()
+        }
+    }
+
+    /// The value that it gives, or why it gives none, in its own words, too: the reason is often there alone.
+    fn value(&self, script: &PreScript) -> Result<Option<String>, String> {
+        let problem = self.problem.clone().map_or(Ok(()), Err);
+        let value = problem.and_then(|()| value(script, &self.printed));
+        value.map_err(|why| {
+            let words = self
+                .complaint
+                .split(|c: char| c.is_whitespace() || c.is_control());
+            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            let said: String = words.join(" ").chars().take(LONGEST_COMPLAINT).collect();
+            if said.is_empty() {
+                return why;
+            }
+            format!("{why}; it says: {said}")
+        })
+    }
+}
+
+/// The commands of the services that have scripts, with the values filled in, by service. `run` runs a script.
 pub fn commands(
     request: &Request,
-    mut run: impl FnMut(&PreScript) -> Result<Vec<u8>, String>,
+    mut run: impl FnMut(&PreScript) -> Ran,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let mut commands = BTreeMap::new();
     for service in &request.services {
         let (name, mut command) = (&service.name, service.path.clone());
         for script in &service.powershell_pre_scripts {
-            let value = run(script).and_then(|printed| value(script, &printed));
+            let value = run(script).value(script);
             let value = value.map_err(|why| {
                 let path = &script.path;
                 let message =
@@ -139,7 +184,11 @@ mod tests {
     #[test]
     fn fills_in_what_scripts_print() {
         let mut outputs = ["1.2.3.4", "win"].into_iter();
-        let commands = commands(&request(), |_| Ok(outputs.next().unwrap().into())).unwrap();
+        let commands = commands(&request(), |_| Ran {
+            printed: outputs.next().unwrap().into(),
+            ..Ran::default()
+        })
+        .unwrap();
         let resolved = resolved(&request(), &commands);
         assert!(
             resolved.services[0]
@@ -152,11 +201,27 @@ mod tests {
 
     #[test]
     fn a_script_that_fails_is_named() {
-        let failure =
-            commands(&request(), |_| Err("it ended with exit status 3".into())).unwrap_err();
+        let failed = Ran {
+            complaint: format!("Get-X : no\r\n  adapter\u{7}\r\n{}", "x".repeat(5000)),
+            ..Ran::failed("it ended with exit status 3")
+        };
+        let failure = commands(&request(), |_| failed.clone()).unwrap_err();
         assert_eq!(failure.category, FailureCategory::PreScript);
-        for part in [r"C:\scripts\ip.ps1", "csi-proxy", "exit status 3"] {
+        for part in [
+            r"C:\scripts\ip.ps1",
+            "csi-proxy",
+            "exit status 3; it says: Get-X : no adapter xxx",
+        ] {
             assert!(failure.message.contains(part), "{}", failure.message);
         }
+        assert!(failure.message.len() < 1000, "{}", failure.message);
+        // One that has no value to give often says why.
+        let silent = Ran {
+            complaint: "Get-X : no adapter".into(),
+            ..Ran::default()
+        };
+        let failure = commands(&request(), |_| silent.clone()).unwrap_err();
+        let expected = "nothing for IP; it says: Get-X : no adapter";
+        assert!(failure.message.contains(expected), "{failure}");
     }
 }

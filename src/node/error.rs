@@ -42,6 +42,8 @@ readiness::names! {
         CSIProxyFailed,
         /// csi-proxy does not stay up.
         CrashLoop,
+        /// Application control or a virus scanner on the node keeps a program from running.
+        ProgramBlocked,
         /// A csi-proxy that is not this operator's runs on the node.
         ForeignCSIProxy,
         /// A script or a variable that a service's command needs has no usable value.
@@ -88,7 +90,8 @@ impl NodeError {
     /// What the agent reported.
     #[must_use]
     pub fn from_agent(failure: &Failure, rolled_back: bool) -> Self {
-        let said = &failure.message;
+        let advice = advice(failure.category);
+        let said = format!("{}{advice}", failure.message);
         match failure.category {
             _ if rolled_back => Reason::RolledBack.error(format!(
                 "the change did not work and was undone, what ran before runs again: {said}; it is not tried again before \
@@ -113,6 +116,9 @@ impl NodeError {
             FailureCategory::AccessDenied => Reason::AgentFailed.error(format!(
                 "Windows refused access: {said}; the SSH user must be an administrator of the node"
             )),
+            FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner => {
+                Reason::ProgramBlocked.error(format!("a program is kept from running: {said}"))
+            }
             FailureCategory::Foreign => Reason::ForeignCSIProxy.error(format!(
                 "{said}; remove it, or set spec.csiProxy.foreignService of WindowsStorage to Replace where it is a service \
                  csi-proxy, or spec.csiProxy.management to External where another owner shall manage csi-proxy"
@@ -131,6 +137,21 @@ impl NodeError {
                 "{said}; see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node"
             )),
         }
+    }
+}
+
+/// What lets a program through that is blocked, whether the change was undone or not.
+fn advice(category: FailureCategory) -> &'static str {
+    match category {
+        FailureCategory::BlockedByPolicy => {
+            "; application control on the node does this: allow that sha256 in its policy, or sign the program and allow the \
+             signer"
+        }
+        FailureCategory::BlockedByScanner => {
+            "; a virus scanner on the node does this: compare that sha256 with payload.json of the image, then let the scanner \
+             allow it, or exclude C:\\k\\windows-storage and the program"
+        }
+        _ => "",
     }
 }
 
@@ -164,5 +185,26 @@ mod tests {
         let reason = |rolled_back| NodeError::from_agent(&failure, rolled_back).reason;
         assert_eq!(reason(true), Reason::RolledBack);
         assert_eq!(reason(false), Reason::CSIProxyFailed);
+    }
+
+    #[test]
+    fn what_is_blocked_says_how_to_let_it_through_also_where_it_was_undone() {
+        for (category, words) in [
+            (
+                FailureCategory::BlockedByPolicy,
+                "allow that sha256 in its policy",
+            ),
+            (FailureCategory::BlockedByScanner, "virus scanner"),
+        ] {
+            let failure = category.failure("starting x; blocked: y with sha256 abc");
+            for (rolled_back, reason) in
+                [(false, Reason::ProgramBlocked), (true, Reason::RolledBack)]
+            {
+                let error = NodeError::from_agent(&failure, rolled_back);
+                assert_eq!(error.reason, reason);
+                assert!(error.message.contains("y with sha256 abc"), "{error}");
+                assert!(error.message.contains(words), "{error}");
+            }
+        }
     }
 }

@@ -392,6 +392,8 @@ fn has_touched(failure: &Failure) -> bool {
             | FailureCategory::ServiceStop
             | FailureCategory::PipesMissing
             | FailureCategory::AccessDenied
+            | FailureCategory::BlockedByPolicy
+            | FailureCategory::BlockedByScanner
             | FailureCategory::Unknown
     )
 }

@@ -202,6 +202,7 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
         Reason::ForeignCSIProxy
         | Reason::PayloadUnusable
         | Reason::DiskFull
+        | Reason::ProgramBlocked
         | Reason::AgentFailed => false,
     };
     match works.filter(|_| is_well) {

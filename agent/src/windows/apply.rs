@@ -6,7 +6,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, is_brought, to_sftp};
+use protocol::paths::{AGENT_PIPE, AGENT_SERVICE, PIPE_VALUE, is_brought, to_sftp};
 use protocol::validate::validate_request_path;
 use protocol::{
     Answer, ApplyResult, Durations, End, Failure, FailureCategory, Outcome, Request, ServiceState,
@@ -17,7 +17,7 @@ use windows_storage_agent::state::{Call, Reply};
 
 use super::process::Process;
 use super::scm::Scm;
-use super::{observe, pipes, store, unpack};
+use super::{observe, pipes, registry, store, unpack};
 
 /// How long the service may take to open its pipe.
 const START: Duration = Duration::from_secs(60);
@@ -25,6 +25,8 @@ const START: Duration = Duration::from_secs(60);
 pub const ANSWER: Duration = Duration::from_secs(5);
 /// The pause before a service that has ended again is started again.
 const START_AGAIN: Duration = Duration::from_secs(5);
+/// How long the pipe's end may be in use by others at one attempt.
+const BUSY: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Hands a request to the service and waits for the result. What the request needs may still be on its way for as long
@@ -116,7 +118,7 @@ fn call(call: &Call, deadline: Instant) -> Result<File, Failure> {
 fn say(pipe: &File, call: &Call) -> Result<(), Failure> {
     let line = serde_json::to_string(call).map_err(io::Error::from);
     line.and_then(|line| pipes::write_line(pipe, &line))
-        .map_err(|error| unavailable(format!("{AGENT_PIPE}: {error}")))
+        .map_err(|error| unavailable(format!("calling the agent's service: {error}")))
 }
 
 /// Connects to the service's pipe. `starts`: a service that is installed but stopped is started.
@@ -145,15 +147,9 @@ fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
             if dead { "has ended" } else { "has not" }
         );
         if status.state == ServiceState::Running {
-            match pipes::connect(AGENT_PIPE, deadline) {
-                // Whoever may make pipes could have taken the name while the service was down.
-                Ok(pipe) if pipes::server_process(&pipe).ok() == status.process_id => {
-                    return Ok(pipe);
-                }
-                Ok(_) => {
-                    why = format!("another process than the agent's service serves {AGENT_PIPE}");
-                }
-                Err(error) => why = format!("{AGENT_PIPE}: {error}"),
+            match connect(status.process_id, deadline) {
+                Ok(pipe) => return Ok(pipe),
+                Err(error) => why = error,
             }
         }
         if Instant::now() >= deadline || (dead && !starts) {
@@ -161,6 +157,28 @@ fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
         }
         sleep(POLL);
     }
+}
+
+/// Connects to the pipe that the service has noted, or that the service of an older agent has.
+fn connect(service: Option<u32>, deadline: Instant) -> Result<File, String> {
+    let noted = registry::text(AGENT_SERVICE, PIPE_VALUE).unwrap_or_default();
+    // Whoever keeps a name busy is not waited for: by then another one may be noted.
+    let deadline = deadline.min(Instant::now() + BUSY);
+    let mut why = String::new();
+    for path in [&*noted, AGENT_PIPE] {
+        if !path.starts_with(AGENT_PIPE) {
+            continue;
+        }
+        let failed = match pipes::connect(path, deadline) {
+            // Any account may take the name of an older agent, or one that is noted no longer.
+            Ok(pipe) if pipes::server_process(&pipe).ok() == service => return Ok(pipe),
+            Ok(_) => format!("another process than the agent's service serves {path}"),
+            Err(error) => format!("{path}: {error}"),
+        };
+        // Of the two, the one that is noted is to be mended.
+        why = if why.is_empty() { failed } else { why };
+    }
+    Err(why)
 }
 
 fn understand(line: &str, unpacked: Option<Duration>) -> Result<Answer, Failure> {

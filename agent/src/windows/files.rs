@@ -76,6 +76,14 @@ pub fn stage_program(from: &str, to: &str) -> io::Result<String> {
     Ok(beside)
 }
 
+/// Has a program that is in its place be changed by administrators alone, if it is there.
+pub fn protect_program(path: &str) -> Result<(), Failure> {
+    match acl::protect(path, acl::PROGRAM) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        protected => protected.context(format_args!("protecting {path}")),
+    }
+}
+
 /// Puts a file's content on disk.
 pub fn flush(path: &str) -> io::Result<()> {
     retry(|| OpenOptions::new().write(true).open(path))?.sync_all()

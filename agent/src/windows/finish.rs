@@ -9,14 +9,15 @@ use std::time::Instant;
 use protocol::command::same_path;
 use protocol::paths::{DESIRED_FILE, JOURNAL_FILE, STATE_FILE};
 use protocol::{End, Failure, LastResult, Outcome, Request};
-use windows_storage_agent::errors::Context;
+use windows_storage_agent::errors::{Context, named};
+use windows_storage_agent::events::Event;
 use windows_storage_agent::journal::{Journal, Phase, Recovery, bad_end, recover};
 use windows_storage_agent::keep::Backoff;
 
 use super::engine::Engine;
 use super::transaction::remove_uploads;
 use super::win32::now;
-use super::{files, log, point, store};
+use super::{events, files, log, point, store};
 
 impl Engine {
     /// The new state works.
@@ -35,6 +36,7 @@ impl Engine {
 
     /// After a step that failed.
     pub(super) fn give_up(&mut self, journal: &mut Journal, why: Failure) -> End {
+        let why = name_blocked(why, &journal.request);
         log::line(format!("{}: {:?}: {why}", journal.request.id, why.category));
         journal.end = Some(End::bad(Outcome::RolledBack, why));
         // Without it, a crash from here on would lose the reason, not more.
@@ -205,11 +207,15 @@ impl Engine {
         if end.outcome == Outcome::Unchanged && is_same {
             return;
         }
+        let failures = LastResult::failures_after(last, id, end.outcome);
+        if let Some(event) = Event::of(end.outcome, failures) {
+            events::report(event, &format!("Request {id}: {:?}{why}", end.outcome));
+        }
         self.kept.memory.last_result = Some(LastResult {
             id: id.to_owned(),
             end: end.clone(),
             finished: now(),
-            failures: LastResult::failures_after(last, id, end.outcome),
+            failures,
         });
         self.save_memory();
     }
@@ -231,6 +237,12 @@ impl Engine {
         self.again
             .get_or_insert_with(|| Backoff::after_first(Instant::now()));
     }
+}
+
+/// With what of a request may be blocked, where something is.
+pub(super) fn name_blocked(failure: Failure, request: &Request) -> Failure {
+    let files = request.files.iter();
+    named(failure, files.map(|file| (&*file.path, &*file.sha256)))
 }
 
 /// For what the journal can do without: the disk may be full.

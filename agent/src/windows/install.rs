@@ -14,21 +14,25 @@ use protocol::paths::{
     INCOMING_DIR, PROGRAM_DIR, STATE_DIR,
 };
 use protocol::{Answer, Failure, FailureCategory, NodeState};
-use windows_storage_agent::errors::Context;
+use windows_storage_agent::errors::{Context, named};
 use windows_storage_agent::journal::{AUTO_START, ServiceSettings};
 
+use super::accounts::Accounts;
 use super::apply::ANSWER;
 use super::services::{Held, Services};
 use super::win32::retry_for;
-use super::{acl, apply, files, observe, owners, point};
+use super::{acl, apply, events, files, log, observe, owners, point};
 
-/// How long the service may take to finish the request in hand. With the limits below, all of it stays under the minute
-/// that a command may take.
+/// How long the service may take to finish the request in hand.
 const RETIRE: Duration = Duration::from_secs(25);
 /// How long the agent may take from its start to its first answer.
 const START: Duration = Duration::from_secs(60);
 /// How long another install at the same time is waited for. With the other limits this is less than the operator waits.
 const LOCK: Duration = Duration::from_secs(30);
+
+/// All that the service may do beyond what access lists let SYSTEM do: to pass through folders that it may not list. It ends,
+/// opens and changes by these lists alone, and so do the scripts that it runs.
+const PRIVILEGES: [&str; 1] = ["SeChangeNotifyPrivilege"];
 
 const SETTING_UP: &str = "setting up the agent's service";
 
@@ -45,9 +49,10 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     }
     make_folders()?;
     let _lock = lock()?;
+    events::install();
     let mut services = Services::connect()?;
     if !same_path(this, AGENT_EXE) && files::sha256(AGENT_EXE)?.as_ref() != Some(&sha256) {
-        put_in_place(&services, this)?;
+        put_in_place(&services, this, &sha256)?;
     }
     point_service_at(&services, AGENT_EXE)?;
     point("install: service points at the new program");
@@ -79,9 +84,14 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
 }
 
 /// Puts the new program in place of the old one, which goes on running.
-fn put_in_place(services: &Services, this: &str) -> Result<(), Failure> {
+fn put_in_place(services: &Services, this: &str, sha256: &str) -> Result<(), Failure> {
     let doing = format!("putting {AGENT_EXE} in place");
     let staged = files::stage_program(this, AGENT_EXE).context(&doing)?;
+    // What was checked may have been replaced before it was copied; the copy is where nobody else writes.
+    if files::sha256(&staged)?.as_deref() != Some(sha256) {
+        let message = format!("{this} was changed while it was copied; bring it again");
+        return Err(FailureCategory::HashMismatch.failure(message));
+    }
     point("install: new program beside the old one");
     let old = files::sha256(AGENT_EXE)?;
     if old.is_some() && points_at_program(services)? {
@@ -121,9 +131,10 @@ fn point_service_at(services: &Services, program: &str) -> Result<(), Failure> {
         environment: Vec::new(),
     };
     let configured = services.scm.configure(AGENT_SERVICE, &wanted);
-    configured
-        .and_then(|service| service.set_recovery(true))
-        .context_or(FailureCategory::ServiceStart, SETTING_UP)
+    let service = configured.context_or(FailureCategory::ServiceStart, SETTING_UP)?;
+    log::unless_ok("asking for few privileges only", service.need(&PRIVILEGES));
+    let set = service.set_recovery(true);
+    set.context_or(FailureCategory::ServiceStart, SETTING_UP)
 }
 
 /// Ends the old service, after the request in hand where it understands that.
@@ -167,7 +178,12 @@ fn fall_back(services: &mut Services, sha256: &str, why: &Failure) -> Failure {
         _ => "there is none before it to go back to".to_owned(),
     };
     let message = format!("the agent with sha256 {sha256} does not come up: {why}; {outcome}");
-    FailureCategory::AgentUnavailable.failure(message)
+    // An administrator has to let it through, and what is told says what.
+    let category = match why.category {
+        blocked @ (FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner) => blocked,
+        _ => FailureCategory::AgentUnavailable,
+    };
+    named(category.failure(message), [(AGENT_EXE, sha256)])
 }
 
 fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {
@@ -187,21 +203,34 @@ fn put_back(services: &mut Services, previous: &str) -> Result<(), Failure> {
 }
 
 fn make_folders() -> Result<(), Failure> {
-    for (folder, list) in [
-        // Also where it was there before: who may write in it may lay libraries beside programs.
-        (PROGRAM_DIR, acl::PROGRAM_FOLDER),
-        (STATE_DIR, acl::PRIVATE),
-        (INCOMING_DIR, acl::PRIVATE),
-        (AGENT_LOG_DIR, acl::PRIVATE),
-    ] {
+    owners::check_way(PROGRAM_DIR)?;
+    make_program_folder().context(format_args!("making {PROGRAM_DIR}"))?;
+    for folder in [STATE_DIR, INCOMING_DIR, AGENT_LOG_DIR] {
         owners::check_way(folder)?;
-        if folder == PROGRAM_DIR && acl::is_link(folder) {
-            // An administrator has laid it, to another drive perhaps, and has the say there.
-            continue;
-        }
-        acl::make_folder(folder, list).context(format_args!("making {folder}"))?;
+        acl::make_folder(folder, acl::PRIVATE).context(format_args!("making {folder}"))?;
     }
-    owners::check_programs(PROGRAM_DIR)
+    for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
+        files::protect_program(program)?;
+    }
+    owners::check_programs(PROGRAM_DIR)?;
+    owners::check_program(AGENT_EXE)
+}
+
+/// Others have programs there, too, and let whom they want read them. But who may write in the folder may lay libraries beside
+/// ours, or put something else in their place.
+fn make_program_folder() -> std::io::Result<()> {
+    if !std::fs::exists(PROGRAM_DIR)? {
+        return acl::make_folder(PROGRAM_DIR, acl::PROGRAM_FOLDER);
+    }
+    // An administrator may have laid a link, to another drive perhaps. That drive itself is not ours to change.
+    let folder = std::fs::canonicalize(PROGRAM_DIR)?;
+    let folder = folder.to_str().map_or(PROGRAM_DIR, plain_path);
+    if !folder.ends_with('\\') && acl::take_writing_away(folder, &Accounts::new()?)? {
+        log::line(format!(
+            "{folder}: who is no administrator may no longer write there"
+        ));
+    }
+    Ok(())
 }
 
 /// One install or uninstall at a time: the file cannot be opened twice.

@@ -1,13 +1,16 @@
 //! What touches Windows: thin edges around the library's judgement.
 
+mod accounts;
 mod acl;
 mod answers;
 mod apply;
 mod engine;
+mod events;
 mod failure_actions;
 mod files;
 mod finish;
 mod install;
+mod job;
 mod log;
 mod machine;
 mod observe;
@@ -35,6 +38,7 @@ use std::process::ExitCode;
 #[cfg(feature = "fault-injection")]
 use fault_injection::point;
 use protocol::{Answer, Failure, Outcome};
+use windows_storage_agent::ascii;
 use windows_storage_agent::cli::Command;
 
 /// A point between two effects, at which a test may let the agent die.
@@ -74,7 +78,7 @@ fn print(answer: Result<Answer, Failure>) -> ExitCode {
     let mut out = std::io::stdout().lock();
     let printed = serde_json::to_string(&answer)
         .map_err(std::io::Error::from)
-        .and_then(|line| writeln!(out, "{line}"))
+        .and_then(|line| writeln!(out, "{}", ascii::json(&line)))
         .and_then(|()| out.flush());
     if printed.is_ok() && is_good {
         ExitCode::SUCCESS

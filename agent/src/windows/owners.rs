@@ -1,127 +1,170 @@
-//! Asks Windows to whom files and folders belong.
+//! Refuses what others than administrators could have SYSTEM run, or could lead it to.
+//!
+//! Each part of a way is checked from the drive on, so that what was found cannot be replaced any more by whoever is not trusted:
+//! the folder that it is in was found to be safe before.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::windows::fs::OpenOptionsExt;
-use std::os::windows::io::AsRawHandle;
-use std::ptr::null_mut;
 
 use protocol::{Failure, FailureCategory};
 use windows_storage_agent::errors::Context;
-use windows_storage_agent::owners::{is_trusted, way};
-use windows_sys::Win32::Foundation::{HANDLE, LocalFree};
-use windows_sys::Win32::Security::Authorization::{
-    ConvertSidToStringSidW, GetSecurityInfo, SE_FILE_OBJECT,
+use windows_storage_agent::owners::{
+    Objection, Place, Security, follow, is_volume, objection, way,
 };
-use windows_sys::Win32::Security::{
-    GetTokenInformation, OWNER_SECURITY_INFORMATION, PSID, TOKEN_QUERY, TOKEN_USER, TokenUser,
-};
-use windows_sys::Win32::Storage::FileSystem::{
-    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, READ_CONTROL,
-};
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-use super::win32::{check, check_error, owned, size, text_at};
+use super::accounts::Accounts;
+use super::acl::Opened;
+
+/// More links in one path are a circle.
+const MOST_LINKS: u32 = 16;
+
+/// What a path is to be good for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// SYSTEM writes there.
+    Writing,
+    /// SYSTEM runs it, and what it loads from its folder.
+    Program,
+    /// SYSTEM reads it as a script.
+    Script,
+}
 
 /// Refuses a way on which a folder or a link belongs to an account that is no administrator's. What is not there yet is fine:
 /// whoever makes it has it.
 pub fn check_way(path: &str) -> Result<(), Failure> {
-    let own = own_account().context("asking for the account of this program")?;
-    way(path)
-        .into_iter()
-        .try_for_each(|part| check_owner(part, &own))
+    Checker::new()?.check(path, Use::Writing)
 }
 
-/// Refuses programs and libraries in a folder that belong to an account that is no administrator's: what is run from there
-/// would load them.
+/// Refuses a program that others than administrators own or could change, replace, or have load another library.
+pub fn check_program(path: &str) -> Result<(), Failure> {
+    Checker::new()?.check(path, Use::Program)
+}
+
+/// Refuses a script that others than administrators own, could change or replace.
+pub fn check_script(path: &str) -> Result<(), Failure> {
+    Checker::new()?.check(path, Use::Script)
+}
+
+/// Refuses libraries in a folder that others than administrators own or could change: what is run from there would load them.
+/// And programs that others own; what else they let others do is judged of those that are run.
 pub fn check_programs(folder: &str) -> Result<(), Failure> {
+    let checker = Checker::new()?;
     let doing = format!("looking into {folder}");
-    let own = own_account().context(&doing)?;
     for entry in std::fs::read_dir(folder).context(&doing)? {
         let path = entry.context(&doing)?.path();
-        let ending = path.extension().unwrap_or_default();
-        let runs = ending.eq_ignore_ascii_case("dll") || ending.eq_ignore_ascii_case("exe");
-        if let Some(path) = path.to_str().filter(|_| runs) {
-            check_owner(path, &own)?;
+        let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let wanted = match ending.to_str() {
+            Some("dll") => Use::Script,
+            Some("exe") => Use::Writing,
+            _ => continue,
+        };
+        if let Some(path) = path.to_str() {
+            checker.check(path, wanted)?;
         }
     }
     Ok(())
 }
 
-fn check_owner(path: &str, own: &str) -> Result<(), Failure> {
-    let owner = match owner(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        owner => owner.context(format_args!("asking who owns {path}"))?,
-    };
-    if is_trusted(&owner, own) {
-        return Ok(());
+/// Refuses a folder in which somebody who is no administrator has laid a file, or anybody a link: what SYSTEM writes there would
+/// go where they want it.
+pub fn check_logs(folder: &str) -> Result<(), Failure> {
+    let checker = Checker::new()?;
+    let doing = format!("looking into {folder}");
+    for entry in std::fs::read_dir(folder).context(&doing)? {
+        let path = entry.context(&doing)?.path();
+        let Some(path) = path.to_str() else { continue };
+        let Some(there) = open(path)? else { continue };
+        if there.is_link() {
+            return Err(refused(format!(
+                "{path} is a link, and SYSTEM would write its log where that leads; remove it"
+            )));
+        }
+        checker.judge(path, &there, Use::Writing, Place::Target)?;
     }
-    Err(FailureCategory::AccessDenied.failure(format!(
-        "{path} belongs to {owner}, who is no administrator and could replace what SYSTEM runs or writes there; look at \
-         what is in it, and remove it or give it to the administrators: takeown /A /F {path}"
-    )))
+    Ok(())
 }
 
-/// The owner of a file or folder, and of a link itself, as text.
-fn owner(path: &str) -> io::Result<String> {
-    let file = OpenOptions::new()
-        .access_mode(READ_CONTROL)
-        .custom_flags(FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT)
-        .open(path)?;
-    let (mut owner, mut descriptor) = (null_mut(), null_mut());
-    // SAFETY: the handle lives as long as `file`; the results go to valid places, and null stands for "not asked for".
-    check_error(unsafe {
-        GetSecurityInfo(
-            file.as_raw_handle(),
-            SE_FILE_OBJECT,
-            OWNER_SECURITY_INFORMATION,
-            &raw mut owner,
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            &raw mut descriptor,
-        )
-    })?;
-    let text = sid_text(owner);
-    // SAFETY: Windows allocated the descriptor, which the owner is part of, for us; it is freed once.
-    unsafe { LocalFree(descriptor) };
-    text
-}
+struct Checker(Accounts);
 
-/// The account of this process.
-fn own_account() -> io::Result<String> {
-    let mut token: HANDLE = null_mut();
-    // SAFETY: the result goes to a valid place, and is nobody else's.
-    let token = unsafe {
-        let this = GetCurrentProcess();
-        check(OpenProcessToken(this, TOKEN_QUERY, &raw mut token))?;
-        owned(token)?
-    };
-    // For a TOKEN_USER and its SID, which has 68 bytes at most; of words, so that it is aligned.
-    let (mut buffer, mut length) = ([0_u64; 32], 0);
-    // SAFETY: the handle is open, and the buffer has the size that is given.
-    check(unsafe {
-        GetTokenInformation(
-            token.as_raw_handle(),
-            TokenUser,
-            buffer.as_mut_ptr().cast(),
-            size(size_of_val(&buffer)),
-            &raw mut length,
-        )
-    })?;
-    // SAFETY: Windows has filled the buffer, which is aligned for it, with a TOKEN_USER.
-    let user = unsafe { &*buffer.as_ptr().cast::<TOKEN_USER>() };
-    sid_text(user.User.Sid)
-}
-
-fn sid_text(sid: PSID) -> io::Result<String> {
-    let mut text = null_mut();
-    // SAFETY: the SID is Windows' own, and the result goes to a valid place.
-    check(unsafe { ConvertSidToStringSidW(sid, &raw mut text) })?;
-    // SAFETY: the text is terminated by nul, was allocated for us, is freed once and not used after that.
-    unsafe {
-        let read = text_at(text);
-        LocalFree(text.cast());
-        Ok(read)
+impl Checker {
+    fn new() -> Result<Self, Failure> {
+        let accounts = Accounts::new().context("asking for the account of this program")?;
+        Ok(Self(accounts))
     }
+
+    /// Checks all that a path leads through, links and what they lead to included.
+    fn check(&self, path: &str, wanted: Use) -> Result<(), Failure> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            match self.check_to_link(&path, wanted)? {
+                Some(leads) => path = leads,
+                None => return Ok(()),
+            }
+        }
+        Err(refused(format!("{path}: too many links lead to it")))
+    }
+
+    /// Checks a path as far as the first link on it, that link included; the path to go on with, if there is one.
+    fn check_to_link(&self, path: &str, wanted: Use) -> Result<Option<String>, Failure> {
+        let parts = way(path);
+        if let ([_], Use::Program, Some(drive)) = (&*parts, wanted, path.get(..3)) {
+            let there = Opened::read(drive).context(format_args!("opening {drive}"))?;
+            self.judge(drive, &there, wanted, Place::ProgramFolder)?;
+        }
+        for (left, part) in parts
+            .iter()
+            .enumerate()
+            .map(|(at, part)| (parts.len() - at, part))
+        {
+            let Some(there) = open(part)? else {
+                return Ok(None);
+            };
+            let is_link = there.is_link();
+            let place = match left {
+                1 => Place::Target,
+                _ if is_link => Place::Target,
+                2 if wanted == Use::Program => Place::ProgramFolder,
+                _ => Place::Way,
+            };
+            self.judge(part, &there, wanted, place)?;
+            if !is_link {
+                continue;
+            }
+            let target = std::fs::read_link(part).context(format_args!("following {part}"))?;
+            let target = target.to_string_lossy();
+            if !is_volume(&target) {
+                let leads = follow(path, part, &target);
+                let unknown = || {
+                    refused(format!(
+                        "{part} leads to {target}, where nothing can be checked"
+                    ))
+                };
+                return leads.ok_or_else(unknown).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn judge(&self, path: &str, there: &Opened, wanted: Use, place: Place) -> Result<(), Failure> {
+        let security = there.security();
+        let mut security: Security =
+            security.context(format_args!("asking who may change {path}"))?;
+        if wanted == Use::Writing {
+            // Who may write in folders such as C:\var\log is for their owners to say.
+            security.grants.clear();
+        }
+        let objected = objection(&security, place, |account| self.0.trusts(account));
+        objected.map_or(Ok(()), |it: Objection<'_>| Err(refused(it.explain(path))))
+    }
+}
+
+/// What is at a path, if there is something.
+fn open(path: &str) -> Result<Option<Opened>, Failure> {
+    match Opened::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).context(format_args!("opening {path}")),
+    }
+}
+
+fn refused(message: String) -> Failure {
+    FailureCategory::AccessDenied.failure(message)
 }

@@ -22,6 +22,10 @@ use windows_sys::Win32::System::Pipes::{
     PIPE_REJECT_REMOTE_CLIENTS, PIPE_TYPE_BYTE, PIPE_WAIT, PeekNamedPipe, WaitNamedPipeW,
 };
 
+use protocol::paths::AGENT_PIPE;
+use windows_sys::Win32::System::Rpc::{RPC_S_OK, UuidCreate};
+use windows_sys::core::GUID;
+
 use super::acl::{Descriptor, PRIVATE};
 use super::win32::{check, is, owned, wide};
 
@@ -47,12 +51,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens a pipe that only SYSTEM and Administrators of this machine can use; refused where another process serves it.
-    pub fn open(path: &str) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            next: instance(path, FILE_FLAG_FIRST_PIPE_INSTANCE)?,
-        })
+    /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is a new one that nobody can know
+    /// before: any account may make pipes, and whoever takes a name first has it.
+    pub fn open() -> io::Result<Self> {
+        let path = format!("{AGENT_PIPE}-{:032x}", random()?);
+        let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        Ok(Self { path, next })
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Waits for a caller.
@@ -69,6 +78,20 @@ impl Listener {
         let caller = std::mem::replace(&mut self.next, instance(&self.path, 0)?);
         Ok(File::from(caller))
     }
+}
+
+/// A number that is never the same twice.
+fn random() -> io::Result<u128> {
+    let mut id = GUID::from_u128(0);
+    // SAFETY: the result goes to a valid place.
+    let made = unsafe { UuidCreate(&raw mut id) };
+    if made != RPC_S_OK {
+        return Err(io::Error::from_raw_os_error(made));
+    }
+    let rest = u64::from_be_bytes(id.data4);
+    let begin =
+        u128::from(id.data1) << 96 | u128::from(id.data2) << 80 | u128::from(id.data3) << 64;
+    Ok(begin | u128::from(rest))
 }
 
 fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {

@@ -7,8 +7,8 @@ use std::ptr::null_mut;
 
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_MORE_DATA};
 use windows_sys::Win32::System::Registry::{
-    HKEY_LOCAL_MACHINE, REG_MULTI_SZ, RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ, RegDeleteKeyValueW,
-    RegGetValueW, RegSetKeyValueW,
+    HKEY_LOCAL_MACHINE, REG_DWORD, REG_MULTI_SZ, REG_SZ, RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ,
+    RegDeleteKeyValueW, RegDeleteTreeW, RegGetValueW, RegSetKeyValueW,
 };
 
 use super::win32::{self, check_error, size, wide, wide_list};
@@ -77,16 +77,39 @@ pub fn set_environment(service: &str, variables: &[String]) -> io::Result<()> {
         let error = unsafe { RegDeleteKeyValueW(HKEY_LOCAL_MACHINE, key.as_ptr(), name.as_ptr()) };
         return check_error(error);
     }
-    let list = wide_list(variables);
-    // SAFETY: the names end with nul; the list has the size that is given, in bytes.
+    set(service, ENVIRONMENT, REG_MULTI_SZ, &wide_list(variables))
+}
+
+/// Gives a service a value of its key that is a text.
+pub fn set_text(service: &str, name: &str, value: &str) -> io::Result<()> {
+    set(service, name, REG_SZ, &wide(value))
+}
+
+/// Gives a service a value of its key that is a number.
+pub fn set_number(service: &str, name: &str, value: u32) -> io::Result<()> {
+    set(service, name, REG_DWORD, &[value])
+}
+
+/// Removes a key with all that is in it, if it is there.
+pub fn remove(service: &str) -> io::Result<()> {
+    // SAFETY: the name ends with nul.
+    match unsafe { RegDeleteTreeW(HKEY_LOCAL_MACHINE, key(service).as_ptr()) } {
+        ERROR_FILE_NOT_FOUND => Ok(()),
+        error => check_error(error),
+    }
+}
+
+fn set<T>(service: &str, name: &str, kind: u32, value: &[T]) -> io::Result<()> {
+    let (key, name) = (key(service), wide(name));
+    // SAFETY: the names end with nul; the value has the size that is given, in bytes.
     check_error(unsafe {
         RegSetKeyValueW(
             HKEY_LOCAL_MACHINE,
             key.as_ptr(),
             name.as_ptr(),
-            REG_MULTI_SZ,
-            list.as_ptr().cast::<c_void>(),
-            size(size_of_val(&list[..])),
+            kind,
+            value.as_ptr().cast::<c_void>(),
+            size(size_of_val(value)),
         )
     })
 }

@@ -17,8 +17,9 @@ use windows_sys::Win32::Foundation::{
     ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE,
 };
 use windows_sys::Win32::System::Services::{
-    ChangeServiceConfigW, QueryServiceStatusEx, SC_STATUS_PROCESS_INFO, SERVICE_CONTINUE_PENDING,
-    SERVICE_NO_CHANGE, SERVICE_PAUSE_PENDING, SERVICE_PAUSED, SERVICE_RUNNING,
+    ChangeServiceConfig2W, ChangeServiceConfigW, QueryServiceStatusEx, SC_STATUS_PROCESS_INFO,
+    SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO, SERVICE_CONTINUE_PENDING, SERVICE_NO_CHANGE,
+    SERVICE_PAUSE_PENDING, SERVICE_PAUSED, SERVICE_REQUIRED_PRIVILEGES_INFOW, SERVICE_RUNNING,
     SERVICE_START_PENDING, SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED,
 };
 
@@ -202,6 +203,23 @@ impl OpenService {
             Ok(_) => Ok(true),
             Err(error) => is_stopping(&error).ok_or(error),
         }
+    }
+
+    /// Has Windows take all privileges but these from its process, from its next start on.
+    pub fn need(&self, privileges: &[&str]) -> io::Result<()> {
+        let names: Vec<String> = privileges.iter().map(|&name| name.to_owned()).collect();
+        let mut names = wide_list(&names);
+        let needed = SERVICE_REQUIRED_PRIVILEGES_INFOW {
+            pmszRequiredPrivileges: names.as_mut_ptr(),
+        };
+        // SAFETY: the handle lives as long as `self`; the structure points to a list that ends with two nuls.
+        check(unsafe {
+            ChangeServiceConfig2W(
+                self.0.raw_handle(),
+                SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO,
+                (&raw const needed).cast(),
+            )
+        })
     }
 
     /// Deletes it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use protocol::paths::{AGENT_PIPE, AGENT_SERVICE};
+use protocol::paths::{AGENT_SERVICE, PIPE_VALUE};
 use windows_service::service::{
     ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
 };
@@ -16,19 +16,18 @@ use windows_service::service_control_handler::{
     self, ServiceControlHandlerResult, ServiceStatusHandle,
 };
 use windows_service::{define_windows_service, service_dispatcher};
+use windows_storage_agent::events::Event as Told;
 use windows_sys::Win32::Foundation::ERROR_SHUTDOWN_IN_PROGRESS;
 
 use super::engine::{self, Job};
 use super::pipes::Listener;
 use super::process::Event;
 use super::scm::Scm;
-use super::win32::{is, retry_for};
-use super::{files, log, point, serve};
+use super::win32::is;
+use super::{events, files, log, point, registry, serve};
 
 /// How long a stop waits for the request in hand; what is not done by then is undone at the next start.
 const FINISH: Duration = Duration::from_secs(20);
-/// How long the service before this one may keep its pipe.
-const PREDECESSOR: Duration = Duration::from_secs(10);
 
 define_windows_service!(service_entry, service_main);
 
@@ -85,10 +84,17 @@ fn service_main(_arguments: Vec<OsString>) {
         Ok(jobs) => {
             report(ServiceState::Running, 0);
             log::line("agent is up");
-            wait_for_the_end(&jobs, &heard)
+            let version = env!("CARGO_PKG_VERSION");
+            let text = format!("windows-storage-agent {version} has started.");
+            events::report(Told::Started, &text);
+            let exit = wait_for_the_end(&jobs, &heard);
+            events::report(Told::Stopped, "windows-storage-agent stops.");
+            exit
         }
         Err(error) => {
-            log::line(format!("the agent cannot start: {error}"));
+            let why = format!("the agent cannot start: {error}");
+            log::line(&why);
+            events::report(Told::NotStarted, &why);
             1
         }
     };
@@ -166,8 +172,8 @@ fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let this = std::env::current_exe().ok();
     let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");
-    // Its predecessor may need a moment to go.
-    let listener = retry_for(PREDECESSOR, || Listener::open(AGENT_PIPE))?;
+    let listener = Listener::open()?;
+    registry::set_text(AGENT_SERVICE, PIPE_VALUE, listener.path())?;
     let (sender, received) = channel();
     let jobs = Jobs {
         sender,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use protocol::command::log_folders;
+use protocol::command::{log_folders, program};
 use protocol::order::same_name;
 use protocol::paths::JOURNAL_FILE;
 use protocol::validate::validate;
@@ -15,6 +15,7 @@ use windows_storage_agent::plan::{Plan, Step, plan, settings};
 use windows_storage_agent::scripts::{commands, resolved};
 
 use super::engine::Engine;
+use super::finish::name_blocked;
 use super::observe::observe;
 use super::{acl, answers, files, log, owners, point, powershell, service, store};
 
@@ -22,7 +23,7 @@ impl Engine {
     /// Carries out a request, whole or not at all.
     pub fn carry_out(&mut self, request: &Request) -> End {
         self.try_carry_out(request).unwrap_or_else(|failure| {
-            let end = End::bad(Outcome::Failed, failure);
+            let end = End::bad(Outcome::Failed, name_blocked(failure, request));
             self.note(&request.id, &end);
             end
         })
@@ -36,6 +37,7 @@ impl Engine {
         validate(&wanted)?;
         let observed = observe(&self.services.scm, &wanted, &self.kept)?;
         let plan = plan(&wanted, &observed)?;
+        check_what_runs(&wanted)?;
         if plan.changes_anything() {
             return self.change(request, commands, &wanted, plan);
         }
@@ -202,17 +204,29 @@ fn replace(file: &FileChange) -> Result<(), Failure> {
     files::rename(&file.upload, &file.path).context(&doing)
 }
 
+/// Refuses services whose programs others than administrators could change. Ours are protected before that.
+fn check_what_runs(request: &Request) -> Result<(), Failure> {
+    for file in &request.files {
+        files::protect_program(&file.path)?;
+    }
+    let services = request.services.iter();
+    let mut programs = services.filter_map(|service| program(&service.path));
+    programs.try_for_each(owners::check_program)
+}
+
 fn make_log_folders(request: &Request) -> Result<(), Failure> {
     let services = request.services.iter();
     for folder in services.flat_map(|service| log_folders(&service.path)) {
-        let made = if is_log_folder(folder) {
+        let doing = format!("making the log folder {folder}");
+        if is_log_folder(folder) {
             // SYSTEM writes there under a name that everybody knows.
             owners::check_way(folder)?;
-            acl::make_folder(folder, acl::PROGRAM_FOLDER)
+            let made = acl::make_folder(folder, acl::PROGRAM_FOLDER);
+            made.context(&doing)?;
+            owners::check_logs(folder)?;
         } else {
-            std::fs::create_dir_all(folder)
-        };
-        made.context(format_args!("making the log folder {folder}"))?;
+            std::fs::create_dir_all(folder).context(&doing)?;
+        }
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use windows_storage_agent::state::Memory;
 use super::install::{end_running, lock};
 use super::observe::Kept;
 use super::services::Services;
-use super::{files, log, point, store};
+use super::{events, files, log, point, store};
 
 /// How long csi-proxy may take to stop, and the agent's service to start.
 const STOP: Duration = Duration::from_secs(25);
@@ -42,6 +42,7 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
         point("uninstall: csi-proxy removed");
     }
     services.delete(AGENT_SERVICE)?;
+    events::uninstall();
     drop(lock);
     for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
         for path in [program.to_owned(), format!("{program}.new")] {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Packed, Request};
-use windows_storage_agent::errors::category;
+use windows_storage_agent::errors::{category, named};
 use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, pause, unpack};
 
 use super::{files, store};
@@ -71,7 +71,7 @@ fn unpack_to(
         .and_then(|()| files::rename(&beside, upload).map_err(UnpackError::Write));
     done.map_err(|error| {
         let _ = files::remove(&beside);
-        refusal(&packed.path, &error)
+        named(refusal(&packed.path, &error), [(upload, announced.sha256)])
     })
 }
 

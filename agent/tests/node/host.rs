@@ -215,6 +215,16 @@ impl Node {
         until(line, || self.lines(line) > before);
     }
 
+    /// The pipe of the agent's service.
+    pub fn pipe(&self) -> String {
+        let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\windows-storage-agent /v Pipe";
+        let said = self.run(key);
+        let name = said
+            .split_whitespace()
+            .find(|word| word.starts_with(r"\\.\"));
+        name.unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+
     /// How often the agent has logged this.
     fn lines(&self, line: &str) -> usize {
         self.log().matches(line).count()

@@ -1,18 +1,19 @@
 //! What somebody with an account on the node, who is no administrator, could try against what SYSTEM runs.
 //!
-//! Wine has no access lists of its own: as owner it shows its own user, or nobody where the file is another user's. So owners
-//! can be tried here, and who may write where can not. Nor does it keep a second process from serving the same pipe, as
-//! Windows does where the first has not asked for others.
+//! Wine has no access lists of its own: it makes them of Unix' permissions, "others" being Everyone, and as owner it shows its own
+//! user, or nobody where the file is another user's. It has no junctions, and follows a symbolic link of Unix without telling.
+//! So that a link is followed is tried by the library's own tests. Nor does it keep a second process from serving the same pipe,
+//! as Windows does where the first has not asked for others.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::Command;
 
-use protocol::paths::{AGENT_EXE, AGENT_PIPE, CSI_PROXY_LOG_DIR, INCOMING_DIR, PROGRAM_DIR};
-use protocol::{Answer, FailureCategory, Outcome};
+use protocol::paths::{AGENT_EXE, AGENT_PIPE, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, PROGRAM_DIR};
+use protocol::{FailureCategory, Outcome};
 
-use crate::host::{Build, Node, agent, message_of, sha256};
-use crate::standin::{Behaviour, TOOL, standin_for_csi_proxy};
+use crate::host::{Build, Node, agent, csi_proxy, is_well, message_of, request, service, sha256};
+use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
 
 /// `nobody`, whom no host runs as.
 const SOMEBODY: u32 = 65_534;
@@ -33,6 +34,17 @@ impl Node {
             "/etc/passwd"
         };
         symlink(roots, path).unwrap();
+    }
+
+    /// What others than its owner may do with something there: 4 read, 2 write, 1 run or look into.
+    fn others_may(&self, path: &str) -> u32 {
+        fs::metadata(self.local(path)).unwrap().mode() & 7
+    }
+
+    fn let_others(&self, path: &str, rights: u32) {
+        let path = self.local(path);
+        let mode = fs::metadata(&path).unwrap().mode() & 0o770 | rights;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
     fn take_back(&self, path: &str) {
@@ -78,37 +90,115 @@ fn what_belongs_to_others_is_not_used() {
 }
 
 #[test]
-fn a_pipe_that_another_process_serves_is_not_taken_for_the_agents() {
+fn rights_to_write_are_taken_away_and_others_stay() {
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    let agent = agent(Build::Payload);
+    node.applied("first", &csi_proxy);
+    for (before, after) in [(7, 5), (5, 5), (1, 1), (0, 0)] {
+        node.let_others(PROGRAM_DIR, before);
+        assert_eq!(node.install(&agent), Ok(sha256(&agent)), "{before}");
+        assert_eq!(node.others_may(PROGRAM_DIR), after, "{before}");
+    }
+    node.let_others(PROGRAM_DIR, 5);
+
+    // Ours are protected one by one; what others have brought is for them to mend.
+    for ours in [AGENT_EXE, CSI_PROXY_EXE] {
+        node.let_others(ours, 7);
+    }
+    assert_eq!(node.install(&agent), Ok(sha256(&agent)));
+    let again = node.apply("second", &csi_proxy);
+    assert_eq!(again.end.outcome, Outcome::Unchanged, "{again:?}");
+    for ours in [AGENT_EXE, CSI_PROXY_EXE] {
+        assert_eq!(node.others_may(ours), 5, "{ours}");
+    }
+    let theirs = format!(r"{PROGRAM_DIR}\version.dll");
+    fs::write(node.local(&theirs), "MZ").unwrap();
+    node.let_others(&theirs, 7);
+    let failure = node.install(&agent).unwrap_err();
+    assert_eq!(failure.category, FailureCategory::AccessDenied);
+    let begins = format!("{theirs} can be changed by S-1-1-0");
+    assert!(failure.message.starts_with(&begins), "{failure:?}");
+    assert!(failure.message.contains("icacls"), "{failure:?}");
+    assert_eq!(node.others_may(&theirs), 7);
+}
+
+/// Wherever it lies: what runs there is SYSTEM's.
+#[test]
+fn a_service_runs_no_program_that_others_could_change() {
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    let (folder, program) = (r"C:\other\bin", r"C:\other\bin\other.exe");
+    fs::create_dir_all(node.local(folder)).unwrap();
+    fs::write(node.local(program), standin(Behaviour::Well, &[])).unwrap();
+    node.applied("first", &csi_proxy);
+    let with_other = |id: &str| {
+        let mut request = request(id);
+        request.files[0].sha256 = sha256(&csi_proxy);
+        request.services.push(service("other", program));
+        node.apply_request(&request, None)
+    };
+    for (number, (open, rights)) in [(program, 7), (folder, 7), (r"C:\other", 7)]
+        .into_iter()
+        .enumerate()
+    {
+        let before = node.others_may(open);
+        node.let_others(open, rights);
+        let refused = with_other(&format!("refused-{number}"));
+        let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+        let begins = format!("{open} can be changed by S-1-1-0");
+        assert!(message.starts_with(&begins), "{message}");
+        assert!(is_well(&refused.state, &csi_proxy), "{refused:?}");
+        node.let_others(open, before);
+    }
+    node.give_away(program);
+    let refused = with_other("theirs");
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+    assert!(message.starts_with(program), "{message}");
+    node.take_back(program);
+    let applied = with_other("mended");
+    assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
+}
+
+/// A link of Unix is none to Wine: what it leads to is judged, and not written to where that is another's.
+#[test]
+fn a_log_is_not_written_through_what_others_have_laid() {
+    let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    let log = format!(r"{CSI_PROXY_LOG_DIR}\csi-proxy.log");
+    fs::create_dir_all(node.local(CSI_PROXY_LOG_DIR)).unwrap();
+    fs::write(node.local(&log), "theirs").unwrap();
+    node.give_away(&log);
+    let refused = node.apply("first", &csi_proxy);
+    let message = message_of(&refused, Outcome::Failed, FailureCategory::AccessDenied);
+    assert!(message.starts_with(&log), "{message}");
+    node.take_back(&log);
+    node.applied("second", &csi_proxy);
+}
+
+#[test]
+fn nobody_can_take_the_agents_pipe_before_it_is_there() {
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
     let node = Node::new();
     node.bring_tool();
-    node.stop_agent();
-    let name = AGENT_PIPE.trim_start_matches(r"\\.\pipe\");
-    let answer = node.while_tool(&format!("serve {name}"), || {
-        node.upload("first", &csi_proxy, &sha256(&csi_proxy));
-        let command =
-            format!(r"{AGENT_EXE} apply --request {INCOMING_DIR}\first.json --timeout 120");
-        node.answer(&command)
-    });
-    // Who is called first says nothing at all, and would be waited for without success.
-    match answer {
-        // The agent's service serves it, too, and its process is the one that was called then.
-        Answer::ApplyResult(result) => {
-            assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}");
-        }
-        Answer::Error(failure) => {
-            assert_eq!(
-                failure.category,
-                FailureCategory::AgentUnavailable,
-                "{failure:?}"
-            );
-        }
-        other => panic!("{other:?}"),
+    let mut names = vec![node.pipe()];
+    // Those that could be known: the one that all agents had, and the one before.
+    for (number, taken) in [AGENT_PIPE.to_owned(), node.pipe()].into_iter().enumerate() {
+        node.stop_agent();
+        let name = taken.trim_start_matches(r"\\.\pipe\");
+        node.while_tool(&format!("serve {name}"), || {
+            node.upload(&format!("taken-{number}"), &csi_proxy, &sha256(&csi_proxy));
+            let result = node.apply_uploaded(&format!("taken-{number}"));
+            let good = [Outcome::Applied, Outcome::Unchanged];
+            assert!(good.contains(&result.end.outcome), "{result:?}");
+        });
+        let now = node.pipe();
+        assert!(
+            now.starts_with(AGENT_PIPE) && !names.contains(&now),
+            "{now} {names:?}"
+        );
+        names.push(now);
     }
-    assert_eq!(
-        node.apply("second", &csi_proxy).end.outcome,
-        Outcome::Unchanged
-    );
 }
 
 #[test]
@@ -116,7 +206,8 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
     let csi_proxy = standin_for_csi_proxy(Behaviour::Well);
     let node = Node::new();
     node.bring_tool();
-    let name = AGENT_PIPE.trim_start_matches(r"\\.\pipe\");
+    let pipe = node.pipe();
+    let name = pipe.trim_start_matches(r"\\.\pipe\");
     let send = |content: &[u8]| {
         fs::write(node.local(r"C:\tool\call"), content).unwrap();
         node.run(&format!(r"{TOOL} send {name} C:\tool\call"))
@@ -148,11 +239,41 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
     node.applied("first", &csi_proxy);
 }
 
+/// Windows shows it, and rules of application control can ask for it.
+#[test]
+fn programs_say_what_they_are_and_of_which_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (program, name, version) in [
+        (agent(Build::Payload), "windows-storage-agent.exe", version),
+        (csi_proxy("1.3.0"), "csi-proxy.exe", "1.3.0"),
+    ] {
+        for (key, value) in [("OriginalFilename", name), ("ProductVersion", version)] {
+            let units = format!("{key}\0").encode_utf16().collect::<Vec<_>>();
+            let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+            let at = program
+                .windows(bytes.len())
+                .position(|there| there == bytes);
+            let after = &program[at.unwrap_or_else(|| panic!("{name}: {key}"))..][..160];
+            let units = after
+                .chunks(2)
+                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+            let text = String::from_utf16_lossy(&units.collect::<Vec<_>>());
+            assert!(text.contains(value), "{name}: {text}");
+        }
+    }
+}
+
 /// DLLs that Windows takes from its own folder whatever lies beside a program: those of `KnownDLLs`, and names of API
 /// sets, which are no files.
 #[test]
 fn the_agent_loads_no_library_that_could_lie_beside_it() {
-    const KNOWN: [&str; 4] = ["advapi32.dll", "kernel32.dll", "msvcrt.dll", "ntdll.dll"];
+    const KNOWN: [&str; 5] = [
+        "advapi32.dll",
+        "kernel32.dll",
+        "msvcrt.dll",
+        "ntdll.dll",
+        "rpcrt4.dll",
+    ];
     let exe = std::env::temp_dir().join(format!("agent-imports-{}.exe", std::process::id()));
     fs::write(&exe, agent(Build::Payload)).unwrap();
     let mut objdump = Command::new("x86_64-w64-mingw32-objdump");

@@ -1,12 +1,14 @@
 //! Scripts and environment variables of the services document.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use protocol::document::PreScript;
 use protocol::{FailureCategory, Outcome, Request};
 
-use crate::host::{COMMAND, Node, csi_proxy_of, is_well, request, sha256};
-use crate::standin::{Behaviour, standin, standin_for_csi_proxy};
+use crate::host::{Build, COMMAND, Node, csi_proxy_of, is_well, message_of, request, sha256};
+use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
 
 const SCRIPT: &str = r"C:\scripts\level.ps1";
 
@@ -23,16 +25,46 @@ fn with_script(id: &str, content: &[u8]) -> Request {
     request
 }
 
-#[test]
-fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
-    let content = standin_for_csi_proxy(Behaviour::Well);
-    let node = Node::new();
-    // Wine's PowerShell prints nothing, whatever it is asked.
+/// Wine's PowerShell prints nothing, whatever it is asked.
+fn replace_powershell(node: &Node) {
     let powershell = node.local(r"C:\windows\system32\WindowsPowerShell\v1.0\powershell.exe");
     fs::create_dir_all(powershell.parent().unwrap()).unwrap();
     let _ = fs::remove_file(&powershell);
     fs::write(&powershell, standin(Behaviour::Well, &[])).unwrap();
     fs::create_dir_all(node.local(r"C:\scripts")).unwrap();
+}
+
+#[test]
+fn one_that_does_not_end_is_ended_with_all_that_it_has_started() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    // It waits less long for a script.
+    let node = Node::with(Build::FaultInjection);
+    replace_powershell(&node);
+    fs::write(node.local(SCRIPT), r"hang C:\scripts\held").unwrap();
+    fs::write(node.local(r"C:\scripts\held"), "").unwrap();
+    let begin = Instant::now();
+    let hung = node.apply_request(&with_script("hung", &content), Some(&content));
+    let message = message_of(&hung, Outcome::Failed, FailureCategory::PreScript);
+    assert!(message.contains("did not end within"), "{message}");
+    assert!(
+        begin.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert!(node.local(r"C:\k\holding").exists(), "its child was there");
+    until("nothing of it lives", || {
+        !node
+            .run("tasklist")
+            .to_lowercase()
+            .contains("powershell.exe")
+    });
+}
+
+#[test]
+fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    replace_powershell(&node);
     let script = |text: &str| fs::write(node.local(SCRIPT), text).unwrap();
     let command = || csi_proxy_of(&node.state()).command.clone().unwrap();
 
@@ -44,14 +76,36 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
     let process = csi_proxy_of(&first.state).process_id;
 
     let before = command();
-    for (number, text) in ["exit 3", "", "two\nlines", "a\"b"].iter().enumerate() {
+    for (number, (text, told)) in [
+        ("exit 3", "exit status 3"),
+        (
+            "complain no adapter\n at line 1\n",
+            "it says: no adapter at line 1",
+        ),
+        ("", "printed nothing"),
+        ("two\nlines", "more than one line"),
+        ("a\"b", "quotes"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         script(text);
         let bad = node.apply_request(&with_script(&format!("bad-{number}"), &content), None);
         let failure = bad.end.failure.unwrap();
         assert_eq!(failure.category, FailureCategory::PreScript, "{text:?}");
         assert!(failure.message.contains(SCRIPT), "{}", failure.message);
+        assert!(failure.message.contains(told), "{}", failure.message);
         assert_eq!(csi_proxy_of(&bad.state).process_id, process, "{text:?}");
     }
+    // One that others may write is not run at all.
+    script("6");
+    let set =
+        |mode| fs::set_permissions(node.local(SCRIPT), PermissionsExt::from_mode(mode)).unwrap();
+    set(0o777);
+    let open = node.apply_request(&with_script("open", &content), None);
+    let message = message_of(&open, Outcome::Failed, FailureCategory::PreScript);
+    assert!(message.contains("can be changed by S-1-1-0"), "{message}");
+    set(0o755);
     assert_eq!(command(), before);
     assert_eq!(node.state().request_id.as_deref(), Some("first"));
 

@@ -31,7 +31,15 @@ impl Node {
         String::from_utf8_lossy(&output.stdout).contains("REG_")
     }
 
+    /// Whether Windows' event log knows the agent; Wine has one that keeps nothing, so more cannot be tried here.
+    fn is_event_source(&self) -> bool {
+        let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\windows-storage-agent";
+        let output = self.host.ask(key).unwrap();
+        String::from_utf8_lossy(&output.stdout).contains("EventCreate.exe")
+    }
+
     fn assert_agent_is_gone(&self) {
+        assert!(!self.is_event_source());
         for path in [AGENT_EXE, STATE_DIR, AGENT_LOG_DIR] {
             assert!(!self.is_there(path), "{path}");
         }
@@ -50,6 +58,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     let applied = node.apply_request(&both, Some(&csi_proxy));
     let before = crate::host::csi_proxy_of(&applied.state).process_id;
     assert!(before.is_some());
+    assert!(node.is_event_source());
 
     assert_eq!(
         node.uninstall(Build::Payload, "--keep-csi-proxy"),

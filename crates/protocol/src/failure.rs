@@ -59,6 +59,10 @@ pub enum FailureCategory {
     PipesMissing,
     /// A program that still has a connection open keeps the name of a pipe, so that the service cannot make it again.
     PipesHeld,
+    /// Application control does not let a program run.
+    BlockedByPolicy,
+    /// A virus scanner holds a program to be harmful.
+    BlockedByScanner,
     /// The agent ended in the middle: a reboot, a loss of power, a crash.
     Interrupted,
     /// The agent's service cannot be reached.

@@ -38,8 +38,11 @@ pub const CSI_PROXY_LOG_DIR: &str = r"C:\var\log\csi-proxy";
 pub const AGENT_SERVICE: &str = "windows-storage-agent";
 /// csi-proxy's service name, the one that WMCO uses.
 pub const CSI_PROXY_SERVICE: &str = "csi-proxy";
-/// The pipe over which the agent's command reaches the agent's service.
+/// The pipe over which the agent's command reaches the service of an agent of version 0.1, which always has this name.
 pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
+/// The value of its own registry key in which the agent's service notes the name of its pipe: another one at each start, so
+/// that nobody can take it first. Only administrators write there, and a full disk is no hindrance.
+pub const PIPE_VALUE: &str = "Pipe";
 
 /// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was brought for a request.
 #[must_use]

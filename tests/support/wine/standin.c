@@ -209,7 +209,23 @@ static int change(const char *name, const char *start, const char *command, cons
     return !done;
 }
 
-/* "Runs" a script: prints its text, or its arguments where that is "args"; "exit N" is obeyed. */
+/* Starts itself again, to hold a file, and does not end. */
+static int hang_with_a_child(char *self, char *held)
+{
+    STARTUPINFOA start = { sizeof start };
+    PROCESS_INFORMATION child;
+    char command[512];
+
+    snprintf(command, sizeof command, "%s hold %s", self, held);
+    CreateProcessA(NULL, command, NULL, NULL, FALSE, 0, NULL, NULL, &start, &child);
+    Sleep(INFINITE);
+    return 0;
+}
+
+/*
+ * "Runs" a script: prints its text, or its arguments where that is "args"; "exit N" is obeyed, "complain TEXT" is an error,
+ * and "hang FILE" does not end, nor does what it starts to hold the file.
+ */
 static int script(int argc, char **argv, int at)
 {
     char text[4096] = "";
@@ -221,6 +237,12 @@ static int script(int argc, char **argv, int at)
     fclose(file);
     if (strncmp(text, "exit ", 5) == 0)
         return atoi(text + 5);
+    if (strncmp(text, "complain ", 9) == 0) {
+        fputs(text + 9, stderr);
+        return 1;
+    }
+    if (strncmp(text, "hang ", 5) == 0)
+        return hang_with_a_child(argv[0], text + 5);
     if (strncmp(text, "args", 4) == 0)
         for (at++; at < argc; at++)
             printf("%s%s", argv[at], at + 1 < argc ? "," : "");
