@@ -5,16 +5,20 @@ mod window;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use std::time::Instant;
 
 use ssh2::{File, OpenFlags, OpenType, Sftp};
 
 use crate::node::session::Session;
 use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
-use window::{Sending, window};
+use window::{Carried, Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.
 const SFTP_ROUND_TRIPS: u32 = 3;
+
+/// What libssh2 sends of a file in one packet (`MAX_SFTP_OUTGOING_SIZE` in its `sftp.h`).
+const PACKET: usize = 30_000;
 
 /// A file that was closed, and whose closing is not yet confirmed.
 pub struct Closing {
@@ -38,6 +42,7 @@ pub struct Sent {
 mod code {
     pub const NO_SUCH_FILE: i32 = 2;
     pub const PERMISSION_DENIED: i32 = 3;
+    pub const FAILURE: i32 = 4;
     pub const NO_SUCH_PATH: i32 = 10;
     pub const NO_SPACE: i32 = 14;
     pub const QUOTA_EXCEEDED: i32 = 15;
@@ -50,12 +55,12 @@ impl Session {
             .map(|found| found.is_some())
     }
 
-    /// Makes a folder, if the server lets it. One that is there already is refused like one that cannot be made, which
-    /// shows when a file is to go there.
-    pub fn make_folder(&mut self, path: &str) -> Result<(), NodeError> {
+    /// Makes a folder, if the server lets it; whether it is new. One that is there already is refused like one that cannot be
+    /// made, which shows when a file is to go there.
+    pub fn make_folder(&mut self, path: &str) -> Result<bool, NodeError> {
         self.with_sftp(path, |sftp| match sftp.mkdir(Path::new(path), 0o755) {
             Err(error) if sftp_code(&error).is_none() => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+            done => Ok(done.is_ok()),
         })
     }
 
@@ -67,8 +72,9 @@ impl Session {
             sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
         });
         let mut file = created?;
-        let mut acknowledged = 0;
-        let written = self.write(&mut file, content, &mut acknowledged);
+        // What was acknowledged, and what libssh2 has of the file.
+        let (mut acknowledged, mut handed) = (0, 0);
+        let written = self.write(&mut file, content, &mut acknowledged, &mut handed);
         self.sent.bytes += acknowledged as u64;
         let size = content.len();
         // The server carries out one request after the other: what comes next need not wait for this one's answer.
@@ -88,8 +94,7 @@ impl Session {
                     return Err(refused_write(path, acknowledged, size, &error));
                 }
                 self.cut();
-                let end = size.min(acknowledged + window(self.round_trip));
-                let _ = file.write(&content[acknowledged..end]);
+                let _ = file.write(&content[acknowledged..handed]);
                 self.give_up();
                 return Err(Reason::TransferFailed.error(format!(
                     "{path}: sending ended after {acknowledged} of {size} bytes: {error}"
@@ -106,13 +111,21 @@ impl Session {
         file: &mut File,
         content: &[u8],
         acknowledged: &mut usize,
+        handed: &mut usize,
     ) -> std::io::Result<()> {
         let _sending = Sending::begin();
+        let begin = Instant::now();
         while *acknowledged < content.len() {
             self.fence.pass().map_err(std::io::Error::other)?;
-            let end = content.len().min(*acknowledged + window(self.round_trip));
-            // libssh2 knows what it has sent already of what it is given here, and skips that.
-            match file.write(&content[*acknowledged..end])? {
+            let carried = Carried {
+                bytes: *acknowledged,
+                took: begin.elapsed(),
+            };
+            let end = *acknowledged + window(self.round_trip, carried);
+            // libssh2 knows what it has sent already of what it is given here, and skips that. It begins no packet that is
+            // not full.
+            *handed = (*handed).max(content.len().min(end - end % PACKET));
+            match file.write(&content[*acknowledged..*handed])? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 more => *acknowledged += more,
             }
@@ -159,7 +172,9 @@ impl Session {
             None => self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
                 Reason::TransferFailed.error(format!(
-                    "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
+                    "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node, and \
+                     that a shell in which sshd starts it (DefaultShell in HKLM\\SOFTWARE\\OpenSSH) prints nothing of \
+                     its own, as a profile of PowerShell may"
                 ))
             })?,
         });
@@ -197,6 +212,12 @@ fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
         Some(code::PERMISSION_DENIED) => (
             Reason::TransferFailed,
             "; the SSH user must be an administrator of the node, and no virus scanner may hold the file",
+        ),
+        // Windows' server has this one for a file that is held, one that is there already, and a full disk:
+        // `errno_from_Win32Error` in its `fileio.c` passes them on, and `errno_to_portable` knows none of them.
+        Some(code::FAILURE) => (
+            Reason::TransferFailed,
+            "; does another program, such as a virus scanner, hold the file, or is drive C: full?",
         ),
         Some(code::NO_SPACE | code::QUOTA_EXCEEDED) => {
             (Reason::DiskFull, "; free some space on drive C:")
