@@ -158,7 +158,8 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Arrival {
     size: u64,
     deadline: Instant,
-    patience: Duration,
+    /// How long nothing may come of it.
+    pub patience: Duration,
     last: Sight,
     /// When the last look began to find what it found.
     since: Instant,
@@ -176,12 +177,6 @@ impl Arrival {
             last: Sight::Absent,
             since: now,
         }
-    }
-
-    /// The same with another patience.
-    #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
     }
 
     /// Whether the file is complete, by what a look finds now. How long it is held does not count: over a slow line that is

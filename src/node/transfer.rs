@@ -243,3 +243,31 @@ fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Dis
          space is left on drive C:; free some space. What ran on the node before still runs"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use ssh2::{Error, ErrorCode};
+
+    use super::*;
+
+    #[test]
+    fn each_status_of_windows_server_says_what_to_do() {
+        for (code, reason, words) in [
+            (
+                code::PERMISSION_DENIED,
+                Reason::TransferFailed,
+                "must be an administrator",
+            ),
+            // A file that is held, one that is there already, and a full disk.
+            (code::FAILURE, Reason::TransferFailed, "drive C: full?"),
+            (code::NO_SPACE, Reason::DiskFull, "free some space"),
+            // A bad message, where a path is too long.
+            (5, Reason::TransferFailed, "C:/k/x"),
+        ] {
+            let error = Error::new(ErrorCode::SFTP(code), "failure");
+            let error = transfer("C:/k/x", &error);
+            assert_eq!(error.reason, reason, "{code}");
+            assert!(error.message.contains(words), "{error}");
+        }
+    }
+}

@@ -130,7 +130,9 @@ fn what_comes_packed_is_unpacked_or_refused() {
     };
     assert_eq!(failure.category, FailureCategory::UploadMissing);
     assert!(
-        failure.message.contains("another process still has it open"),
+        failure
+            .message
+            .contains("another process still has it open"),
         "{failure:?}"
     );
     fs::remove_file(node.local(&path)).unwrap();

@@ -138,9 +138,15 @@ fn arguments(line: &str) -> Vec<String> {
             continue;
         }
         let is_quote = c == '"';
-        let literal = if is_quote { backslashes / 2 } else { backslashes };
+        let literal = if is_quote {
+            backslashes / 2
+        } else {
+            backslashes
+        };
         if backslashes > 0 {
-            current.get_or_insert_default().push_str(&"\\".repeat(literal));
+            current
+                .get_or_insert_default()
+                .push_str(&"\\".repeat(literal));
         }
         let escaped = std::mem::take(&mut backslashes) % 2 == 1;
         match c {
@@ -153,7 +159,9 @@ fn arguments(line: &str) -> Vec<String> {
         }
     }
     if backslashes > 0 {
-        current.get_or_insert_default().push_str(&"\\".repeat(backslashes));
+        current
+            .get_or_insert_default()
+            .push_str(&"\\".repeat(backslashes));
     }
     arguments.extend(current);
     arguments

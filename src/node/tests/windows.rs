@@ -1,0 +1,173 @@
+//! What Windows' own SSH server does otherwise than OpenSSH on Linux, in each of its versions and both shells.
+
+use std::time::Duration;
+
+use protocol::paths::{BOOTSTRAP_DIR, to_sftp};
+use testbed::simulated_host::{File, Speech};
+
+use super::faults::logged_in;
+use super::scene::{Scene, is_as_desired, left_over};
+use crate::node::Reason;
+
+/// The first write of csi-proxy to a node that has the old one: connection, login, status; then the agent, which is sent
+/// and installed, and the request.
+const FIRST_WRITE: &str = "sftp write";
+
+#[tokio::test]
+async fn a_file_that_nobody_can_read_before_its_end_is_waited_for() {
+    for scene in Scene::of_every_server() {
+        let rehearsal = scene.host_with_old().await;
+        let begin = rehearsal.requests().len();
+        scene.go(&rehearsal, &scene.new).await.unwrap();
+        let requests = rehearsal.requests()[begin..].to_vec();
+        let command = requests
+            .iter()
+            .rposition(|name| *name == "command")
+            .unwrap();
+        // The request is closed when the command comes, and the large file is still to come.
+        let before = |name| requests[..command].iter().filter(|it| **it == name).count();
+        assert_eq!(before("sftp open"), before("sftp close"));
+        assert_eq!(before("sftp open"), 2, "{requests:?}");
+        let mut rest = requests.iter().skip(command);
+        let write = command + rest.position(|name| *name == FIRST_WRITE).unwrap();
+
+        let host = scene.host_with_old().await;
+        host.hold_at(write as u64 + 1);
+        let target = scene.target(&host, &scene.new);
+        let going = scene.go_to(&target, &scene.new);
+        let waiting = async {
+            host.wait_until(|seen| seen.held == 1).await.unwrap();
+            // The agent would lose its patience at its next look.
+            host.set_faults(|faults| faults.patience = Some(Duration::ZERO));
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            host.set_faults(|faults| faults.patience = None);
+            host.release();
+        };
+        let (reconciled, ()) = tokio::join!(going, waiting);
+        let reconciled = reconciled.unwrap();
+        assert!(
+            is_as_desired(&host, &reconciled, &scene.new),
+            "{reconciled:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_outlives_its_connection_ends_and_cleans_up() {
+    for scene in Scene::of_every_server() {
+        let host = scene.host_with_old().await;
+        let command = "command";
+        let before = host.requests().iter().filter(|it| **it == command).count();
+        let going = scene.go(&host, &scene.new);
+        let cutting = async {
+            // Its status, its new agent, and the request: the file follows.
+            let all =
+                |seen: &testbed::simulated_host::Counters| seen.commands as usize == before + 3;
+            host.wait_until(all).await.unwrap();
+            host.wait_until(|seen| seen.uploads >= 5).await.unwrap();
+            host.cut_connections();
+            host.set_faults(|faults| faults.patience = Some(Duration::from_millis(1)));
+        };
+        let (_, ()) = tokio::join!(going, cutting);
+        host.wait_until(|_| left_over(&host).is_empty())
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_was_left_behind_and_still_runs_is_in_nobodys_way() {
+    for scene in Scene::of_every_server() {
+        let host = scene.host();
+        let place = |name| format!("{}/agent-{name}.exe", to_sftp(BOOTSTRAP_DIR).to_lowercase());
+        let (torso, running, other) = (
+            place("torso"),
+            place("running"),
+            place("x").replace("agent-", "my-"),
+        );
+        host.with_disk(|disk| {
+            disk.make_folders(BOOTSTRAP_DIR);
+            for path in [&torso, &running, &other] {
+                disk.put(path, File::new(b"MZ"));
+            }
+            disk.lock(&running, true);
+        });
+        assert_eq!(scene.problem(&host, &scene.old).await, None);
+        assert_eq!(left_over(&host), [running.clone(), other.clone()]);
+        host.with_disk(|disk| disk.lock(&running, false));
+        assert_eq!(scene.problem(&host, &scene.new).await, None);
+        assert_eq!(left_over(&host), [other]);
+    }
+}
+
+/// What PowerShell prints in a session that a group policy has transcribed, on a host with a Cyrillic name, in code page 866.
+fn transcript() -> Vec<u8> {
+    let letters = |text: &str| -> Vec<u8> {
+        text.chars()
+            .map(|c| match u32::from(c) {
+                code @ 0x410..=0x43f => (code - 0x410 + 0x80).to_le_bytes()[0],
+                code @ 0x440..=0x44f => (code - 0x440 + 0xe0).to_le_bytes()[0],
+                code => code.to_le_bytes()[0],
+            })
+            .collect()
+    };
+    letters(
+        "Transcript started, output file is C:\\Users\\Администратор\\Documents\\PowerShell_transcript.УЗЕЛ-1.txt\r\n",
+    )
+}
+
+#[tokio::test]
+async fn a_shell_that_prints_of_its_own_hides_no_answer_and_is_named_where_it_breaks_sftp() {
+    for scene in Scene::of_every_server() {
+        let host = scene.host_with_old().await;
+        host.set_faults(|faults| faults.shell_prints = transcript());
+        assert_eq!(scene.problem(&host, &scene.old).await, None);
+        let error = scene.problem(&host, &scene.new).await.unwrap();
+        assert_eq!(error.reason, Reason::TransferFailed, "{error}");
+        assert!(error.message.contains("DefaultShell"), "{error}");
+        host.set_faults(|faults| faults.shell_prints.clear());
+        assert_eq!(scene.problem(&host, &scene.new).await, None);
+    }
+}
+
+#[tokio::test]
+async fn words_of_another_code_page_are_told_as_far_as_they_can_be_read() {
+    // "'x' is not recognized" in Japanese: Shift JIS, in which one byte of a letter may be a backslash.
+    let japanese = b"'C:\\k\\x.exe' \x82\xcd\x81A\x93\xe0\x95\x94\x83R\x83}\x83\x93\x83h\x82\xdc\x82\xbd\x82\xcd\x8aO\x95\x94 \x95\x5c\r\n";
+    for scene in Scene::of_every_server() {
+        let host = scene.host_with_old().await;
+        for (status, cmd) in [(1, "status 1"), (0xc000_0135, "status 0xc0000135")] {
+            host.set_faults(|faults| faults.speech = Speech::Refusal(japanese.to_vec(), status));
+            let error = scene.problem(&host, &scene.new).await.unwrap();
+            assert_eq!(error.reason, Reason::AgentFailed, "{error}");
+            let powershell = error.message.contains("status 1");
+            assert!(error.message.contains(cmd) || powershell, "{error}");
+            assert!(error.message.contains("x.exe"), "{error}");
+        }
+        host.set_faults(|faults| faults.speech = Speech::Plain);
+        assert_eq!(scene.problem(&host, &scene.new).await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_log_is_read_to_its_end_in_the_pieces_that_the_server_gives() {
+    const SIZE: u64 = 1_000_000;
+    for scene in Scene::of_every_server() {
+        let host = scene.host();
+        let path = "C:/programdata/x.log";
+        let file = File::of_lines(SIZE);
+        host.with_disk(|disk| disk.put(path, file.clone()));
+        let mut session = logged_in(&scene, &host).await;
+        let read = tokio::task::spawn_blocking(move || {
+            let mut content = Vec::new();
+            let part = session.read_end(path, 700_000, &mut |_, piece| {
+                content.extend_from_slice(piece);
+                Ok(())
+            });
+            (part.unwrap(), content)
+        });
+        let (part, content) = read.await.unwrap();
+        assert_eq!(part.left_out, SIZE - 700_000);
+        assert!(content == file.read(part.left_out, 700_000));
+    }
+}
