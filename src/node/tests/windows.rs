@@ -3,47 +3,52 @@
 use std::time::Duration;
 
 use protocol::paths::{BOOTSTRAP_DIR, to_sftp};
-use testbed::simulated_host::{File, Speech};
+use testbed::simulated_host::{File, SimulatedHost, Speech};
 
 use super::faults::logged_in;
 use super::scene::{Scene, is_as_desired, left_over};
 use crate::node::Reason;
 
-/// The first write of csi-proxy to a node that has the old one: connection, login, status; then the agent, which is sent
-/// and installed, and the request.
-const FIRST_WRITE: &str = "sftp write";
+/// How often the simulated agent looks for what it waits for.
+const LOOK: Duration = Duration::from_millis(100);
+/// Over at the next look.
+const BRIEF: Duration = Duration::from_millis(1);
+/// Only failures wait for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host with the old programs, a visit to which is held when the new csi-proxy is being sent.
+async fn in_the_middle(scene: &Scene) -> SimulatedHost {
+    let rehearsal = scene.host_with_old().await;
+    let begin = rehearsal.requests().len();
+    scene.go(&rehearsal, &scene.new).await.unwrap();
+    let requests = rehearsal.requests()[begin..].to_vec();
+    let last = |name| requests.iter().rposition(|it| *it == name).unwrap();
+    // The request is closed when the command comes, and the large file is still to come.
+    let before = |name| {
+        let earlier = requests[..last("command")].iter();
+        earlier.filter(|it| **it == name).count()
+    };
+    assert_eq!(before("sftp open"), 2, "agent and request: {requests:?}");
+    assert_eq!(before("sftp close"), 2, "{requests:?}");
+    assert!(last("sftp write") > last("command"));
+    let host = scene.host_with_old().await;
+    host.hold_at(last("sftp write") as u64 + 1);
+    host
+}
 
 #[tokio::test]
 async fn a_file_that_nobody_can_read_before_its_end_is_waited_for() {
     for scene in Scene::of_every_server() {
-        let rehearsal = scene.host_with_old().await;
-        let begin = rehearsal.requests().len();
-        scene.go(&rehearsal, &scene.new).await.unwrap();
-        let requests = rehearsal.requests()[begin..].to_vec();
-        let command = requests
-            .iter()
-            .rposition(|name| *name == "command")
-            .unwrap();
-        // The request is closed when the command comes, and the large file is still to come.
-        let before = |name| requests[..command].iter().filter(|it| **it == name).count();
-        assert_eq!(before("sftp open"), before("sftp close"));
-        assert_eq!(before("sftp open"), 2, "{requests:?}");
-        let mut rest = requests.iter().skip(command);
-        let write = command + rest.position(|name| *name == FIRST_WRITE).unwrap();
-
-        let host = scene.host_with_old().await;
-        host.hold_at(write as u64 + 1);
-        let target = scene.target(&host, &scene.new);
-        let going = scene.go_to(&target, &scene.new);
-        let waiting = async {
+        let host = in_the_middle(&scene).await;
+        let meanwhile = async {
             host.wait_until(|seen| seen.held == 1).await.unwrap();
             // The agent would lose its patience at its next look.
-            host.set_faults(|faults| faults.patience = Some(Duration::ZERO));
-            tokio::time::sleep(Duration::from_millis(400)).await;
+            host.set_faults(|faults| faults.patience = Some(BRIEF));
+            tokio::time::sleep(4 * LOOK).await;
             host.set_faults(|faults| faults.patience = None);
             host.release();
         };
-        let (reconciled, ()) = tokio::join!(going, waiting);
+        let (reconciled, ()) = tokio::join!(scene.go(&host, &scene.new), meanwhile);
         let reconciled = reconciled.unwrap();
         assert!(
             is_as_desired(&host, &reconciled, &scene.new),
@@ -53,25 +58,27 @@ async fn a_file_that_nobody_can_read_before_its_end_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_command_that_outlives_its_connection_ends_and_cleans_up() {
+async fn a_command_that_outlives_its_connection_ends_by_itself() {
     for scene in Scene::of_every_server() {
-        let host = scene.host_with_old().await;
-        let command = "command";
-        let before = host.requests().iter().filter(|it| **it == command).count();
-        let going = scene.go(&host, &scene.new);
-        let cutting = async {
-            // Its status, its new agent, and the request: the file follows.
-            let all =
-                |seen: &testbed::simulated_host::Counters| seen.commands as usize == before + 3;
-            host.wait_until(all).await.unwrap();
-            host.wait_until(|seen| seen.uploads >= 5).await.unwrap();
+        let host = in_the_middle(&scene).await;
+        let meanwhile = async {
+            host.wait_until(|seen| seen.held == 1).await.unwrap();
+            host.set_faults(|faults| faults.patience = Some(BRIEF));
             host.cut_connections();
-            host.set_faults(|faults| faults.patience = Some(Duration::from_millis(1)));
+            host.release();
         };
-        let (_, ()) = tokio::join!(going, cutting);
-        host.wait_until(|_| left_over(&host).is_empty())
-            .await
-            .unwrap();
+        let (reconciled, ()) = tokio::join!(scene.go(&host, &scene.new), meanwhile);
+        let problem = reconciled.unwrap().problem.unwrap();
+        assert_eq!(problem.reason, Reason::TransferFailed, "{problem}");
+        let is_clean = || !left_over(&host).iter().any(|it| it.contains("/incoming/"));
+        let ended = tokio::time::timeout(PATIENCE, async {
+            while !is_clean() {
+                tokio::time::sleep(LOOK).await;
+            }
+        });
+        ended.await.unwrap();
+        host.set_faults(|faults| faults.patience = None);
+        assert_eq!(scene.problem(&host, &scene.new).await, None);
     }
 }
 
