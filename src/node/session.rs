@@ -65,7 +65,7 @@ impl Session {
         let lost = |error: &dyn std::fmt::Display| unreachable(place, error);
         let socket = stream.try_clone().map_err(|error| lost(&error))?;
         let mut ssh = ssh2::Session::new().map_err(|error| lost(&error))?;
-        ssh.set_timeout(u32::try_from(OPERATION.as_millis()).unwrap_or(u32::MAX));
+        ssh.set_timeout(milliseconds(OPERATION));
         ssh.set_tcp_stream(stream);
         algorithms::restrict(&ssh, known)?;
         ssh.handshake()
@@ -338,6 +338,11 @@ impl Running {
             }
         })
     }
+}
+
+/// A limit as libssh2 takes it; never none.
+pub(super) fn milliseconds(limit: Duration) -> u32 {
+    u32::try_from(limit.as_millis()).unwrap_or(u32::MAX)
 }
 
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {

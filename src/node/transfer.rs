@@ -5,20 +5,22 @@ mod window;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 use ssh2::{File, OpenFlags, OpenType, Sftp};
 
-use crate::node::session::Session;
+use crate::node::connect::OPERATION;
+use crate::node::session::{Session, milliseconds};
 use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
-use window::{Carried, Sending, window};
+use window::{Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.
 const SFTP_ROUND_TRIPS: u32 = 3;
 
-/// What libssh2 sends of a file in one packet (`MAX_SFTP_OUTGOING_SIZE` in its `sftp.h`).
-const PACKET: usize = 30_000;
+/// How long a window may take to be handed over: libssh2 takes no acknowledgement before it has sent all of it, and over a
+/// slow line the largest one is a minute's worth and more. A host that is dead is noticed sooner, by TCP.
+const HANDING_OVER: Duration = Duration::from_secs(4 * 60);
 
 /// A file that was closed, and whose closing is not yet confirmed.
 pub struct Closing {
@@ -72,9 +74,10 @@ impl Session {
             sftp.open_mode(Path::new(path), flags, 0o644, OpenType::File)
         });
         let mut file = created?;
-        // What was acknowledged, and what libssh2 has of the file.
-        let (mut acknowledged, mut handed) = (0, 0);
-        let written = self.write(&mut file, content, &mut acknowledged, &mut handed);
+        let mut acknowledged = 0;
+        self.ssh.set_timeout(milliseconds(HANDING_OVER));
+        let written = self.write(&mut file, content, &mut acknowledged);
+        self.ssh.set_timeout(milliseconds(OPERATION));
         self.sent.bytes += acknowledged as u64;
         let size = content.len();
         // The server carries out one request after the other: what comes next need not wait for this one's answer.
@@ -94,7 +97,8 @@ impl Session {
                     return Err(refused_write(path, acknowledged, size, &error));
                 }
                 self.cut();
-                let _ = file.write(&content[acknowledged..handed]);
+                let end = size.min(acknowledged + window(self.round_trip));
+                let _ = file.write(&content[acknowledged..end]);
                 self.give_up();
                 return Err(Reason::TransferFailed.error(format!(
                     "{path}: sending ended after {acknowledged} of {size} bytes: {error}"
@@ -111,21 +115,13 @@ impl Session {
         file: &mut File,
         content: &[u8],
         acknowledged: &mut usize,
-        handed: &mut usize,
     ) -> std::io::Result<()> {
         let _sending = Sending::begin();
-        let begin = Instant::now();
         while *acknowledged < content.len() {
             self.fence.pass().map_err(std::io::Error::other)?;
-            let carried = Carried {
-                bytes: *acknowledged,
-                took: begin.elapsed(),
-            };
-            let end = *acknowledged + window(self.round_trip, carried);
-            // libssh2 knows what it has sent already of what it is given here, and skips that. It begins no packet that is
-            // not full.
-            *handed = (*handed).max(content.len().min(end - end % PACKET));
-            match file.write(&content[*acknowledged..*handed])? {
+            let end = content.len().min(*acknowledged + window(self.round_trip));
+            // libssh2 knows what it has sent already of what it is given here, and skips that.
+            match file.write(&content[*acknowledged..end])? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 more => *acknowledged += more,
             }

@@ -99,9 +99,23 @@ impl Scene {
 
     /// One for each version of Windows' SSH server in each shell.
     pub fn of_every_server() -> impl Iterator<Item = Self> {
-        let profiles = Profile::ALL.into_iter();
-        let servers = profiles.flat_map(|profile| Shell::ALL.map(|shell| (profile, shell)));
-        servers.map(|server| Self {
+        Self::of(
+            Profile::ALL
+                .map(|profile| Shell::ALL.map(|shell| (profile, shell)))
+                .concat(),
+        )
+    }
+
+    /// The two that differ most.
+    pub fn of_the_oldest_and_the_newest_server() -> impl Iterator<Item = Self> {
+        Self::of(vec![
+            (Profile::V7_7, Shell::PowerShell),
+            (Profile::V9_8, Shell::Cmd),
+        ])
+    }
+
+    fn of(servers: Vec<(Profile, Shell)>) -> impl Iterator<Item = Self> {
+        servers.into_iter().map(|server| Self {
             server,
             ..Self::new()
         })
