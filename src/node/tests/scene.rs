@@ -20,7 +20,7 @@ use crate::services::{Document, csi_proxy_service};
 pub struct Scene {
     pub fleet: SimulatedFleet,
     /// What the hosts' SSH server is, and the shell of its commands.
-    server: (Profile, Shell),
+    pub server: (Profile, Shell),
     key: PrivateKey,
     pub slots: RolloutSlots,
     pub old: Programs,

@@ -107,6 +107,30 @@ async fn an_agent_that_was_left_behind_and_still_runs_is_in_nobodys_way() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_takes_no_connections_after_failed_logins_is_quoted() {
+    for scene in Scene::of_every_server() {
+        let host = scene.host();
+        host.set_faults(|faults| faults.refuses_logins = true);
+        let mut penalized = false;
+        for _ in 0..20 {
+            let error = scene.problem(&host, &scene.old).await.unwrap();
+            penalized = error.message.contains("\"Not allowed at this time\"");
+            let reason = if penalized {
+                Reason::Unreachable
+            } else {
+                Reason::LoginRefused
+            };
+            assert_eq!(error.reason, reason, "{error}");
+        }
+        assert_eq!(penalized, scene.server.0.penalizes, "{:?}", scene.server);
+        host.set_faults(|faults| faults.refuses_logins = false);
+        host.power_off().await.unwrap();
+        host.boot().await.unwrap();
+        assert_eq!(scene.problem(&host, &scene.old).await, None);
+    }
+}
+
 /// What PowerShell prints in a session that a group policy has transcribed, on a host with a Cyrillic name, in code page 866.
 fn transcript() -> Vec<u8> {
     let letters = |text: &str| -> Vec<u8> {

@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::faults::{Counters, Faults, Moment};
 use super::gauge::{Entered, Gauges};
 use super::handed::Wait;
+use super::penalty::Penalty;
 use super::profile::{Profile, Shell};
 use super::server::Cut;
 
@@ -27,6 +28,8 @@ pub struct State {
     pub profile: Profile,
     /// In what its commands run.
     pub shell: Shell,
+    /// What its SSH server holds against its client.
+    pub penalty: Penalty,
     /// Its disk.
     pub disk: Disk,
     /// Its agent.
@@ -75,6 +78,7 @@ impl Host {
             state: Mutex::new(State {
                 profile: Profile::V9_5,
                 shell: Shell::Cmd,
+                penalty: Penalty::default(),
                 disk: Disk::default(),
                 agent: Agent::default(),
                 faults: Faults::default(),

@@ -12,6 +12,7 @@ mod gauge;
 mod handed;
 mod host;
 mod listening;
+mod penalty;
 mod profile;
 mod server;
 mod sftp;
@@ -33,6 +34,7 @@ pub use distance::LostLine;
 pub use faults::{Counters, Faults, Greeting, Moment, Speech};
 pub use file::File;
 pub use gauge::{Gauge, Gauges};
+use penalty::Penalty;
 pub use profile::{Profile, Shell};
 
 use host::Host;
@@ -320,6 +322,7 @@ impl SimulatedHost {
         self.wait_until(|seen| !seen.listening).await?;
         self.host.change(|state| {
             state.disk.close_all();
+            state.penalty = Penalty::default();
             state.agent.recover();
             state.stopped = None;
         });

@@ -18,6 +18,8 @@ pub struct Profile {
     pub escapes_quotes: bool,
     /// The longest path, in characters. `targetos.manifest`: since 8.1 what `LongPathsEnabled` allows.
     pub longest_path: usize,
+    /// Whether it takes no connections for a while from where logins have failed. `srclimit.c` and `servconf.c`: since 9.8.
+    pub penalizes: bool,
     /// Whether it offers `limits@openssh.com`. `sftp-server.c`: since 8.6.
     pub tells_limits: bool,
 }
@@ -28,6 +30,7 @@ const NEWEST: Profile = Profile {
     replaces: true,
     escapes_quotes: true,
     longest_path: 32_768,
+    penalizes: true,
     tells_limits: true,
 };
 
@@ -45,11 +48,12 @@ impl Profile {
         version: "8.1",
         replaces: false,
         tells_limits: false,
-        ..NEWEST
+        ..Self::V9_5
     };
     /// What updates have brought since 2024, and Windows Server 2025.
     pub const V9_5: Self = Self {
         version: "9.5",
+        penalizes: false,
         ..NEWEST
     };
     /// The newest of which the sources were read.

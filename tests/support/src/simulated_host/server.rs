@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use russh::keys::{Algorithm, HashAlg, PrivateKey};
 use russh::server::{
@@ -21,6 +21,7 @@ use super::distance;
 use super::faults::{Greeting, Speech};
 use super::gauge::Entered;
 use super::host::Host;
+use super::penalty::REFUSAL;
 use super::sftp::Sftp;
 
 /// Ends a connection: the operator sees it break.
@@ -85,11 +86,16 @@ async fn talk(host: &Arc<Host>, mut stream: TcpStream) {
             return;
         }
     }
+    let (profile, penalty) = host.change(|state| (state.profile, state.penalty));
+    if profile.penalizes && penalty.refuses(Instant::now()) {
+        // The client may be gone.
+        let _ = stream.write_all(REFUSAL).await;
+        return;
+    }
     let Ok(number) = host.admit("connection").await else {
         return;
     };
-    let version = host.change(|state| state.profile.version);
-    let config = Arc::new(config(host.host_keys(), faults.greeting, version));
+    let config = Arc::new(config(host.host_keys(), faults.greeting, profile.version));
     if host.settle(number).is_err() {
         return;
     }
@@ -114,6 +120,7 @@ where
     let connection = Connection {
         host: Arc::clone(host),
         sftp: None,
+        has_tried: false,
         at_work: None,
     };
     if let Ok(session) = russh::server::run_stream(config, stream, connection).await {
@@ -204,6 +211,8 @@ impl AsyncWrite for Counted {
 struct Connection {
     host: Arc<Host>,
     sftp: Option<(ChannelId, Sftp)>,
+    /// Somebody has tried to log in.
+    has_tried: bool,
     /// From the login on.
     at_work: Option<Entered>,
 }
@@ -211,6 +220,11 @@ struct Connection {
 impl Drop for Connection {
     /// sftp-server ends with its connection, and Windows closes what it had open.
     fn drop(&mut self) {
+        if self.at_work.is_none() {
+            let has_tried = self.has_tried;
+            self.host
+                .change(|state| state.penalty.add(has_tried, Instant::now()));
+        }
         if let Some((_, sftp)) = &mut self.sftp {
             self.host.change(|state| sftp.end(&mut state.disk));
             self.host.count(|_| ());
@@ -226,6 +240,7 @@ impl Handler for Connection {
         _user: &str,
         offer: PublicKeyOffer<'_>,
     ) -> Result<Auth, Cut> {
+        self.has_tried = true;
         let number = self.host.admit("login offered").await?;
         let known = self.host.lets_in(offer.public_key);
         self.host.settle(number)?;
