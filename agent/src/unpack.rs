@@ -1,16 +1,17 @@
-//! Unpacking what SFTP brings compressed, while it still arrives: in bounded memory, to exactly the announced content.
+//! Unpacking what SFTP brings compressed: in bounded memory, to exactly the announced content, once it has arrived.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use protocol::FailureCategory;
 use sha2::{Digest, Sha256};
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
 use crate::digest::hexadecimal;
-use crate::errors::may_pass;
+use crate::errors::category;
 
 /// The most that a frame may have its decoder remember, as a power of two of bytes: the 8 MiB that `zstd -19` asks for.
 /// Source: `ZSTD_defaultCParameters` in libzstd's `clevels.h`.
@@ -19,9 +20,6 @@ const BUFFER: usize = 512 << 10;
 /// How soon it is checked again for what arrives, and how late while nothing does.
 const POLL: Duration = Duration::from_millis(2);
 const SLOWEST_POLL: Duration = Duration::from_millis(100);
-/// How long it is left to arrive before more of it is read, where all that was there is read: each check opens the file,
-/// which takes longer than to unpack the little that has arrived since.
-const GATHER: Duration = Duration::from_millis(10);
 
 /// What is announced of the content.
 #[derive(Clone, Copy, Debug)]
@@ -116,90 +114,111 @@ impl Announced<'_> {
     }
 }
 
-/// The pause before the next check for something that has been awaited since then. Windows reports no file's
-/// growth before it is closed, so this can only be a poll: it makes the wait an eighth longer at most, or some
-/// milliseconds.
+/// The pause before the next check for something that has been awaited since then. It makes the wait an eighth longer at
+/// most, or some milliseconds.
 #[must_use]
 pub fn pause(since: Instant) -> Duration {
     (since.elapsed() / 8).clamp(POLL, SLOWEST_POLL)
 }
 
-/// A file that another process still writes, from its start to its announced size.
-#[derive(Debug)]
-pub struct Arriving {
-    path: PathBuf,
-    size: u64,
-    position: u64,
-    seen: bool,
-    /// The last look found less than was asked for.
-    is_short: bool,
-    deadline: Instant,
-    patience: Duration,
+/// What a look finds of a file that is being brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// It is not there.
+    Absent,
+    /// Another process has it and lets nobody read, as Windows' SFTP server does with all that it writes (`createFile_flags_setup`
+    /// in Win32-OpenSSH's `fileio.c`): it is still arriving.
+    Held,
+    /// It is there and may not be read at this moment.
+    Refused,
+    /// It can be read and has so many bytes.
+    Size(u64),
+}
+
+impl Sight {
+    /// What the attempt to open the file and to read its size says; an error that waiting does not mend is returned.
+    pub fn of(opened: io::Result<u64>) -> io::Result<Self> {
+        match opened {
+            Ok(size) => Ok(Self::Size(size)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::Absent),
+            Err(error) => match category(&error) {
+                FailureCategory::FileInUse => Ok(Self::Held),
+                FailureCategory::AccessDenied => Ok(Self::Refused),
+                _ => Err(error),
+            },
+        }
+    }
 }
 
 /// How long nothing may come of what is still on its way: whoever sends it has given up by then.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-impl Arriving {
-    /// A file that has so many bytes when it is complete; what is not there at the deadline, or after [`PATIENCE`] without
-    /// another byte, does not come.
+/// The wait for a file that another process brings, until it has its announced size.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    size: u64,
+    deadline: Instant,
+    /// How long nothing may come of it.
+    pub patience: Duration,
+    last: Sight,
+    /// When the last look began to find what it found.
+    since: Instant,
+}
+
+impl Arrival {
+    /// A file that has so many bytes when it is complete; what is not there at the deadline, or after [`PATIENCE`] in which
+    /// nothing came, does not come.
     #[must_use]
-    pub fn new(path: PathBuf, size: u64, deadline: Instant) -> Self {
+    pub fn new(size: u64, now: Instant, deadline: Instant) -> Self {
         Self {
-            path,
             size,
-            position: 0,
-            seen: false,
-            is_short: false,
             deadline,
             patience: PATIENCE,
+            last: Sight::Absent,
+            since: now,
         }
     }
 
-    /// Reads what is there after the position. The file is not held open in between, so that whoever brings it can take
-    /// it back and bring it again.
-    fn look(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound && self.seen => {
+    /// Whether the file is complete, by what a look finds now. How long it is held does not count: over a slow line that is
+    /// most of the time.
+    pub fn is_complete(&mut self, sight: Sight, now: Instant) -> io::Result<bool> {
+        let before = std::mem::replace(&mut self.last, sight);
+        if before != sight || sight == Sight::Held {
+            self.since = now;
+        }
+        let arrived = match sight {
+            Sight::Size(size) if size >= self.size => return Ok(true),
+            Sight::Absent if before != Sight::Absent => {
                 let why = "it was taken back before it was complete";
                 return Err(io::Error::new(ErrorKind::NotFound, why));
             }
-            // A virus scanner looks at it, or the server lets nobody else read.
-            Err(error) if error.kind() == ErrorKind::NotFound || may_pass(&error) => return Ok(0),
-            Err(error) => return Err(error),
+            Sight::Size(size) => format!("{size} of {} bytes have arrived", self.size),
+            Sight::Absent => "it has not arrived".to_owned(),
+            Sight::Held => "another process still has it open".to_owned(),
+            Sight::Refused => "it may not be read".to_owned(),
         };
-        self.seen = true;
-        file.seek(SeekFrom::Start(self.position))?;
-        file.read(buffer)
+        if now >= self.deadline.min(self.since + self.patience) {
+            return Err(io::Error::new(ErrorKind::TimedOut, arrived));
+        }
+        Ok(false)
     }
 }
 
-impl Read for Arriving {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.position >= self.size {
-            // One byte more than announced is enough to know.
-            return self.look(&mut buffer[..1]);
+/// Opens a file once it has arrived. In between it is not held open, so that whoever brings it can take it back.
+pub fn open_complete(path: &Path, mut arrival: Arrival) -> io::Result<File> {
+    let begin = Instant::now();
+    loop {
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (size, file) = match opened {
+            Ok((size, file)) => (Ok(size), Some(file)),
+            Err(error) => (Err(error), None),
+        };
+        if arrival.is_complete(Sight::of(size)?, Instant::now())?
+            && let Some(file) = file
+        {
+            return Ok(file);
         }
-        let begin = Instant::now();
-        let by = self.deadline.min(begin + self.patience);
-        if self.is_short {
-            sleep(GATHER);
-        }
-        loop {
-            match self.look(buffer)? {
-                0 if Instant::now() >= by => {
-                    let why = format!("{} of {} bytes have arrived", self.position, self.size);
-                    return Err(io::Error::new(ErrorKind::TimedOut, why));
-                }
-                0 => sleep(pause(begin)),
-                length => {
-                    self.position += length as u64;
-                    self.is_short = length < buffer.len();
-                    return Ok(length);
-                }
-            }
-        }
+        sleep(pause(begin));
     }
 }
 

@@ -45,13 +45,15 @@ pub fn brief(output: &Output) -> String {
     };
     let text = crate::node::error::printable(text);
     let start: String = text.chars().take(300).collect();
+    let status = match output.status {
+        // What Windows ends a process with, such as 0xc0000135 where a DLL is missing: all 32 bits arrive.
+        status @ ..0 => format!("{status:#x}"),
+        status => status.to_string(),
+    };
     if start.is_empty() {
-        format!("it printed nothing and ended with status {}", output.status)
+        format!("it printed nothing and ended with status {status}")
     } else {
-        format!(
-            "it said \"{start}\" and ended with status {}",
-            output.status
-        )
+        format!("it said \"{start}\" and ended with status {status}")
     }
 }
 
@@ -82,5 +84,17 @@ mod tests {
         assert_eq!(parse(&output("{\"kind\":\"Installed\"", "")), None);
         assert_eq!(parse(&output("}x{", "")), None);
         assert_eq!(parse(&output("", "")), None);
+    }
+
+    #[test]
+    fn a_status_of_windows_is_written_as_windows_writes_it() {
+        let ended = |status| {
+            brief(&Output {
+                status,
+                ..output("", "")
+            })
+        };
+        assert!(ended(1).ends_with("status 1"));
+        assert!(ended(-1_073_741_515).ends_with("status 0xc0000135"));
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::paths::{
-    AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR, REQUEST_PREFIX,
-    STATE_DIR, to_sftp,
+    AGENT_EXE, AGENT_PREFIX, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_PREFIX, INCOMING_DIR,
+    REQUEST_PREFIX, STATE_DIR, is_brought, to_sftp,
 };
 use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
 
@@ -23,6 +23,8 @@ const INSTALL: Duration = Duration::from_secs(4 * 60);
 const MARGIN: Duration = Duration::from_secs(60);
 /// How long a request's files may take to arrive, from the start of the command that waits for them.
 const ARRIVAL: Duration = Duration::from_secs(15 * 60);
+/// As many agents that were left behind are removed at one time.
+const MOST_SWEPT: usize = 100;
 /// Less than what the work on a node may take.
 const MOST_SECONDS: u32 = 15 * 60;
 
@@ -120,24 +122,38 @@ impl Host {
             })
         })?;
         self.clean_up();
-        let _ = self.session.remove_folder(&to_sftp(BOOTSTRAP_DIR));
         Ok(())
     }
 
     /// Sends the agent of the payload, to be run from where it is; gives its path.
     fn bring_agent(&mut self) -> Result<String, NodeError> {
         let agent = self.payload.agent.clone();
-        let program = format!(r"{BOOTSTRAP_DIR}\agent-{}.exe", &agent.sha256[..16]);
+        // One that was left behind may still run, or be held open: Windows would not let it be written over.
+        let program = format!(r"{BOOTSTRAP_DIR}\{AGENT_PREFIX}{}.exe", unique());
         self.phase("agent upload", |host| {
             let content = read(&agent)?;
             let (bytes, version) = (content.len(), &agent.version);
             tracing::info!(bytes, version, "sending the agent");
             // Only this reconcile runs it, when it is whole, and before it changes anything it looks at its own content.
-            host.session.make_folder(&to_sftp(BOOTSTRAP_DIR))?;
+            if !host.session.make_folder(&to_sftp(BOOTSTRAP_DIR))? {
+                host.sweep()?;
+            }
             host.session.upload(&to_sftp(&program), &content)
         })?;
         self.left_over = Some(to_sftp(&program));
         Ok(program)
+    }
+
+    /// Removes agents that earlier reconciles were cut off from, so that they do not fill the disk.
+    fn sweep(&mut self) -> Result<(), NodeError> {
+        let folder = to_sftp(BOOTSTRAP_DIR);
+        let found = self.session.files_in(&folder, MOST_SWEPT)?;
+        let names = found.into_iter().flatten().map(|file| file.name);
+        for name in names.filter(|name| is_brought(name)) {
+            // One that still runs stays for the next time.
+            let _ = self.session.remove(&format!("{folder}/{name}"));
+        }
+        Ok(())
     }
 
     /// Has the agent that is there put itself in place again, and start as a service.
@@ -188,7 +204,7 @@ impl Host {
                 _ => None,
             },
         )?;
-        // What is left of the wait: unpacking what had arrived last, and the way there and back.
+        // What is left of the wait: unpacking, and the way there and back.
         let mut rest = begin.elapsed();
         for part in parts::OF_SERVICE {
             if let Some(&took) = result.durations.get(part) {
@@ -209,7 +225,7 @@ impl Host {
         limit: Duration,
     ) -> Result<Running, NodeError> {
         // A command that outlives its connection finds nothing of the next reconcile.
-        let unique = format!("{:016x}", rand::random::<u64>());
+        let unique = unique();
         let mut request = request.clone();
         let mut file = None;
         if with_files {
@@ -237,7 +253,7 @@ impl Host {
             ARRIVAL.as_secs()
         ))?;
         if let Some((packed, content)) = file {
-            // The command comes up meanwhile, and unpacks what has arrived.
+            // The command comes up meanwhile, and waits: Windows' server lets nobody read a file before it is closed.
             self.session.upload(&packed, &content).inspect_err(|_| {
                 let _ = self.session.remove(&to_sftp(&path));
                 self.clean_up();
@@ -253,8 +269,9 @@ impl Host {
         // What was refused the agent has reported already.
         let _ = self.session.confirm_closed();
         if let Some(path) = self.left_over.take() {
-            // One that stays is written over the next time.
+            // What stays is swept the next time.
             let _ = self.session.remove(&path);
+            let _ = self.session.remove_folder(&to_sftp(BOOTSTRAP_DIR));
         }
     }
 
@@ -270,6 +287,11 @@ impl Host {
         self.phases.add(name, begin.elapsed());
         done.map_err(|error| error.in_phase(name))
     }
+}
+
+/// A part of a name that nothing on a node has yet.
+fn unique() -> String {
+    format!("{:016x}", rand::random::<u64>())
 }
 
 fn read(program: &Program) -> Result<Arc<Vec<u8>>, NodeError> {
@@ -290,9 +312,7 @@ fn limit_of(request: &Request) -> Duration {
 
 /// Has a request say where csi-proxy comes and how; gives the path to send it to.
 fn announce(request: &mut Request, program: &Program, size: u64, unique: &str) -> String {
-    // What is unpacked is known by its content, so one that nobody takes is written over the next time.
-    let sha256 = &program.sha256[..16];
-    let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{sha256}.part");
+    let upload = format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.part");
     let packed = program.packing.map(|packing| Packed {
         path: format!(r"{INCOMING_DIR}\{CSI_PROXY_PREFIX}{unique}.zst"),
         format: packing.format,

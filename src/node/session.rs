@@ -65,14 +65,21 @@ impl Session {
         let lost = |error: &dyn std::fmt::Display| unreachable(place, error);
         let socket = stream.try_clone().map_err(|error| lost(&error))?;
         let mut ssh = ssh2::Session::new().map_err(|error| lost(&error))?;
-        ssh.set_timeout(u32::try_from(OPERATION.as_millis()).unwrap_or(u32::MAX));
+        ssh.set_timeout(milliseconds(OPERATION));
         ssh.set_tcp_stream(stream);
         algorithms::restrict(&ssh, known)?;
         ssh.handshake()
             .map_err(|error| match algorithms::disagreement(&error) {
                 Some(words) => Reason::Unreachable
                     .error(format!("no SSH connection to {place}: {words} ({error})")),
-                None => lost(&error),
+                None => match said_instead(&ssh) {
+                    Some(words) => Reason::Unreachable.error(format!(
+                        "no SSH connection to {place}: the server says \"{words}\" and ends it; it may refuse connections \
+                         for a while, after failed logins (PerSourcePenalties in sshd_config) or of too many at one time \
+                         (MaxStartups)"
+                    )),
+                    None => lost(&error),
+                },
             })?;
         let key = (ssh.host_key())
             .and_then(|(bytes, _)| HostKey::from_bytes(bytes))
@@ -338,6 +345,16 @@ impl Running {
             }
         })
     }
+}
+
+/// A limit as libssh2 takes it; never none.
+pub(super) fn milliseconds(limit: Duration) -> u32 {
+    u32::try_from(limit.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// What a server has said in place of a greeting.
+fn said_instead(ssh: &ssh2::Session) -> Option<&str> {
+    ssh.banner().filter(|line| !line.starts_with("SSH-"))
 }
 
 fn lost_in(command: &str, problem: &dyn std::fmt::Display) -> NodeError {

@@ -5,16 +5,22 @@ mod window;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use ssh2::{File, OpenFlags, OpenType, Sftp};
 
-use crate::node::session::Session;
+use crate::node::connect::OPERATION;
+use crate::node::session::{Session, milliseconds};
 use crate::node::{NodeError, Reason};
 pub use reading::{Found, Part, ReadFailure};
 use window::{Sending, window};
 
 /// A channel, the subsystem in it, and the version that it speaks.
 const SFTP_ROUND_TRIPS: u32 = 3;
+
+/// How long a window may take to be handed over: libssh2 takes no acknowledgement before it has sent all of it, and over a
+/// slow line the largest one is a minute's worth and more. A host that is dead is noticed sooner, by TCP.
+const HANDING_OVER: Duration = Duration::from_secs(4 * 60);
 
 /// A file that was closed, and whose closing is not yet confirmed.
 pub struct Closing {
@@ -38,6 +44,7 @@ pub struct Sent {
 mod code {
     pub const NO_SUCH_FILE: i32 = 2;
     pub const PERMISSION_DENIED: i32 = 3;
+    pub const FAILURE: i32 = 4;
     pub const NO_SUCH_PATH: i32 = 10;
     pub const NO_SPACE: i32 = 14;
     pub const QUOTA_EXCEEDED: i32 = 15;
@@ -50,12 +57,12 @@ impl Session {
             .map(|found| found.is_some())
     }
 
-    /// Makes a folder, if the server lets it. One that is there already is refused like one that cannot be made, which
-    /// shows when a file is to go there.
-    pub fn make_folder(&mut self, path: &str) -> Result<(), NodeError> {
+    /// Makes a folder, if the server lets it; whether it is new. One that is there already is refused like one that cannot be
+    /// made, which shows when a file is to go there.
+    pub fn make_folder(&mut self, path: &str) -> Result<bool, NodeError> {
         self.with_sftp(path, |sftp| match sftp.mkdir(Path::new(path), 0o755) {
             Err(error) if sftp_code(&error).is_none() => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+            done => Ok(done.is_ok()),
         })
     }
 
@@ -68,7 +75,9 @@ impl Session {
         });
         let mut file = created?;
         let mut acknowledged = 0;
+        self.ssh.set_timeout(milliseconds(HANDING_OVER));
         let written = self.write(&mut file, content, &mut acknowledged);
+        self.ssh.set_timeout(milliseconds(OPERATION));
         self.sent.bytes += acknowledged as u64;
         let size = content.len();
         // The server carries out one request after the other: what comes next need not wait for this one's answer.
@@ -159,7 +168,9 @@ impl Session {
             None => self.ask(SFTP_ROUND_TRIPS, ssh2::Session::sftp).map_err(|error| {
                 self.give_up();
                 Reason::TransferFailed.error(format!(
-                    "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node"
+                    "the server offers no SFTP: {error}; check the line \"Subsystem sftp\" in sshd_config on the node, and \
+                     that a shell in which sshd starts it (DefaultShell in HKLM\\SOFTWARE\\OpenSSH) prints nothing of \
+                     its own, as a profile of PowerShell may"
                 ))
             })?,
         });
@@ -198,6 +209,12 @@ fn transfer(path: &str, error: &ssh2::Error) -> NodeError {
             Reason::TransferFailed,
             "; the SSH user must be an administrator of the node, and no virus scanner may hold the file",
         ),
+        // Windows' server has this one for a file that is held, one that is there already, and a full disk:
+        // `errno_from_Win32Error` in its `fileio.c` passes them on, and `errno_to_portable` knows none of them.
+        Some(code::FAILURE) => (
+            Reason::TransferFailed,
+            "; does another program, such as a virus scanner, hold the file, or is drive C: full?",
+        ),
         Some(code::NO_SPACE | code::QUOTA_EXCEEDED) => {
             (Reason::DiskFull, "; free some space on drive C:")
         }
@@ -221,4 +238,32 @@ fn refused_write(path: &str, sent: usize, size: usize, error: &dyn std::fmt::Dis
         "the node took {sent} of {size} bytes of {path} and then refused to write ({error}): in all likelihood no \
          space is left on drive C:; free some space. What ran on the node before still runs"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use ssh2::{Error, ErrorCode};
+
+    use super::*;
+
+    #[test]
+    fn each_status_of_windows_server_says_what_to_do() {
+        for (code, reason, words) in [
+            (
+                code::PERMISSION_DENIED,
+                Reason::TransferFailed,
+                "must be an administrator",
+            ),
+            // A file that is held, one that is there already, and a full disk.
+            (code::FAILURE, Reason::TransferFailed, "drive C: full?"),
+            (code::NO_SPACE, Reason::DiskFull, "free some space"),
+            // A bad message, where a path is too long.
+            (5, Reason::TransferFailed, "C:/k/x"),
+        ] {
+            let error = Error::new(ErrorCode::SFTP(code), "failure");
+            let error = transfer("C:/k/x", &error);
+            assert_eq!(error.reason, reason, "{code}");
+            assert!(error.message.contains(words), "{error}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod must_gather;
 mod removal;
 mod rollout;
 pub mod secrets;
+mod servers;
 mod services;
 mod trust;
 
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use testbed::objects;
-use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 use windows_storage_operator::payload::sha256_hex;
 
 use crate::harness::Harness;
@@ -37,7 +38,14 @@ impl Simulation {
         let harness = Harness::new();
         let fleet = SimulatedFleet::new().unwrap();
         let hosts: Vec<SimulatedHost> = (0..nodes)
-            .map(|number| fleet.add_host(&format!("win-{number:03}")).unwrap())
+            .map(|number| {
+                let host = fleet.add_host(&format!("win-{number:03}")).unwrap();
+                // Eight of them are one for each version of Windows' SSH server in each shell.
+                let profile = Profile::ALL[number % Profile::ALL.len()];
+                let shell = Shell::ALL[number / Profile::ALL.len() % Shell::ALL.len()];
+                host.become_like(profile, shell);
+                host
+            })
             .collect();
         let simulation = Self {
             harness,

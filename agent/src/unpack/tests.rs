@@ -140,14 +140,79 @@ fn a_full_disk_is_another_error_than_a_bad_file() {
 }
 
 mod arriving {
-    use std::fs::{File, remove_file};
+    use std::fs::File;
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn errors_of_windows_say_whether_a_file_is_still_arriving() {
+        for (number, expected) in [
+            (2, Some(Sight::Absent)),
+            (5, Some(Sight::Refused)),
+            (32, Some(Sight::Held)),
+            (33, Some(Sight::Held)),
+            (112, None),
+        ] {
+            let sight = Sight::of(Err(io::Error::from_raw_os_error(number)));
+            assert_eq!(sight.ok(), expected, "{number}");
+        }
+        assert_eq!(Sight::of(Ok(7)).unwrap(), Sight::Size(7));
+    }
+
+    /// How the wait for a file of ten bytes ends: by looks that are so many seconds apart.
+    fn wait(apart: u32, sights: &[Sight]) -> Result<bool, ErrorKind> {
+        let begin = Instant::now();
+        let mut arrival = Arrival::new(10, begin, begin + 1000 * SECOND);
+        let mut complete = false;
+        for (look, sight) in (1..).zip(sights) {
+            let now = begin + look * apart * SECOND;
+            complete = arrival
+                .is_complete(*sight, now)
+                .map_err(|error| error.kind())?;
+        }
+        Ok(complete)
+    }
+
+    #[test]
+    fn a_file_is_awaited_as_long_as_something_comes_of_it() {
+        use Sight::{Absent, Held, Refused, Size};
+        let late = Err(ErrorKind::TimedOut);
+        for (sights, apart, expected) in [
+            (&[Absent, Held, Held, Held, Size(10)][..], 100, Ok(true)),
+            // An upload over a slow line, of which no byte can be read before its end.
+            (&[Held; 9], 100, Ok(false)),
+            (&[Held; 10], 100, late),
+            // As on a server that lets others read.
+            (&[Size(0), Size(3), Size(6), Size(9)], 100, Ok(false)),
+            (&[Size(3), Size(3)], 119, Ok(false)),
+            (&[Size(3), Size(3)], 120, late),
+            // What was closed before it was complete.
+            (&[Held, Size(3), Size(3)], 120, late),
+            (&[Absent], 119, Ok(false)),
+            (&[Absent], 120, late),
+            (&[Refused, Refused], 120, late),
+            (&[Held, Absent], 1, Err(ErrorKind::NotFound)),
+            (&[Size(3), Absent], 1, Err(ErrorKind::NotFound)),
+            // More than announced is for the content to refuse.
+            (&[Size(11)], 1, Ok(true)),
+        ] {
+            assert_eq!(wait(apart, sights), expected, "{apart} s: {sights:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_complete_needs_no_time_and_what_is_not_has_none_after_the_deadline() {
+        let now = Instant::now();
+        let mut arrival = Arrival::new(10, now, now);
+        assert!(arrival.is_complete(Sight::Size(10), now).unwrap());
+        let late = arrival.is_complete(Sight::Held, now).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+    }
 
     /// A place for a file, which goes with it.
     struct Place(PathBuf);
@@ -158,38 +223,11 @@ mod arriving {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             Self(std::env::temp_dir().join(format!("arriving-{}-{count}", std::process::id())))
         }
-
-        /// A file of which half has arrived, and was read.
-        fn half_of_it(&self, deadline: Instant) -> Arriving {
-            let packed = packed(&content()[..100_000]);
-            let half = packed.len() / 2;
-            std::fs::write(&self.0, &packed[..half]).unwrap();
-            let mut arriving = Arriving::new(self.0.clone(), packed.len() as u64, deadline);
-            let mut buffer = vec![0; packed.len()];
-            assert_eq!(arriving.read(&mut buffer).unwrap(), half);
-            arriving
-        }
-
-        fn unpack(
-            &self,
-            size: usize,
-            content: &[u8],
-            patience: Duration,
-        ) -> Result<(), UnpackError> {
-            let deadline = Instant::now() + patience;
-            let source = Arriving::new(self.0.clone(), size as u64, deadline);
-            let sha256 = sha256(content);
-            let announced = Announced {
-                size: content.len() as u64,
-                sha256: &sha256,
-            };
-            unpack(source, io::sink(), announced)
-        }
     }
 
     impl Drop for Place {
         fn drop(&mut self) {
-            let _ = remove_file(&self.0);
+            let _ = std::fs::remove_file(&self.0);
         }
     }
 
@@ -199,7 +237,17 @@ mod arriving {
         let packed = packed(&content);
         let place = Place::new();
         thread::scope(|scope| {
-            let unpacking = scope.spawn(|| place.unpack(packed.len(), &content, PATIENCE));
+            let unpacking = scope.spawn(|| {
+                let now = Instant::now();
+                let arrival = Arrival::new(packed.len() as u64, now, now + 60 * SECOND);
+                let file = open_complete(&place.0, arrival).unwrap();
+                let sha256 = sha256(&content);
+                let announced = Announced {
+                    size: content.len() as u64,
+                    sha256: &sha256,
+                };
+                unpack(file, io::sink(), announced)
+            });
             let mut file = File::create(&place.0).unwrap();
             for piece in packed.chunks(packed.len() / 7) {
                 file.write_all(piece).unwrap();
@@ -207,43 +255,5 @@ mod arriving {
             }
             unpacking.join().unwrap().unwrap();
         });
-    }
-
-    #[test]
-    fn what_does_not_come_whole_is_no_damage() {
-        let content = &content()[..100_000];
-        let packed = packed(content);
-        let place = Place::new();
-        let late = place.unpack(packed.len(), content, Duration::from_millis(20));
-        let Err(UnpackError::Read(error)) = late else {
-            panic!("{late:?}")
-        };
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-        std::fs::write(&place.0, &packed[..packed.len() / 2]).unwrap();
-        let half = place.unpack(packed.len(), content, Duration::from_millis(20));
-        let Err(UnpackError::Read(error)) = half else {
-            panic!("{half:?}")
-        };
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-    }
-
-    #[test]
-    fn what_no_longer_grows_is_given_up_before_the_deadline() {
-        let place = Place::new();
-        let deadline = Instant::now() + PATIENCE;
-        let mut arriving = place.half_of_it(deadline);
-        arriving.patience = Duration::from_millis(20);
-        let error = arriving.read(&mut [0]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert!(Instant::now() < deadline, "it was not the deadline");
-    }
-
-    #[test]
-    fn what_is_taken_back_is_not_waited_for() {
-        let place = Place::new();
-        let mut arriving = place.half_of_it(Instant::now() + PATIENCE);
-        remove_file(&place.0).unwrap();
-        let error = arriving.read(&mut [0]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }

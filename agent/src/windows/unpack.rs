@@ -1,14 +1,17 @@
-//! Unpacks what SFTP has brought for a request, or still brings, before the service gets the request.
+//! Unpacks what SFTP brings for a request, once it is there, before the service gets the request.
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use protocol::validate::validate;
 use protocol::{Failure, FailureCategory, Packed, Request};
 use windows_storage_agent::errors::{category, named};
-use windows_storage_agent::unpack::{Announced, Arriving, PATIENCE, UnpackError, pause, unpack};
+use windows_storage_agent::unpack::{
+    Announced, Arrival, PATIENCE, UnpackError, open_complete, pause, unpack,
+};
 
 use super::{files, store};
 
@@ -27,7 +30,7 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
     }
     // Before any path of it is used.
     validate(&request)?;
-    let begin = Instant::now();
+    let mut took = Duration::ZERO;
     for (packed, file) in packed {
         let announced = Announced {
             size: packed.unpacked_size,
@@ -37,9 +40,9 @@ pub fn unpack_files(request: &str, arrived_by: Instant) -> Result<Option<Duratio
         let done = unpack_to(packed, upload, announced, arrived_by);
         // In either case it has served its purpose. Where the server still has it open it stays for the service to remove.
         let _ = std::fs::remove_file(&packed.path);
-        done?;
+        took += done?;
     }
-    Ok(Some(begin.elapsed()))
+    Ok(Some(took))
 }
 
 /// The request, once it is there and whole; `None` where it is not in time.
@@ -55,16 +58,19 @@ fn arrived(path: &str, by: Instant) -> Option<Request> {
     }
 }
 
-/// Unpacks beside the upload, which has its name only when it is whole. A command whose connection was lost may still be
-/// at the same: each has a file of its own.
+/// Waits for the file, then unpacks beside the upload, which has its name only when it is whole. A command whose
+/// connection was lost may still be at the same: each has a file of its own. Says how long it took without the wait.
 fn unpack_to(
     packed: &Packed,
     upload: &str,
     announced: Announced<'_>,
     arrived_by: Instant,
-) -> Result<(), Failure> {
+) -> Result<Duration, Failure> {
+    let arrival = Arrival::new(packed.size, Instant::now(), arrived_by);
+    let source = open_complete(Path::new(&packed.path), arrival)
+        .map_err(|error| refusal(&packed.path, &UnpackError::Read(error)))?;
+    let begin = Instant::now();
     let beside = format!("{upload}.{}", std::process::id());
-    let source = Arriving::new(packed.path.clone().into(), packed.size, arrived_by);
     let done = File::create(&beside)
         .map_err(UnpackError::Write)
         .and_then(|content| unpack(source, content, announced))
@@ -72,7 +78,8 @@ fn unpack_to(
     done.map_err(|error| {
         let _ = files::remove(&beside);
         named(refusal(&packed.path, &error), [(upload, announced.sha256)])
-    })
+    })?;
+    Ok(begin.elapsed())
 }
 
 fn refusal(path: &str, error: &UnpackError) -> Failure {

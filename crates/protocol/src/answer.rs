@@ -282,7 +282,7 @@ pub type Durations = BTreeMap<String, u64>;
 
 /// The parts of a request.
 pub mod parts {
-    /// Unpacking, the wait for what was still arriving included.
+    /// Unpacking, without the wait for what was still arriving.
     pub const UNPACK: &str = "unpack";
     /// Looking at the node, checking what was uploaded, running scripts and writing the journal.
     pub const PREPARE: &str = "prepare";

@@ -17,6 +17,8 @@ pub const INCOMING_DIR: &str = r"C:\k\windows-storage\incoming";
 pub const REQUEST_PREFIX: &str = "request-";
 /// The same for uploads of csi-proxy.
 pub const CSI_PROXY_PREFIX: &str = "csi-proxy-";
+/// The same for the agent's own program in [`BOOTSTRAP_DIR`].
+pub const AGENT_PREFIX: &str = "agent-";
 /// Where SFTP puts the agent itself, which the SSH user then runs: below a folder in which only administrators can
 /// write, because the agent has not protected any folder of its own yet. In lower case for file systems that care.
 pub const BOOTSTRAP_DIR: &str = r"C:\windows\windows-storage";
@@ -44,10 +46,11 @@ pub const AGENT_PIPE: &str = r"\\.\pipe\windows-storage-agent";
 /// that nobody can take it first. Only administrators write there, and a full disk is no hindrance.
 pub const PIPE_VALUE: &str = "Pipe";
 
-/// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was brought for a request.
+/// Whether a file of [`INCOMING_DIR`] or [`BOOTSTRAP_DIR`] was brought for one reconcile alone.
 #[must_use]
 pub fn is_brought(name: &str) -> bool {
-    name.starts_with(REQUEST_PREFIX) || name.starts_with(CSI_PROXY_PREFIX)
+    let prefixes = [REQUEST_PREFIX, CSI_PROXY_PREFIX, AGENT_PREFIX];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The same path as SFTP servers on Windows take it: `C:/k/file`.

@@ -7,7 +7,7 @@ use protocol::order::{key, start_order};
 use protocol::validate::validate;
 use windows_storage_agent::journal::{Contents, Journal, bad_end, recover, undo_file};
 use windows_storage_agent::plan::{Observed, plan};
-use windows_storage_agent::scripts::{commands, resolved};
+use windows_storage_agent::scripts::{Ran, commands, resolved};
 use windows_storage_agent::unpack::{self, Announced};
 
 /// A request: what is accepted has only files of its own folders, and an order to start in.
@@ -62,7 +62,10 @@ pub fn agent_request(bytes: &[u8]) {
         }
     }
     let _ = plan(&request, &Observed::default());
-    let said = |_: &_| Ok(b" 10.0.0.1\r\n".to_vec());
+    let said = |_: &_| Ran {
+        printed: b" 10.0.0.1\r\n".to_vec(),
+        ..Ran::default()
+    };
     if let Ok(commands) = commands(&request, said) {
         let resolved = resolved(&request, &commands);
         assert!(

@@ -30,7 +30,7 @@ impl Scene {
     }
 }
 
-async fn logged_in(scene: &Scene, host: &SimulatedHost) -> Session {
+pub async fn logged_in(scene: &Scene, host: &SimulatedHost) -> Session {
     let target = scene.target(host, &scene.old);
     let connected = connected(&target, PATIENCE).await.unwrap();
     // It cuts the connection when it is dropped.
@@ -57,16 +57,19 @@ async fn a_host_that_says_nothing_or_never_stops_is_given_up() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_host_is_named_and_it_is_well_afterwards() {
-    let scene = Scene::new();
-    let sha256 = &scene.old.payload.agent.sha256[..16];
-    let program = format!(r"{BOOTSTRAP_DIR}\agent-{sha256}.exe");
+    for scene in Scene::of_the_oldest_and_the_newest_server() {
+        every_fault_is_named(&scene).await;
+    }
+}
+
+async fn every_fault_is_named(scene: &Scene) {
     let free = |host: &SimulatedHost, free| host.with_disk(|disk| disk.free = free);
     for fault in [
         "weak",
         "login",
         "full for the agent",
         "full for csi-proxy",
-        "locked",
+        "denied",
     ] {
         let host = scene.host();
         let (reason, words) = match fault {
@@ -79,9 +82,9 @@ async fn what_is_wrong_with_a_host_is_named_and_it_is_well_afterwards() {
                 host.set_faults(|faults| faults.refuses_logins = true);
                 (Reason::LoginRefused, "refused")
             }
-            "locked" => {
-                host.with_disk(|disk| disk.lock(&program, true));
-                (Reason::TransferFailed, "virus scanner")
+            "denied" => {
+                host.with_disk(|disk| disk.deny(BOOTSTRAP_DIR, true));
+                (Reason::TransferFailed, "must be an administrator")
             }
             full => {
                 let for_agent = full == "full for the agent";
@@ -100,7 +103,7 @@ async fn what_is_wrong_with_a_host_is_named_and_it_is_well_afterwards() {
             faults.refuses_logins = false;
         });
         free(&host, None);
-        host.with_disk(|disk| disk.lock(&program, false));
+        host.with_disk(|disk| disk.deny(BOOTSTRAP_DIR, false));
         scene.is_well(&host).await;
     }
     let host = scene.host();

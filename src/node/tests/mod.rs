@@ -7,6 +7,7 @@ mod lease;
 mod owners;
 mod real_server;
 mod scene;
+mod windows;
 
 use crate::api::WindowsStorageSpec;
 use crate::index::Secret;

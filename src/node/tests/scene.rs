@@ -5,7 +5,7 @@ use protocol::paths::{AGENT_EXE, BOOTSTRAP_DIR, CSI_PROXY_EXE, to_sftp};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::json;
 use tempfile::TempDir;
-use testbed::simulated_host::{SimulatedFleet, SimulatedHost};
+use testbed::simulated_host::{Profile, Shell, SimulatedFleet, SimulatedHost};
 
 use crate::api::WindowsStorageSpec;
 use crate::node::desired::desired;
@@ -19,6 +19,8 @@ use crate::services::{Document, csi_proxy_service};
 /// Two payloads, the second newer than the first, and where they go.
 pub struct Scene {
     pub fleet: SimulatedFleet,
+    /// What the hosts' SSH server is, and the shell of its commands.
+    pub server: (Profile, Shell),
     key: PrivateKey,
     pub slots: RolloutSlots,
     pub old: Programs,
@@ -86,6 +88,7 @@ impl Scene {
         slots.decide(|_| (["win-1".to_owned()].into(), ()));
         slots.hand_out();
         Self {
+            server: (Profile::V9_5, Shell::Cmd),
             slots,
             key: PrivateKey::of_test(pem.into_bytes()),
             fleet,
@@ -94,8 +97,34 @@ impl Scene {
         }
     }
 
+    /// One for each version of Windows' SSH server in each shell.
+    pub fn of_every_server() -> impl Iterator<Item = Self> {
+        Self::of(
+            Profile::ALL
+                .map(|profile| Shell::ALL.map(|shell| (profile, shell)))
+                .concat(),
+        )
+    }
+
+    /// The two that differ most.
+    pub fn of_the_oldest_and_the_newest_server() -> impl Iterator<Item = Self> {
+        Self::of(vec![
+            (Profile::V7_7, Shell::PowerShell),
+            (Profile::V9_8, Shell::Cmd),
+        ])
+    }
+
+    fn of(servers: Vec<(Profile, Shell)>) -> impl Iterator<Item = Self> {
+        servers.into_iter().map(|server| Self {
+            server,
+            ..Self::new()
+        })
+    }
+
     pub fn host(&self) -> SimulatedHost {
-        self.fleet.add_host("win-1").unwrap()
+        let host = self.fleet.add_host("win-1").unwrap();
+        host.become_like(self.server.0, self.server.1);
+        host
     }
 
     /// A host on which the old programs are.

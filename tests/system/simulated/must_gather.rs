@@ -109,7 +109,7 @@ fn every_node_is_told_of(dest: &Path) {
         "win-002: HostKeyChanged",
         "win-003: LoginRefused",
         "win-004: no agent",
-        "locked.log: [SFTP(3)]",
+        "locked.log: [SFTP(4)]",
         "older log(s)",
         "a b.log is written as a_b.log.",
         "trap.yaml is written as trap.yaml.",

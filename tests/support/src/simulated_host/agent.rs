@@ -3,14 +3,12 @@
 //! Services are only said to run. The real agent on Wine is the judge of what is said here.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use protocol::Durations;
 use protocol::command::same_path;
 use protocol::order::same_name;
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, AGENT_SERVICE, CSI_PROXY_EXE, INCOMING_DIR, STATE_DIR, is_brought,
-    to_sftp,
+    AGENT_EXE, AGENT_LOG_DIR, AGENT_SERVICE, CSI_PROXY_EXE, INCOMING_DIR, STATE_DIR,
 };
 use protocol::validate::{validate, validate_request_path};
 use protocol::{
@@ -18,9 +16,15 @@ use protocol::{
     PipeStatus, Request, ServiceState, ServiceStatus,
 };
 use windows_storage_agent::cli::{self, Command};
-use windows_storage_agent::unpack::{Announced, unpack};
 
-use super::disk::{Disk, File};
+use super::disk::{Disk, Refusal};
+use super::file::File;
+use super::handed::{remove_brought, sweep_brought, unpack_files};
+use super::profile::Shell;
+
+/// What shells say of a program that somebody has open and does not share.
+const IN_USE: &str =
+    "The process cannot access the file because it is being used by another process.\r\n";
 
 /// What the agent remembers.
 #[derive(Clone, Debug, Default)]
@@ -42,86 +46,58 @@ pub struct Agent {
 /// What a command printed, and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// Standard output.
-    pub stdout: String,
+    /// Standard output, in whatever code page.
+    pub stdout: Vec<u8>,
     /// Standard error.
-    pub stderr: String,
+    pub stderr: Vec<u8>,
     /// The exit status.
     pub status: u32,
 }
 
-/// What the agent's command does before the service gets the request.
-fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
-    for file in &request.files {
-        let Some(packed) = &file.packed else { continue };
-        validate(request)?;
-        let arrived = disk.file(&packed.path).cloned();
-        let _ = disk.remove(&packed.path);
-        let missing = || {
-            let message = format!("{} is not there", packed.path);
-            FailureCategory::UploadMissing.failure(message)
-        };
-        let announced = Announced {
-            size: packed.unpacked_size,
-            sha256: &file.sha256,
-        };
-        let unpacked = unpacked(&arrived.ok_or_else(missing)?, announced)?;
-        disk.put(file.upload.as_deref().unwrap_or_default(), unpacked);
+impl Printed {
+    /// Words for people, of a command that has failed.
+    fn refusal(status: u32, stderr: impl Into<Vec<u8>>) -> Self {
+        Self {
+            stdout: Vec::new(),
+            stderr: stderr.into(),
+            status,
+        }
     }
-    Ok(())
-}
 
-fn is_brought_to(path: &str) -> bool {
-    to_sftp(path).rsplit('/').next().is_some_and(is_brought)
-}
-
-/// What earlier visits have brought that were cut off.
-fn sweep_brought(disk: &mut Disk, request: &str) {
-    let incoming = format!("{}/", to_sftp(INCOMING_DIR).to_lowercase());
-    for path in disk.files() {
-        let name = path.strip_prefix(&incoming);
-        if name.is_some_and(is_brought) && path != to_sftp(request).to_lowercase() {
-            // What is locked stays.
-            let _ = disk.remove(&path);
+    /// What the agent prints.
+    pub(super) fn answer(answer: &Answer) -> Self {
+        let good = match answer {
+            Answer::ApplyResult(result) => {
+                matches!(result.end.outcome, Outcome::Applied | Outcome::Unchanged)
+            }
+            Answer::Error(_) => false,
+            _ => true,
+        };
+        let text = serde_json::to_string(answer).unwrap_or_default();
+        Self {
+            stdout: format!("{text}\r\n").into_bytes(),
+            stderr: Vec::new(),
+            status: u32::from(!good),
         }
     }
 }
 
-/// Unpacked once for all hosts of a process: a fleet would do little else.
-fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
-    static KNOWN: Mutex<BTreeMap<(String, String), File>> = Mutex::new(BTreeMap::new());
-    let key = (packed.sha256(), announced.sha256.to_owned());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(file) = known.get(&key) {
-        return Ok(file.clone());
-    }
-    let mut file = File::default();
-    unpack(packed.content(), &mut file, announced)
-        .map_err(|error| FailureCategory::HashMismatch.failure(error.to_string()))?;
-    known.insert(key, file.clone());
-    Ok(file)
-}
-
 impl Agent {
-    /// Runs a command line as the host's shell would.
-    pub fn run(&mut self, disk: &mut Disk, line: &str) -> Printed {
+    /// Runs a command as the host's shell does.
+    pub fn run(&mut self, disk: &mut Disk, shell: Shell, line: &str) -> Printed {
         if let Some(stdout) = self.listed(line) {
             return Printed {
-                stdout,
-                stderr: String::new(),
+                stdout: stdout.into_bytes(),
+                stderr: Vec::new(),
                 status: 0,
             };
         }
         let mut words = line.split_whitespace();
         let program = words.next().unwrap_or_default();
-        if disk.file(program).is_none() {
-            return Printed {
-                stdout: String::new(),
-                stderr: format!(
-                    "'{program}' is not recognized as an internal or external command,\r\noperable program or batch file.\r\n"
-                ),
-                status: 1,
-            };
+        match disk.read_locally(program) {
+            Ok(_) => {}
+            Err(Refusal::Shared) => return Printed::refusal(1, IN_USE),
+            Err(_) => return Printed::refusal(1, shell.no_such_program(program)),
         }
         let answer = match cli::parse(words.map(str::to_owned)) {
             Ok(Command::Install { sha256 }) => self.install(disk, program, sha256.as_deref()),
@@ -130,37 +106,16 @@ impl Agent {
             }
             Ok(Command::Apply { request, .. }) => {
                 let answer = self.apply(disk, &request);
-                if is_brought_to(&request) {
-                    // Where it never came there is nothing to remove.
-                    let _ = disk.remove(&request);
-                }
+                remove_brought(disk, &request);
                 answer
             }
             Ok(Command::Uninstall { keeps_csi_proxy }) => {
                 self.uninstall(disk, keeps_csi_proxy);
                 Ok(Answer::Uninstalled {})
             }
-            Ok(_) | Err(_) => {
-                return Printed {
-                    stdout: String::new(),
-                    stderr: "wrong usage\r\n".to_owned(),
-                    status: 2,
-                };
-            }
+            Ok(_) | Err(_) => return Printed::refusal(2, "wrong usage\r\n"),
         };
-        let answer = answer.unwrap_or_else(Answer::Error);
-        let good = match &answer {
-            Answer::ApplyResult(result) => {
-                matches!(result.end.outcome, Outcome::Applied | Outcome::Unchanged)
-            }
-            Answer::Error(_) => false,
-            _ => true,
-        };
-        Printed {
-            stdout: format!("{}\r\n", serde_json::to_string(&answer).unwrap_or_default()),
-            stderr: String::new(),
-            status: u32::from(!good),
-        }
+        Printed::answer(&answer.unwrap_or_else(Answer::Error))
     }
 
     /// What Windows' own programs print of its services and processes.
@@ -281,8 +236,8 @@ impl Agent {
         validate_request_path(path)?;
         let invalid = |message: String| FailureCategory::InvalidRequest.failure(message);
         let file = disk
-            .file(path)
-            .ok_or_else(|| invalid(format!("there is no file {path}")))?;
+            .read_locally(path)
+            .map_err(|refusal| invalid(format!("{path}: {refusal:?}")))?;
         serde_json::from_slice(file.content())
             .map_err(|error| invalid(format!("{path} does not parse: {error}")))
     }

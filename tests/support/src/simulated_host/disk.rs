@@ -1,127 +1,29 @@
 //! The disk of a simulated host: files and folders by path, in any case and with either slash, as on Windows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sha2::{Digest, Sha256};
+use super::file::File;
+use super::profile::Profile;
+use super::sharing::Access;
 
-/// Larger files are known by size and hash alone, so that a fleet fits into memory.
-const KEPT: u64 = 256 * 1024;
-/// Packed files are kept until they are unpacked.
-const KEPT_PACKED: u64 = 64 * 1024 * 1024;
 const PACKED: &str = ".zst";
 
-/// Why the disk refuses.
+/// Why the disk refuses, by Windows' error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such file or folder.
+    /// 2 and 3: there is no such file or folder. 123: there can be none.
     NotFound,
-    /// Another program holds the file open, or the account may not.
+    /// 5: the account may not, or the file is in use.
     Denied,
-    /// No space is left, or the request makes no sense: servers have one word for all of that.
-    Failure,
-}
-
-/// A file.
-#[derive(Clone, Debug, Default)]
-pub struct File {
-    size: u64,
-    hash: Sha256,
-    content: Vec<u8>,
-    packed: bool,
-    /// It has numbered lines of [`LINE`] bytes, which nobody has to keep.
-    of_lines: bool,
-    modified: u32,
-}
-
-/// The length of the lines of [`File::of_lines`], in bytes.
-pub const LINE: u64 = 16;
-
-impl File {
-    /// When it was last written to, in seconds since 1970.
-    #[must_use]
-    pub fn time(&self) -> u32 {
-        self.modified
-    }
-
-    /// A file with that content.
-    #[must_use]
-    pub fn new(content: &[u8]) -> Self {
-        let mut file = Self::default();
-        file.append(content);
-        file
-    }
-
-    /// A log of so many bytes, however many: `line 0000000000` and on.
-    #[must_use]
-    pub fn of_lines(size: u64) -> Self {
-        Self {
-            size,
-            of_lines: true,
-            ..Self::default()
-        }
-    }
-
-    /// The same, last written to then, in seconds since 1970.
-    #[must_use]
-    pub fn modified(self, modified: u32) -> Self {
-        Self { modified, ..self }
-    }
-
-    /// What is there from that byte on, at most so much.
-    #[must_use]
-    pub fn read(&self, offset: u64, most: u32) -> Vec<u8> {
-        let end = self.size.min(offset.saturating_add(most.into()));
-        if !self.of_lines {
-            let place = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
-            let part = self.content.get(place(offset.min(end))..place(end));
-            return part.unwrap_or_default().to_vec();
-        }
-        let mut part = Vec::new();
-        let mut at = offset;
-        while at < end {
-            let line = format!("line {:010}\n", at / LINE);
-            let from = usize::try_from(at % LINE).unwrap_or_default();
-            part.extend_from_slice(&line.as_bytes()[from..]);
-            at += LINE - at % LINE;
-        }
-        part.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or_default());
-        part
-    }
-
-    fn append(&mut self, data: &[u8]) {
-        self.hash.update(data);
-        self.size += data.len() as u64;
-        if self.size <= (if self.packed { KEPT_PACKED } else { KEPT }) {
-            self.content.extend_from_slice(data);
-        } else {
-            self.content = Vec::new();
-        }
-    }
-
-    /// Its size in bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Its SHA-256 in lower-case hexadecimal.
-    #[must_use]
-    pub fn sha256(&self) -> String {
-        let hash = self.hash.clone().finalize();
-        hash.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a String does not fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-    }
-
-    /// Its content; empty where the file is larger than 256 KiB, and not packed.
-    #[must_use]
-    pub fn content(&self) -> &[u8] {
-        &self.content
-    }
+    /// 32: somebody has the file open and does not share it.
+    Shared,
+    /// 80 and 183: it is there already.
+    Exists,
+    /// 112: no space is left.
+    Full,
+    /// The request makes no sense.
+    Nonsense,
 }
 
 #[derive(Clone, Debug)]
@@ -130,25 +32,17 @@ enum Entry {
     File(File),
 }
 
-impl Write for File {
-    /// Writes at its end.
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.append(data);
-        Ok(data.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Drive C: of a host.
 #[derive(Clone, Debug)]
 pub struct Disk {
     entries: BTreeMap<String, Entry>,
     /// Bytes that can still be written; no limit where absent.
     pub free: Option<u64>,
+    /// Who has what open: the path, and how.
+    opened: BTreeMap<u64, (String, Access)>,
     locked: BTreeSet<String>,
+    /// Folders in which the account may make no file, with a slash at the end.
+    denied: BTreeSet<String>,
     /// Each content, by its hash, that these files have ever had; none where the file was not there.
     noted: BTreeMap<String, BTreeSet<Option<String>>>,
 }
@@ -159,7 +53,9 @@ impl Default for Disk {
         Self {
             entries: folders.map(|path| (path.to_owned(), Entry::Folder)).into(),
             free: None,
+            opened: BTreeMap::new(),
             locked: BTreeSet::new(),
+            denied: BTreeSet::new(),
             noted: BTreeMap::new(),
         }
     }
@@ -201,14 +97,61 @@ impl Disk {
         Some(names.map(str::to_owned).collect())
     }
 
-    /// Opens a file to read it.
-    pub fn open(&self, path: &str) -> Result<(), Refusal> {
-        match self.entries.get(&canonical(path)) {
-            Some(Entry::File(_)) if self.locked.contains(&canonical(path)) => Err(Refusal::Denied),
-            Some(Entry::File(_)) => Ok(()),
-            Some(Entry::Folder) => Err(Refusal::Failure),
-            None => Err(Refusal::NotFound),
+    /// The file, for a program on the host that reads it.
+    pub fn read_locally(&self, path: &str) -> Result<&File, Refusal> {
+        self.share(&canonical(path), Access::LOCAL_READ)?;
+        self.file(path).ok_or(Refusal::NotFound)
+    }
+
+    /// Opens a file, from the start where it is to be written. What comes back is to be closed.
+    pub fn open(&mut self, path: &str, access: Access) -> Result<u64, Refusal> {
+        /// Never given twice, so that nobody closes what is another's.
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let path = canonical(path);
+        self.parent(&path)?;
+        self.share(&path, access)?;
+        match self.entries.get(&path) {
+            Some(Entry::Folder) => return Err(Refusal::Nonsense),
+            None if !access.writes => return Err(Refusal::NotFound),
+            _ => {}
         }
+        if access.writes {
+            self.create(&path)?;
+        }
+        let opened = LAST.fetch_add(1, Ordering::Relaxed);
+        self.opened.insert(opened, (path, access));
+        Ok(opened)
+    }
+
+    /// Closes what was opened; false where it was not, or is closed.
+    pub fn close(&mut self, opened: u64) -> bool {
+        self.opened.remove(&opened).is_some()
+    }
+
+    /// As it is after a boot: nobody has anything open.
+    pub fn close_all(&mut self) {
+        self.opened.clear();
+    }
+
+    /// Whether somebody may have it open beside all who have.
+    fn share(&self, path: &str, access: Access) -> Result<(), Refusal> {
+        let locked = self.locked.contains(path).then_some(Access::LOCKED);
+        let mut others = self.opened_as(path).chain(locked);
+        if others.all(|other| other.fits(access)) {
+            Ok(())
+        } else {
+            Err(Refusal::Shared)
+        }
+    }
+
+    /// Whether somebody has it open who does not let it be removed.
+    fn is_in_use(&self, path: &str) -> bool {
+        self.locked.contains(path) || self.opened_as(path).any(|access| !access.lets_remove())
+    }
+
+    fn opened_as(&self, path: &str) -> impl Iterator<Item = Access> {
+        let opened = self.opened.values();
+        opened.filter_map(move |(opened, access)| (opened == path).then_some(*access))
     }
 
     /// All files, as `c:/k/a.exe`.
@@ -221,12 +164,22 @@ impl Disk {
             .collect()
     }
 
-    /// Makes programs hold the file open, so that nobody can write, rename or remove it; or lets go.
+    /// Makes programs hold the file open, so that nobody can read, write, rename or remove it; or lets go.
     pub fn lock(&mut self, path: &str, locked: bool) {
         if locked {
             self.locked.insert(canonical(path));
         } else {
             self.locked.remove(&canonical(path));
+        }
+    }
+
+    /// Lets the account make no file in a folder; or lets it again.
+    pub fn deny(&mut self, folder: &str, denied: bool) {
+        let folder = canonical(folder) + "/";
+        if denied {
+            self.denied.insert(folder);
+        } else {
+            self.denied.remove(&folder);
         }
     }
 
@@ -265,10 +218,20 @@ impl Disk {
     pub fn make_folder(&mut self, path: &str) -> Result<(), Refusal> {
         let path = canonical(path);
         if self.entries.contains_key(&path) {
-            return Err(Refusal::Failure);
+            return Err(Refusal::Exists);
         }
         self.parent(&path)?;
         self.entries.insert(path, Entry::Folder);
+        Ok(())
+    }
+
+    /// Removes a folder in which nothing is.
+    pub fn remove_folder(&mut self, path: &str) -> Result<(), Refusal> {
+        let names = self.names(path).ok_or(Refusal::NotFound)?;
+        if !names.is_empty() {
+            return Err(Refusal::Nonsense);
+        }
+        self.entries.remove(&canonical(path));
         Ok(())
     }
 
@@ -279,22 +242,20 @@ impl Disk {
         self.changed(&path);
     }
 
-    /// Opens a file to write it from the start.
-    pub fn create(&mut self, path: &str) -> Result<(), Refusal> {
-        let path = canonical(path);
-        self.parent(&path)?;
-        if self.locked.contains(&path) {
+    fn create(&mut self, path: &str) -> Result<(), Refusal> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if name.contains(['<', '>', ':', '"', '|', '?', '*']) {
+            return Err(Refusal::NotFound);
+        }
+        if self.denied.iter().any(|folder| path.starts_with(folder)) {
             return Err(Refusal::Denied);
         }
-        if let Some(Entry::Folder) = self.entries.get(&path) {
-            return Err(Refusal::Failure);
-        }
-        let file = File {
-            packed: path.ends_with(PACKED),
-            ..File::default()
+        let file = if name.ends_with(PACKED) {
+            File::packed()
+        } else {
+            File::default()
         };
-        self.entries.insert(path.clone(), Entry::File(file));
-        self.changed(&path);
+        self.put(path, file);
         Ok(())
     }
 
@@ -303,26 +264,24 @@ impl Disk {
         let Some(Entry::File(file)) = self.entries.get_mut(&canonical(path)) else {
             return Err(Refusal::NotFound);
         };
-        if offset != file.size {
-            return Err(Refusal::Failure);
+        if offset != file.size() {
+            return Err(Refusal::Nonsense);
         }
         if let Some(free) = &mut self.free {
-            *free = free
-                .checked_sub(data.len() as u64)
-                .ok_or(Refusal::Failure)?;
+            *free = free.checked_sub(data.len() as u64).ok_or(Refusal::Full)?;
         }
         file.append(data);
         self.changed(&canonical(path));
         Ok(())
     }
 
-    /// Removes a file.
+    /// Removes a file. The C runtime has one error for all that is in use (`errno.cpp` of the UCRT maps 19 to 36 to EACCES).
     pub fn remove(&mut self, path: &str) -> Result<(), Refusal> {
         let path = canonical(path);
         match self.entries.get(&path) {
             None => Err(Refusal::NotFound),
-            Some(Entry::Folder) => Err(Refusal::Failure),
-            Some(Entry::File(_)) if self.locked.contains(&path) => Err(Refusal::Denied),
+            Some(Entry::Folder) => Err(Refusal::Nonsense),
+            Some(Entry::File(_)) if self.is_in_use(&path) => Err(Refusal::Denied),
             Some(Entry::File(_)) => {
                 self.entries.remove(&path);
                 self.changed(&path);
@@ -339,35 +298,52 @@ impl Disk {
             .retain(|name, _| *name != path && !name.starts_with(&below));
     }
 
-    /// Renames a file; over another one only where `replace` says so.
-    pub fn rename(&mut self, from: &str, to: &str, replace: bool) -> Result<(), Refusal> {
+    /// Renames a file over no other one: a second name, then the first removed (`process_rename` in `sftp-server.c`), so that
+    /// one that is in use ends with both.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), Refusal> {
         let (from, to) = (canonical(from), canonical(to));
         self.parent(&to)?;
-        if self.locked.contains(&from) || self.locked.contains(&to) {
-            return Err(Refusal::Denied);
+        let file = self.file(&from).ok_or(Refusal::NotFound)?.clone();
+        if self.entries.contains_key(&to) {
+            return Err(Refusal::Exists);
         }
-        let file = match self.entries.get(&from) {
-            Some(Entry::File(file)) => file.clone(),
-            Some(Entry::Folder) => return Err(Refusal::Failure),
-            None => return Err(Refusal::NotFound),
-        };
-        match self.entries.get(&to) {
-            Some(Entry::File(_)) if replace => {}
-            Some(_) => return Err(Refusal::Failure),
-            None => {}
+        self.put(&to, file);
+        self.remove(&from)
+    }
+
+    /// Renames a file over another one, if there is one (`w32_rename` in Win32-OpenSSH's `misc.c`).
+    pub fn replace(&mut self, from: &str, to: &str, profile: Profile) -> Result<(), Refusal> {
+        let (from, to) = (canonical(from), canonical(to));
+        self.parent(&to)?;
+        let file = self.file(&from).ok_or(Refusal::NotFound)?.clone();
+        if profile.replaces {
+            if self.is_in_use(&to) {
+                return Err(Refusal::Denied);
+            }
+        } else {
+            // Whatever comes of it.
+            let _ = self.remove(&to);
+        }
+        if self.is_in_use(&from) {
+            return Err(Refusal::Shared);
+        }
+        if !profile.replaces && self.entries.contains_key(&to) {
+            return Err(Refusal::Exists);
         }
         self.entries.remove(&from);
-        self.entries.insert(to.clone(), Entry::File(file));
         self.changed(&from);
-        self.changed(&to);
+        self.put(&to, file);
         Ok(())
     }
 
     fn parent(&self, path: &str) -> Result<(), Refusal> {
-        let (parent, _) = path.rsplit_once('/').ok_or(Refusal::Failure)?;
+        let (parent, _) = path.rsplit_once('/').ok_or(Refusal::Nonsense)?;
         match self.entries.get(parent) {
             Some(Entry::Folder) => Ok(()),
             _ => Err(Refusal::NotFound),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,8 @@ pub enum Speech {
     Cut(usize),
     /// This text in place of the answer.
     Instead(String),
+    /// These bytes on standard error, and that exit status.
+    Refusal(Vec<u8>, u32),
     /// Output that never ends.
     Endless,
 }
@@ -57,15 +59,24 @@ impl Speech {
         match self {
             Self::Plain | Self::Endless => {}
             Self::Noisy => {
-                printed.stdout = format!(
-                    "Microsoft Windows [Version 10.0.20348.2700]\r\n\r\n\u{feff}{}\r\nPS C:\\Users\\Administrator> ",
-                    printed.stdout
-                );
-                printed.stderr.push_str(CLIXML);
+                printed.stdout = [
+                    "Microsoft Windows [Version 10.0.20348.2700]\r\n\r\n\u{feff}".as_bytes(),
+                    &printed.stdout,
+                    b"\r\nPS C:\\Users\\Administrator> ",
+                ]
+                .concat();
+                printed.stderr.extend(CLIXML.as_bytes());
             }
             Self::ExitStatus(status) => printed.status = *status,
             Self::Cut(length) => printed.stdout.truncate(*length),
-            Self::Instead(text) => printed.stdout.clone_from(text),
+            Self::Instead(text) => printed.stdout = text.clone().into_bytes(),
+            Self::Refusal(text, status) => {
+                printed = Printed {
+                    stdout: Vec::new(),
+                    stderr: text.clone(),
+                    status: *status,
+                }
+            }
         }
         printed
     }
@@ -85,6 +96,11 @@ pub struct Faults {
     pub refuses_logins: bool,
     /// How it answers commands.
     pub speech: Speech,
+    /// What the shell prints before all else, also before SFTP, in the machine's code page
+    /// (PowerShell/Win32-OpenSSH#1674, #1768).
+    pub shell_prints: Vec<u8>,
+    /// How long the agent waits for a file of which nothing comes, where it is not as long as the real one's.
+    pub patience: Option<Duration>,
     /// Commands start and do not end before [`super::SimulatedHost::release`].
     pub holds_commands: bool,
     /// How long csi-proxy is stopped while the agent changes what works there.

@@ -1,13 +1,18 @@
 //! What a command line hands the agent of a simulated host: whether all of it has come, and what it will change.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use protocol::Request;
+use protocol::paths::{INCOMING_DIR, is_brought, to_sftp};
 use protocol::validate::validate;
+use protocol::{Failure, FailureCategory, Request};
 use windows_storage_agent::cli::{self, Command};
+use windows_storage_agent::unpack::{Announced, Arrival, Sight, unpack};
 
 use super::agent::Agent;
-use super::disk::Disk;
+use super::disk::{Disk, Refusal};
+use super::file::File;
 
 /// The request's file and the time that it has to arrive, of a command line of `apply`.
 fn apply_of(line: &str) -> Option<(String, Duration)> {
@@ -47,22 +52,112 @@ impl Agent {
     pub fn requested(disk: &Disk, line: &str) -> Option<Request> {
         Self::request(disk, &apply_of(line)?.0).ok()
     }
+}
 
-    /// Whether a command line is one of `apply` that still waits for what it needs.
-    pub fn awaits_files(disk: &Disk, line: &str) -> bool {
-        let Some((path, arrival)) = apply_of(line) else {
-            return false;
-        };
-        if arrival.is_zero() {
-            return false;
-        }
-        let Ok(request) = Self::request(disk, &path) else {
-            return true;
-        };
-        let packed = request.files.iter().filter_map(|file| file.packed.as_ref());
-        packed.into_iter().any(|packed| {
-            disk.file(&packed.path)
-                .is_none_or(|file| file.size() < packed.size)
+/// The wait of an `apply` command for what it was handed.
+#[derive(Debug)]
+pub struct Wait {
+    request: String,
+    begun: Instant,
+    deadline: Instant,
+    arrivals: BTreeMap<String, Arrival>,
+}
+
+impl Wait {
+    /// Of that command line, if it is one that waits.
+    pub fn of(line: &str) -> Option<Self> {
+        let (request, arrival) = apply_of(line).filter(|(_, arrival)| !arrival.is_zero())?;
+        let begun = Instant::now();
+        Some(Self {
+            request,
+            begun,
+            deadline: begun + arrival,
+            arrivals: BTreeMap::new(),
         })
     }
+
+    /// Whether all is there, by the agent's own rules, and with that patience.
+    pub fn is_over(&mut self, disk: &mut Disk, patience: Duration) -> Result<bool, Failure> {
+        let now = Instant::now();
+        let Ok(request) = Agent::request(disk, &self.request) else {
+            return Ok(now >= self.deadline.min(self.begun + patience));
+        };
+        let mut all = true;
+        for packed in request.files.iter().filter_map(|file| file.packed.as_ref()) {
+            let arrival = self.arrivals.entry(packed.path.clone());
+            let arrival = arrival.or_insert_with(|| Arrival::new(packed.size, now, self.deadline));
+            arrival.patience = patience;
+            let sight = match disk.read_locally(&packed.path) {
+                Ok(file) => Sight::Size(file.size()),
+                Err(Refusal::Shared) => Sight::Held,
+                Err(Refusal::Denied) => Sight::Refused,
+                Err(_) => Sight::Absent,
+            };
+            match arrival.is_complete(sight, now) {
+                Ok(complete) => all &= complete,
+                Err(error) => {
+                    let _ = disk.remove(&packed.path);
+                    remove_brought(disk, &self.request);
+                    let message = format!("unpacking {}: reading it: {error}", packed.path);
+                    return Err(FailureCategory::UploadMissing.failure(message));
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What the agent's command does before the service gets the request.
+pub fn unpack_files(disk: &mut Disk, request: &Request) -> Result<(), Failure> {
+    for file in &request.files {
+        let Some(packed) = &file.packed else { continue };
+        validate(request)?;
+        let arrived = disk.read_locally(&packed.path).cloned();
+        let _ = disk.remove(&packed.path);
+        let missing = || {
+            let message = format!("{} is not there", packed.path);
+            FailureCategory::UploadMissing.failure(message)
+        };
+        let announced = Announced {
+            size: packed.unpacked_size,
+            sha256: &file.sha256,
+        };
+        let unpacked = unpacked(&arrived.map_err(|_| missing())?, announced)?;
+        disk.put(file.upload.as_deref().unwrap_or_default(), unpacked);
+    }
+    Ok(())
+}
+
+/// Removes a request that has served its purpose. Where it never came there is nothing to remove.
+pub fn remove_brought(disk: &mut Disk, request: &str) {
+    if to_sftp(request).rsplit('/').next().is_some_and(is_brought) {
+        let _ = disk.remove(request);
+    }
+}
+
+/// What earlier visits have brought that were cut off.
+pub fn sweep_brought(disk: &mut Disk, request: &str) {
+    let incoming = format!("{}/", to_sftp(INCOMING_DIR).to_lowercase());
+    for path in disk.files() {
+        let name = path.strip_prefix(&incoming);
+        if name.is_some_and(is_brought) && path != to_sftp(request).to_lowercase() {
+            // What is locked stays.
+            let _ = disk.remove(&path);
+        }
+    }
+}
+
+/// Unpacked once for all hosts of a process: a fleet would do little else.
+fn unpacked(packed: &File, announced: Announced<'_>) -> Result<File, Failure> {
+    static KNOWN: Mutex<BTreeMap<(String, String), File>> = Mutex::new(BTreeMap::new());
+    let key = (packed.sha256(), announced.sha256.to_owned());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = known.get(&key) {
+        return Ok(file.clone());
+    }
+    let mut file = File::default();
+    unpack(packed.content(), &mut file, announced)
+        .map_err(|error| FailureCategory::HashMismatch.failure(error.to_string()))?;
+    known.insert(key, file.clone());
+    Ok(file)
 }

@@ -1,21 +1,35 @@
 //! The state of one simulated host, as its server and its tests share it.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use protocol::{Answer, Failure};
 use russh::keys::{PrivateKey, PublicKey};
 use tokio::sync::watch;
+use windows_storage_agent::unpack::PATIENCE;
 
 use super::agent::{Agent, Printed};
 use super::disk::Disk;
 use super::faults::{Counters, Faults, Moment};
 use super::gauge::{Entered, Gauges};
+use super::handed::Wait;
+use super::penalty::Penalty;
+use super::profile::{Profile, Shell};
 use super::server::Cut;
+
+/// How often a command that waits looks at the time.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a host has and does.
 #[derive(Debug)]
 pub struct State {
+    /// The version of its SSH server.
+    pub profile: Profile,
+    /// In what its commands run.
+    pub shell: Shell,
+    /// What its SSH server holds against its client.
+    pub penalty: Penalty,
     /// Its disk.
     pub disk: Disk,
     /// Its agent.
@@ -30,6 +44,16 @@ pub struct State {
     pub stopped: Option<Entered>,
     /// When csi-proxy was stopped for the sake of a change.
     pub interruptions: Vec<SystemTime>,
+}
+
+impl State {
+    fn run(&mut self, line: &str) -> Printed {
+        self.agent.run(&mut self.disk, self.shell, line)
+    }
+
+    fn is_over(&mut self, wait: &mut Wait) -> Result<bool, Failure> {
+        wait.is_over(&mut self.disk, self.faults.patience.unwrap_or(PATIENCE))
+    }
 }
 
 /// One host.
@@ -52,6 +76,9 @@ impl Host {
     pub fn new(login: PublicKey, keys: Vec<PrivateKey>, gauges: Arc<Gauges>) -> Self {
         Self {
             state: Mutex::new(State {
+                profile: Profile::V9_5,
+                shell: Shell::Cmd,
+                penalty: Penalty::default(),
                 disk: Disk::default(),
                 agent: Agent::default(),
                 faults: Faults::default(),
@@ -185,21 +212,37 @@ impl Host {
         if self.loses_power_in(line) {
             return Err(Cut);
         }
-        Ok(self.change(|state| state.agent.run(&mut state.disk, line)))
+        Ok(self.change(|state| state.run(line)))
     }
 
-    /// Runs a command of the agent as soon as the files that it waits for have come. With its connection it ends.
+    /// The wait of a command for files, where there is something to wait for.
+    pub fn wait_of(&self, line: &str) -> Option<Wait> {
+        let mut wait = Wait::of(line)?;
+        let is_over = self.change(|state| state.is_over(&mut wait));
+        (is_over != Ok(true)).then_some(wait)
+    }
+
+    /// Runs a command of the agent as soon as the files that it waits for have come. It goes on without its connection:
+    /// children end with their shell (PowerShell/Win32-OpenSSH#1751), which waits for them.
     pub async fn carry_out_when_files_are_there(
         &self,
         line: &str,
-        mut cuts: watch::Receiver<u64>,
+        wait: Option<Wait>,
     ) -> Result<Printed, Cut> {
-        let mut counters = self.counters();
-        while self.change(|state| Agent::awaits_files(&state.disk, line)) {
-            tokio::select! {
-                // Whatever comes is counted.
-                _ = counters.changed() => {}
-                _ = cuts.changed() => return Err(Cut),
+        let (mut counters, mut power) = (self.counters(), self.power());
+        if let Some(mut wait) = wait {
+            loop {
+                match self.change(|state| state.is_over(&mut wait)) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(failure) => return Ok(Printed::answer(&Answer::Error(failure))),
+                }
+                tokio::select! {
+                    // Whatever comes is counted.
+                    _ = counters.changed() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                    _ = power.wait_for(|down| *down) => return Err(Cut),
+                }
             }
         }
         self.carry_out_in_time(line).await
@@ -237,7 +280,7 @@ impl Host {
         }
         Ok(self.change(|state| {
             state.agent.unfinished = None;
-            let printed = state.agent.run(&mut state.disk, line);
+            let printed = state.run(line);
             state.stopped = None;
             printed
         }))

@@ -7,13 +7,17 @@ mod agent;
 mod disk;
 mod distance;
 mod faults;
+mod file;
 mod gauge;
 mod handed;
 mod host;
+mod listening;
+mod penalty;
+mod profile;
 mod server;
 mod sftp;
+mod sharing;
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,12 +29,16 @@ use russh::keys::{PrivateKey, decode_secret_key};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-pub use disk::{Disk, File};
+pub use disk::Disk;
 pub use distance::LostLine;
 pub use faults::{Counters, Faults, Greeting, Moment, Speech};
+pub use file::File;
 pub use gauge::{Gauge, Gauges};
+use penalty::Penalty;
+pub use profile::{Profile, Shell};
 
 use host::Host;
+use listening::{bind, claim_network, serve};
 
 /// Longer than anything takes on a loaded machine; only failures wait for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -219,6 +227,14 @@ impl SimulatedHost {
         self.change_host_keys_from(0, kinds)
     }
 
+    /// Gives the host an SSH server of that version, which runs commands in that shell.
+    pub fn become_like(&self, profile: Profile, shell: Shell) {
+        self.host.change(|state| {
+            state.profile = profile;
+            state.shell = shell;
+        });
+    }
+
     /// Says what is wrong with the host.
     pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
         self.host.change(|state| change(&mut state.faults));
@@ -250,6 +266,7 @@ impl SimulatedHost {
             .change(|state| (state.disk.clone(), state.agent.clone()));
         self.host.change(|state| {
             state.disk = disk;
+            state.disk.close_all();
             state.agent = agent;
         });
     }
@@ -304,6 +321,8 @@ impl SimulatedHost {
     pub async fn boot(&self) -> Result<()> {
         self.wait_until(|seen| !seen.listening).await?;
         self.host.change(|state| {
+            state.disk.close_all();
+            state.penalty = Penalty::default();
             state.agent.recover();
             state.stopped = None;
         });
@@ -333,56 +352,4 @@ impl SimulatedHost {
     pub async fn wait_until(&self, holds: impl FnMut(&Counters) -> bool) -> Result<Counters> {
         self.host.wait_until(holds).await
     }
-}
-
-/// Listens while the power is on.
-async fn serve(host: Arc<Host>, first: TcpListener, place: SocketAddr) {
-    let mut power = host.power();
-    let mut listener = Some(first);
-    loop {
-        let bound = match listener.take() {
-            Some(first) => first,
-            None => bind_again(place).await,
-        };
-        let Ok(bound) = tokio::net::TcpListener::from_std(bound) else {
-            return;
-        };
-        host.count(|counters| counters.listening = true);
-        tokio::select! {
-            () = server::listen(Arc::clone(&host), bound) => return,
-            _ = power.wait_for(|down| *down) => {}
-        }
-        host.count(|counters| counters.listening = false);
-        if power.wait_for(|down| !*down).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// A process that is being started has the listener of before for a moment, whoever starts it, until it becomes another
-/// program.
-async fn bind_again(place: SocketAddr) -> TcpListener {
-    loop {
-        match bind(place) {
-            Ok(listener) => return listener,
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    }
-}
-
-fn bind(place: SocketAddr) -> Result<TcpListener> {
-    let listener = TcpListener::bind(place).with_context(|| format!("listening at {place}"))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// A network 127.x.0.0 and a port in it that is free on its last address.
-fn claim_network() -> Result<(u8, TcpListener)> {
-    // Each RandomState has other keys: random numbers without a crate.
-    let random = RandomState::new().hash_one(0_u8).to_be_bytes();
-    // 127.0 is where everybody else is.
-    let network = random[0].max(1);
-    let last = IpAddr::V4(Ipv4Addr::new(127, network, 255, 254));
-    let claim = TcpListener::bind((last, 0)).with_context(|| format!("listening at {last}"))?;
-    Ok((network, claim))
 }

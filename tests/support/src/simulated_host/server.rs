@@ -5,22 +5,23 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use russh::keys::{Algorithm, HashAlg, PrivateKey};
 use russh::server::{
     Auth, ChannelOpenHandle, Config, Handle, Handler, Msg, PublicKeyOffer, Session,
     VerifiedPublicKey,
 };
-use russh::{Channel, ChannelId, Preferred, cipher, kex, mac};
+use russh::{Channel, ChannelId, Preferred, SshId, cipher, kex, mac};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::agent::{Agent, Printed};
+use super::agent::Printed;
 use super::distance;
 use super::faults::{Greeting, Speech};
 use super::gauge::Entered;
 use super::host::Host;
+use super::penalty::REFUSAL;
 use super::sftp::Sftp;
 
 /// Ends a connection: the operator sees it break.
@@ -85,10 +86,16 @@ async fn talk(host: &Arc<Host>, mut stream: TcpStream) {
             return;
         }
     }
+    let (profile, penalty) = host.change(|state| (state.profile, state.penalty));
+    if profile.penalizes && penalty.refuses(Instant::now()) {
+        // The client may be gone.
+        let _ = stream.write_all(REFUSAL).await;
+        return;
+    }
     let Ok(number) = host.admit("connection").await else {
         return;
     };
-    let config = Arc::new(config(host.host_keys(), faults.greeting));
+    let config = Arc::new(config(host.host_keys(), faults.greeting, profile.version));
     if host.settle(number).is_err() {
         return;
     }
@@ -113,6 +120,7 @@ where
     let connection = Connection {
         host: Arc::clone(host),
         sftp: None,
+        has_tried: false,
         at_work: None,
     };
     if let Ok(session) = russh::server::run_stream(config, stream, connection).await {
@@ -120,7 +128,7 @@ where
     }
 }
 
-fn config(keys: Vec<PrivateKey>, greeting: Greeting) -> Config {
+fn config(keys: Vec<PrivateKey>, greeting: Greeting, version: &str) -> Config {
     let preferred = if greeting == Greeting::Weak {
         Preferred {
             kex: Cow::Borrowed(&[kex::DH_G14_SHA1, kex::DH_G1_SHA1]),
@@ -150,6 +158,7 @@ fn config(keys: Vec<PrivateKey>, greeting: Greeting) -> Config {
         }
     };
     Config {
+        server_id: SshId::Standard(format!("SSH-2.0-OpenSSH_for_Windows_{version}").into()),
         keys,
         preferred,
         auth_rejection_time: Duration::ZERO,
@@ -202,8 +211,25 @@ impl AsyncWrite for Counted {
 struct Connection {
     host: Arc<Host>,
     sftp: Option<(ChannelId, Sftp)>,
+    /// Somebody has tried to log in.
+    has_tried: bool,
     /// From the login on.
     at_work: Option<Entered>,
+}
+
+impl Drop for Connection {
+    /// sftp-server ends with its connection, and Windows closes what it had open.
+    fn drop(&mut self) {
+        if self.at_work.is_none() {
+            let has_tried = self.has_tried;
+            self.host
+                .change(|state| state.penalty.add(has_tried, Instant::now()));
+        }
+        if let Some((_, sftp)) = &mut self.sftp {
+            self.host.change(|state| sftp.end(&mut state.disk));
+            self.host.count(|_| ());
+        }
+    }
 }
 
 impl Handler for Connection {
@@ -214,6 +240,7 @@ impl Handler for Connection {
         _user: &str,
         offer: PublicKeyOffer<'_>,
     ) -> Result<Auth, Cut> {
+        self.has_tried = true;
         let number = self.host.admit("login offered").await?;
         let known = self.host.lets_in(offer.public_key);
         self.host.settle(number)?;
@@ -257,8 +284,13 @@ impl Handler for Connection {
         let number = self.host.admit("subsystem").await?;
         self.host.settle(number)?;
         if name == "sftp" {
-            self.sftp = Some((channel, Sftp::default()));
+            let profile = self.host.change(|state| state.profile);
+            self.sftp = Some((channel, Sftp::new(profile)));
             session.channel_success(channel)?;
+            let noise = self.host.faults().shell_prints;
+            if !noise.is_empty() {
+                session.data(channel, noise)?;
+            }
         } else {
             session.channel_failure(channel)?;
         }
@@ -298,13 +330,14 @@ impl Handler for Connection {
         session: &mut Session,
     ) -> Result<(), Cut> {
         let number = self.host.admit("command").await?;
-        let line = String::from_utf8_lossy(command).into_owned();
+        let command = String::from_utf8_lossy(command).into_owned();
         self.host.count(|counters| counters.commands += 1);
         let (host, handle) = (Arc::clone(&self.host), session.handle());
-        let cuts = host.cuts();
-        let awaits_files = host.change(|state| Agent::awaits_files(&state.disk, &line));
+        let (profile, shell) = host.change(|state| (state.profile, state.shell));
+        let line = shell.script(profile, &command);
+        let wait = host.wait_of(&line);
         // At once where it can: then the answer is lost where the connection is cut after it.
-        let at_once = if awaits_files || host.takes_time(&line) {
+        let at_once = if wait.is_some() || host.takes_time(&line) {
             None
         } else {
             Some(host.carry_out(&line)?)
@@ -315,7 +348,7 @@ impl Handler for Connection {
         tokio::spawn(async move {
             let printed = match at_once {
                 Some(printed) => printed,
-                None => match host.carry_out_when_files_are_there(&line, cuts).await {
+                None => match host.carry_out_when_files_are_there(&line, wait).await {
                     Ok(printed) => printed,
                     Err(Cut) => return,
                 },
@@ -328,7 +361,9 @@ impl Handler for Connection {
                 while handle.data(channel, vec![b'x'; 4096]).await.is_ok() {}
                 return;
             }
-            let spoken = faults.speech.spoken(printed);
+            let mut spoken = faults.speech.spoken(printed);
+            spoken.stdout.splice(..0, faults.shell_prints);
+            spoken.status = shell.exit_status(spoken.status);
             // The client may be gone.
             let _ = print(&handle, channel, spoken).await;
         });

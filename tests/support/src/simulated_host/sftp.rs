@@ -1,10 +1,12 @@
-//! SFTP version 3 as far as files are brought and read with it, on a simulated disk.
+//! SFTP version 3 as far as files are brought and read with it, on a simulated disk, as Windows' own server speaks it.
 //!
-//! Source: draft-ietf-secsh-filexfer-02; `posix-rename@openssh.com` from OpenSSH's `PROTOCOL`.
+//! Source: draft-ietf-secsh-filexfer-02; extensions from OpenSSH's `PROTOCOL`.
 
 use std::collections::BTreeMap;
 
 use super::disk::{Disk, Refusal};
+use super::profile::Profile;
+use super::sharing::Access;
 
 const INIT: u8 = 1;
 const VERSION: u8 = 2;
@@ -18,6 +20,7 @@ const OPENDIR: u8 = 11;
 const READDIR: u8 = 12;
 const REMOVE: u8 = 13;
 const MKDIR: u8 = 14;
+const RMDIR: u8 = 15;
 const STAT: u8 = 17;
 const RENAME: u8 = 18;
 const STATUS: u8 = 101;
@@ -26,28 +29,44 @@ const DATA: u8 = 103;
 const NAME: u8 = 104;
 const ATTRS: u8 = 105;
 const EXTENDED: u8 = 200;
+const EXTENDED_REPLY: u8 = 201;
 
 const OK: u32 = 0;
 const END: u32 = 1;
+const NO_SUCH_FILE: u32 = 2;
+const PERMISSION_DENIED: u32 = 3;
 const FAILURE: u32 = 4;
 const BAD_MESSAGE: u32 = 5;
 const UNSUPPORTED: u32 = 8;
 const POSIX_RENAME: &str = "posix-rename@openssh.com";
+const LIMITS: &str = "limits@openssh.com";
+/// What `limits@openssh.com` promises: a packet, a read, a write, in bytes. Of a read it gives less all the same.
+const PROMISED: [u64; 3] = [256 << 10, 255 << 10, 255 << 10];
 /// Flags of OPEN.
 const OPEN_WRITE: u32 = 2;
-/// What is given of a file at a time, however much is asked for.
-const MOST_READ: u32 = 32 * 1024;
+/// What is given of a file at a time, however much is asked for, in all versions (`process_read` in `sftp-server.c`).
+const MOST_READ: u32 = 100 * 1024;
+/// Requests that begin with a path.
+const WITH_PATH: [u8; 8] = [OPEN, STAT, LSTAT, OPENDIR, REMOVE, MKDIR, RMDIR, RENAME];
 /// A longer packet than any client sends.
 const LONGEST: usize = 256 * 1024;
 
 /// One SFTP channel.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sftp {
+    profile: Profile,
     received: Vec<u8>,
-    handles: BTreeMap<u32, String>,
+    handles: BTreeMap<u32, Opened>,
     /// The names of opened folders that were not told yet.
     names: BTreeMap<u32, Vec<String>>,
     opened: u32,
+}
+
+#[derive(Debug)]
+struct Opened {
+    path: String,
+    /// What the disk is to close; a folder is not open there.
+    on_disk: Option<u64>,
 }
 
 /// One request.
@@ -70,6 +89,7 @@ impl Packet {
             Some(&(STAT | LSTAT)) => "sftp stat",
             Some(&REMOVE) => "sftp remove",
             Some(&MKDIR) => "sftp mkdir",
+            Some(&RMDIR) => "sftp rmdir",
             Some(&RENAME) => "sftp rename",
             Some(&EXTENDED) => "sftp extended",
             _ => "sftp other",
@@ -87,6 +107,25 @@ impl Packet {
 }
 
 impl Sftp {
+    /// Of that version.
+    pub fn new(profile: Profile) -> Self {
+        Self {
+            profile,
+            received: Vec::new(),
+            handles: BTreeMap::new(),
+            names: BTreeMap::new(),
+            opened: 0,
+        }
+    }
+
+    /// The end of the channel closes all that is open.
+    pub fn end(&mut self, disk: &mut Disk) {
+        let opened = std::mem::take(&mut self.handles).into_values();
+        for opened in opened.filter_map(|opened| opened.on_disk) {
+            disk.close(opened);
+        }
+    }
+
     /// Takes bytes of the channel.
     pub fn receive(&mut self, data: &[u8]) {
         self.received.extend_from_slice(data);
@@ -114,8 +153,11 @@ impl Sftp {
         let (kind, mut rest) = (packet.0[0], &packet.0[1..]);
         if kind == INIT {
             let mut answer = vec![VERSION, 0, 0, 0, 3];
-            put_text(&mut answer, POSIX_RENAME.as_bytes());
-            put_text(&mut answer, b"1");
+            let limits = self.profile.tells_limits.then_some(LIMITS);
+            for extension in [POSIX_RENAME].into_iter().chain(limits) {
+                put_text(&mut answer, extension.as_bytes());
+                put_text(&mut answer, b"1");
+            }
             return framed(&answer);
         }
         let id = number(&mut rest).unwrap_or_default();
@@ -127,45 +169,57 @@ impl Sftp {
 
     fn answer(&mut self, disk: &mut Disk, kind: u8, rest: &mut &[u8], id: u32) -> Option<Vec<u8>> {
         let done = |result: Result<(), Refusal>| status(id, result.map_or_else(code, |()| OK));
+        if WITH_PATH.contains(&kind) {
+            let path = path(&mut &**rest)?;
+            if path.chars().count() > self.profile.longest_path {
+                return Some(status(id, BAD_MESSAGE));
+            }
+        }
         Some(match kind {
             OPEN => {
                 let path = path(rest)?;
-                let opened = if number(rest)? & OPEN_WRITE == 0 {
-                    disk.open(&path)
+                let access = if number(rest)? & OPEN_WRITE == 0 {
+                    Access::SFTP_READ
                 } else {
-                    disk.create(&path)
+                    Access::sftp_write(self.profile)
                 };
-                match opened {
-                    Ok(()) => self.open(id, path),
+                match disk.open(&path, access) {
+                    Ok(opened) => self.open(id, path, Some(opened)),
                     Err(refusal) => status(id, code(refusal)),
                 }
             }
             CLOSE => {
                 let handle = handle(rest)?;
                 self.names.remove(&handle);
-                let closed = self.handles.remove(&handle);
-                status(id, if closed.is_some() { OK } else { FAILURE })
+                match self.handles.remove(&handle) {
+                    Some(opened) => {
+                        opened.on_disk.map(|opened| disk.close(opened));
+                        status(id, OK)
+                    }
+                    None => status(id, FAILURE),
+                }
             }
             WRITE => {
                 let handle = handle(rest)?;
                 let offset = (u64::from(number(rest)?) << 32) | u64::from(number(rest)?);
                 let data = text(rest)?;
                 match self.handles.get(&handle) {
-                    Some(path) => done(disk.write(path, offset, data)),
+                    Some(opened) => done(disk.write(&opened.path, offset, data)),
                     None => status(id, FAILURE),
                 }
             }
             STAT | LSTAT => attributes(disk, &path(rest)?, id),
             FSTAT => match self.handles.get(&handle(rest)?) {
-                Some(path) => attributes(disk, path, id),
+                Some(opened) => attributes(disk, &opened.path, id),
                 None => status(id, FAILURE),
             },
             READ => {
                 let handle = handle(rest)?;
                 let offset = (u64::from(number(rest)?) << 32) | u64::from(number(rest)?);
                 let most = number(rest)?.min(MOST_READ);
-                let path = self.handles.get(&handle);
-                let part = path.and_then(|path| Some(disk.file(path)?.read(offset, most)));
+                let opened = self.handles.get(&handle);
+                let file = opened.and_then(|opened| disk.file(&opened.path));
+                let part = file.map(|file| file.read(offset, most));
                 match part {
                     Some(part) if part.is_empty() => status(id, END),
                     Some(part) => {
@@ -180,7 +234,7 @@ impl Sftp {
                 let path = path(rest)?;
                 match disk.names(&path) {
                     Some(names) => {
-                        let answer = self.open(id, path);
+                        let answer = self.open(id, path, None);
                         self.names.insert(self.opened, names);
                         answer
                     }
@@ -190,17 +244,29 @@ impl Sftp {
             READDIR => self.next_names(disk, handle(rest)?, id),
             REMOVE => done(disk.remove(&path(rest)?)),
             MKDIR => done(disk.make_folder(&path(rest)?)),
-            RENAME => done(disk.rename(&path(rest)?, &path(rest)?, false)),
-            EXTENDED if text(rest)? == POSIX_RENAME.as_bytes() => {
-                done(disk.rename(&path(rest)?, &path(rest)?, true))
-            }
+            RMDIR => done(disk.remove_folder(&path(rest)?)),
+            RENAME => done(disk.rename(&path(rest)?, &path(rest)?)),
+            EXTENDED => match text(rest)? {
+                name if name == POSIX_RENAME.as_bytes() => {
+                    done(disk.replace(&path(rest)?, &path(rest)?, self.profile))
+                }
+                name if name == LIMITS.as_bytes() && self.profile.tells_limits => {
+                    let mut answer = started(EXTENDED_REPLY, id);
+                    // No limit of open handles.
+                    let limits = PROMISED.into_iter().chain([0]);
+                    answer.extend(limits.flat_map(u64::to_be_bytes));
+                    answer
+                }
+                _ => status(id, UNSUPPORTED),
+            },
             _ => status(id, UNSUPPORTED),
         })
     }
 
     /// All names in one answer, then the end.
     fn next_names(&mut self, disk: &Disk, handle: u32, id: u32) -> Vec<u8> {
-        let (Some(folder), Some(names)) = (self.handles.get(&handle), self.names.get_mut(&handle))
+        let (Some(Opened { path: folder, .. }), Some(names)) =
+            (self.handles.get(&handle), self.names.get_mut(&handle))
         else {
             return status(id, FAILURE);
         };
@@ -219,9 +285,9 @@ impl Sftp {
         answer
     }
 
-    fn open(&mut self, id: u32, path: String) -> Vec<u8> {
+    fn open(&mut self, id: u32, path: String, on_disk: Option<u64>) -> Vec<u8> {
         self.opened += 1;
-        self.handles.insert(self.opened, path);
+        self.handles.insert(self.opened, Opened { path, on_disk });
         let mut answer = started(HANDLE, id);
         put_text(&mut answer, &self.opened.to_be_bytes());
         answer
@@ -255,11 +321,13 @@ fn attributes_of(disk: &Disk, path: &str) -> Option<Vec<u8>> {
     Some(attributes)
 }
 
+/// The status of an error of Windows: `errno_from_Win32Error` in Win32-OpenSSH's `fileio.c` passes on what it does not know,
+/// and `errno_to_portable` in `sftp-server.c` takes that for a failure.
 fn code(refusal: Refusal) -> u32 {
     match refusal {
-        Refusal::NotFound => 2,
-        Refusal::Denied => 3,
-        Refusal::Failure => FAILURE,
+        Refusal::NotFound => NO_SUCH_FILE,
+        Refusal::Denied => PERMISSION_DENIED,
+        Refusal::Shared | Refusal::Exists | Refusal::Full | Refusal::Nonsense => FAILURE,
     }
 }
 
@@ -308,3 +376,6 @@ fn path(rest: &mut &[u8]) -> Option<String> {
 fn handle(rest: &mut &[u8]) -> Option<u32> {
     text(rest)?.try_into().ok().map(u32::from_be_bytes)
 }
+
+#[cfg(test)]
+mod tests;

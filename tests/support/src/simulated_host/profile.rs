@@ -1,0 +1,222 @@
+//! What Windows' own SSH server does otherwise from version to version, and in which shell it runs commands.
+//!
+//! Sources are files of Win32-OpenSSH (PowerShell/openssh-portable), those without a folder in `contrib/win32/win32compat`,
+//! compared by tag from v7.7.2.0 to v9.8.1.0. Nothing of it was seen on Windows.
+
+/// A version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The version in its greeting.
+    pub version: &'static str,
+    /// Whether a file that is open to write lets a second writer in; readers it never lets in. `createFile_flags_setup` in
+    /// `fileio.c`: since 7.9.
+    pub shares_writing: bool,
+    /// Whether `posix-rename` replaces in one step; before, it removes the target first, whatever comes of the rename.
+    /// `w32_rename` in `misc.c`: since 8.6.
+    pub replaces: bool,
+    /// Whether quotes of a command are escaped for `PowerShell`. `build_commandline_string` in `misc.c`: since 7.9.
+    pub escapes_quotes: bool,
+    /// The longest path, in characters. `targetos.manifest`: since 8.1 what `LongPathsEnabled` allows.
+    pub longest_path: usize,
+    /// Whether it takes no connections for a while from where logins have failed. `srclimit.c` and `servconf.c`: since 9.8.
+    pub penalizes: bool,
+    /// Whether it offers `limits@openssh.com`. `sftp-server.c`: since 8.6.
+    pub tells_limits: bool,
+}
+
+const NEWEST: Profile = Profile {
+    version: "9.8",
+    shares_writing: true,
+    replaces: true,
+    escapes_quotes: true,
+    longest_path: 32_768,
+    penalizes: true,
+    tells_limits: true,
+};
+
+impl Profile {
+    /// The first one that Windows had: Windows Server 2019 and 1809.
+    pub const V7_7: Self = Self {
+        version: "7.7",
+        shares_writing: false,
+        escapes_quotes: false,
+        longest_path: 260,
+        ..Self::V8_1
+    };
+    /// Windows Server 2022.
+    pub const V8_1: Self = Self {
+        version: "8.1",
+        replaces: false,
+        tells_limits: false,
+        ..Self::V9_5
+    };
+    /// What updates have brought since 2024, and Windows Server 2025.
+    pub const V9_5: Self = Self {
+        version: "9.5",
+        penalizes: false,
+        ..NEWEST
+    };
+    /// The newest of which the sources were read.
+    pub const V9_8: Self = NEWEST;
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::V7_7, Self::V8_1, Self::V9_5, Self::V9_8];
+}
+
+/// `DefaultShell`: in it commands run, and SFTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// Where nothing else is set.
+    Cmd,
+    /// Windows `PowerShell`.
+    PowerShell,
+}
+
+impl Shell {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Cmd, Self::PowerShell];
+
+    /// What the shell is to run after sshd has made a command line of the command and the shell has read it.
+    #[must_use]
+    pub fn script(self, profile: Profile, command: &str) -> String {
+        match self {
+            // cmd takes away the first and the last quote, and nothing else.
+            Self::Cmd => command.to_owned(),
+            Self::PowerShell => {
+                let line = self.command_line(profile, command);
+                arguments(&line).split_off(2).join(" ")
+            }
+        }
+    }
+
+    /// The command line that sshd starts. `do_exec_windows` in `w32-doexec.c`, `build_commandline_string` and, in 7.7,
+    /// `build_session_commandline` in `misc.c`.
+    fn command_line(self, profile: Profile, command: &str) -> String {
+        match self {
+            Self::Cmd => format!(r#""cmd.exe" /c "{command}""#),
+            Self::PowerShell if profile.escapes_quotes => {
+                let escaped = command.replace('"', r#"\""#);
+                let quote = if command.contains(' ') && !command.starts_with('\'') {
+                    "\""
+                } else {
+                    ""
+                };
+                format!(r#""powershell.exe" -c {quote}{escaped}{quote}"#)
+            }
+            Self::PowerShell => format!(r#""powershell.exe" -c "{command}""#),
+        }
+    }
+
+    /// The exit status of a command that has ended with this one. All 32 bits arrive (`w32/inc/sys/wait.h`), but
+    /// `powershell -c` knows only success and failure (PowerShell/PowerShell#13501).
+    #[must_use]
+    pub fn exit_status(self, status: u32) -> u32 {
+        match self {
+            Self::Cmd => status,
+            Self::PowerShell => u32::from(status != 0),
+        }
+    }
+
+    /// What it says on standard error where there is no such program.
+    #[must_use]
+    pub fn no_such_program(self, program: &str) -> String {
+        match self {
+            Self::Cmd => format!(
+                "'{program}' is not recognized as an internal or external command,\r\noperable program or batch file.\r\n"
+            ),
+            Self::PowerShell => format!(
+                "{program} : The term '{program}' is not recognized as the name of a cmdlet, function, script file, or\r\n\
+                 operable program. Check the spelling of the name, or if a path was included, verify that the path is\r\n\
+                 correct and try again.\r\n    + CategoryInfo          : ObjectNotFound: ({program}:String) [],\r\n"
+            ),
+        }
+    }
+}
+
+/// What a program gets of a command line. Source: Microsoft's documentation of `CommandLineToArgvW`.
+fn arguments(line: &str) -> Vec<String> {
+    let (mut arguments, mut current) = (Vec::new(), None::<String>);
+    let (mut quoted, mut backslashes) = (false, 0);
+    for c in line.chars() {
+        if c == '\\' {
+            backslashes += 1;
+            continue;
+        }
+        let is_quote = c == '"';
+        let literal = if is_quote {
+            backslashes / 2
+        } else {
+            backslashes
+        };
+        if backslashes > 0 {
+            current
+                .get_or_insert_default()
+                .push_str(&"\\".repeat(literal));
+        }
+        let escaped = std::mem::take(&mut backslashes) % 2 == 1;
+        match c {
+            '"' if !escaped => {
+                quoted = !quoted;
+                current.get_or_insert_default();
+            }
+            ' ' if !quoted => arguments.extend(current.take()),
+            c => current.get_or_insert_default().push(c),
+        }
+    }
+    if backslashes > 0 {
+        current
+            .get_or_insert_default()
+            .push_str(&"\\".repeat(backslashes));
+    }
+    arguments.extend(current);
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shell_gets_the_command_line_of_its_version() {
+        let cmd = |command: &str| Shell::Cmd.command_line(Profile::V9_8, command);
+        assert_eq!(cmd(r#"a "b c""#), r#""cmd.exe" /c "a "b c"""#);
+        for (profile, command, expected) in [
+            (Profile::V7_7, "a", r#"-c "a""#),
+            (Profile::V7_7, r#"a "b c""#, r#"-c "a "b c"""#),
+            (Profile::V8_1, "a", "-c a"),
+            (Profile::V9_5, "a b", r#"-c "a b""#),
+            (Profile::V9_8, r#"a "b c""#, r#"-c "a \"b c\"""#),
+            (Profile::V9_8, "'a b' c", "-c 'a b' c"),
+        ] {
+            let line = Shell::PowerShell.command_line(profile, command);
+            let expected = format!(r#""powershell.exe" {expected}"#);
+            assert_eq!(line, expected, "{} {command}", profile.version);
+        }
+    }
+
+    #[test]
+    fn plain_commands_come_through_every_shell_and_quotes_do_not() {
+        let plain = r"C:\k\windows-storage-agent.exe status --file C:\k\csi-proxy.exe";
+        let powershell = Shell::PowerShell;
+        for profile in Profile::ALL {
+            for shell in Shell::ALL {
+                for command in [plain, "tasklist /fo csv /nh", "tasklist"] {
+                    assert_eq!(shell.script(profile, command), command);
+                }
+            }
+            assert_eq!(Shell::Cmd.script(profile, r#"a "b c""#), r#"a "b c""#);
+            // The last backslash takes the closing quote with it.
+            assert_eq!(powershell.script(profile, r"dir C:\k\"), r#"dir C:\k""#);
+        }
+        let quoted = r#"a "b  c""#;
+        assert_eq!(powershell.script(Profile::V7_7, quoted), "a b c");
+        assert_eq!(powershell.script(Profile::V8_1, quoted), quoted);
+    }
+
+    #[test]
+    fn powershell_knows_success_and_failure_and_cmd_all_32_bits() {
+        let dll_missing = 0xc000_0135;
+        assert_eq!(Shell::Cmd.exit_status(dll_missing), dll_missing);
+        assert_eq!(Shell::PowerShell.exit_status(dll_missing), 1);
+        assert_eq!(Shell::PowerShell.exit_status(0), 0);
+    }
+}
