@@ -37,6 +37,9 @@ pub const PROGRAM: &str = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)";
 /// The folder of the programs, where it has to be made.
 pub const PROGRAM_FOLDER: &str = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)";
 
+/// What is left of an entry's flags where it is no longer said to be inherited.
+const OWN: u8 = !0x10;
+
 /// A security descriptor from its text form.
 pub struct Descriptor(PSECURITY_DESCRIPTOR);
 
@@ -93,7 +96,7 @@ impl Opened {
 
     /// Whether it is a link to elsewhere: a junction, a symbolic link, a mount point.
     pub fn is_link(&self) -> bool {
-        self.0.metadata().is_ok_and(|there| there.is_symlink())
+        self.0.metadata().map_or(true, |there| there.is_symlink())
     }
 
     fn is_folder(&self) -> bool {
@@ -176,21 +179,25 @@ impl Opened {
 struct List(*mut ACL);
 
 impl List {
-    /// The entries that allow something, with where each is.
-    fn entries(&self) -> impl Iterator<Item = *mut ACCESS_ALLOWED_ACE> {
+    /// The entries, whatever they are: of those of other kinds only the header is there.
+    fn all(&self) -> impl Iterator<Item = *mut ACCESS_ALLOWED_ACE> {
         // SAFETY: the list is Windows' own and lives as long as the descriptor that it is part of.
         let count = unsafe { (*self.0).AceCount };
-        let entry = |index| {
+        (0..u32::from(count)).filter_map(|index| {
             let mut entry = null_mut();
             // SAFETY: the list is valid, and the result, which points into it, goes to a valid place.
             check(unsafe { GetAce(self.0, index, &raw mut entry) }).ok()?;
-            let entry = entry.cast::<ACCESS_ALLOWED_ACE>();
+            Some(entry.cast::<ACCESS_ALLOWED_ACE>())
+        })
+    }
+
+    /// The entries that allow something.
+    fn entries(&self) -> impl Iterator<Item = *mut ACCESS_ALLOWED_ACE> {
+        self.all().filter(|entry| {
             // SAFETY: every entry begins with its header. Entries of these kinds have their rights and SID at the same place.
-            let kind = u32::from(unsafe { (*entry).Header.AceType });
-            let allows = [ACCESS_ALLOWED_ACE_TYPE, ACCESS_ALLOWED_CALLBACK_ACE_TYPE];
-            allows.contains(&kind).then_some(entry)
-        };
-        (0..u32::from(count)).filter_map(entry)
+            let kind = u32::from(unsafe { (**entry).Header.AceType });
+            [ACCESS_ALLOWED_ACE_TYPE, ACCESS_ALLOWED_CALLBACK_ACE_TYPE].contains(&kind)
+        })
     }
 
     fn grants(&self) -> io::Result<Vec<Grant>> {
@@ -240,6 +247,11 @@ pub fn take_writing_away(folder: &str, accounts: &Accounts) -> io::Result<bool> 
         for (entry, grant) in list.entries().zip(&grants) {
             // SAFETY: the entry is part of a copy of the list that is ours, and of the kind that has these fields.
             unsafe { (*entry).Mask = kept(grant) };
+        }
+        for entry in list.all() {
+            // SAFETY: as above. What came down from above is the folder's own from now on: Windows leaves out what says that it
+            // is inherited where nothing is to be.
+            unsafe { (*entry).Header.AceFlags &= OWN };
         }
         there.set(0, null_mut(), list.0).map(|()| true)
     })

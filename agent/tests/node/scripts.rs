@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use protocol::document::PreScript;
-use protocol::{FailureCategory, Outcome, Request};
+use protocol::paths::{AGENT_EXE, INCOMING_DIR};
+use protocol::{Answer, FailureCategory, Outcome, Request};
 
 use crate::host::{Build, COMMAND, Node, csi_proxy_of, is_well, message_of, request, sha256};
 use crate::standin::{Behaviour, standin, standin_for_csi_proxy, until};
@@ -97,6 +98,20 @@ fn are_carried_out_before_anything_stops_and_again_after_a_boot() {
         assert!(failure.message.contains(told), "{}", failure.message);
         assert_eq!(csi_proxy_of(&bad.state).process_id, process, "{text:?}");
     }
+    // What is told of one whose name no code page of a console has is ASCII all the same.
+    let mut named = with_script("named", &content);
+    named.services[0].powershell_pre_scripts[0].path = r"C:\scripts\Узел-ノ.ps1".into();
+    node.upload_request(&named);
+    let said = node.ask(&format!(
+        r"{AGENT_EXE} apply --request {INCOMING_DIR}\named.json"
+    ));
+    assert!(said.is_ascii() && said.contains(r"\u0423"), "{said}");
+    let Answer::ApplyResult(failed) = serde_json::from_str(&said).unwrap() else {
+        panic!("{said}");
+    };
+    let message = message_of(&failed, Outcome::Failed, FailureCategory::PreScript);
+    assert!(message.contains("Узел-ノ.ps1"), "{message}");
+
     // One that others may write is not run at all.
     script("6");
     let set =
