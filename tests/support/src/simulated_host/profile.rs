@@ -5,6 +5,10 @@
 
 /// A version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about a version"
+)]
 pub struct Profile {
     /// The version in its greeting.
     pub version: &'static str,
