@@ -1,36 +1,36 @@
 //! What touches Windows: thin edges around the library's judgement.
 
-mod accounts;
-mod acl;
+pub mod accounts;
+pub mod acl;
 mod answers;
 mod apply;
 mod engine;
 mod events;
 mod failure_actions;
-mod files;
+pub mod files;
 mod finish;
 mod install;
 mod job;
-mod log;
+pub mod log;
 mod machine;
 mod observe;
-mod owners;
-mod pipes;
+pub mod owners;
+pub mod pipes;
 mod powershell;
-mod probe;
-mod process;
+pub mod probe;
+pub mod process;
 mod registry;
-mod scm;
+pub mod scm;
 mod serve;
 mod service;
-mod services;
+pub mod services;
 mod store;
 mod transaction;
 mod undo;
 mod uninstall;
 mod unpack;
 mod watch;
-mod win32;
+pub mod win32;
 
 use std::io::Write;
 use std::process::ExitCode;

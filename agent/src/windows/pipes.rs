@@ -94,7 +94,8 @@ fn random() -> io::Result<u128> {
     Ok(begin | u128::from(rest))
 }
 
-fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
+/// One end of a pipe for one client; only SYSTEM and Administrators of this machine can use it.
+pub fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
     let descriptor = Descriptor::parse(PRIVATE)?;
     let mode = PIPE_TYPE_BYTE | PIPE_READMODE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS;
     // SAFETY: the name is terminated by nul; the attributes point to the living descriptor; the handle is new.

@@ -22,3 +22,4 @@ mod scripts;
 mod standin;
 mod stops;
 mod uninstall;
+mod verify;

@@ -1,0 +1,75 @@
+//! Files: what a program that runs, or another process that has a file open, keeps from happening.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::windows::fs::OpenOptionsExt;
+
+use windows_storage_agent::errors::may_pass;
+use windows_sys::Win32::Storage::FileSystem::{FILE_SHARE_READ, FILE_SHARE_WRITE};
+
+use crate::lab::{ANY, Attempt, Lab};
+use crate::windows::{acl, files, owners};
+
+pub const ALL: &[Attempt] = &[
+    ("file.replace", "done", |lab| {
+        let [from, to] = two(lab)?;
+        done(files::rename(&from, &to))
+    }),
+    ("file.replace-read-only", "done", |lab| {
+        let [from, to] = two(lab)?;
+        let mut rights = fs::metadata(&to)?.permissions();
+        rights.set_readonly(true);
+        fs::set_permissions(&to, rights)?;
+        done(files::rename(&from, &to))
+    }),
+    ("file.replace-while-read", "refused for now", |lab| {
+        let [from, to] = two(lab)?;
+        let share = FILE_SHARE_READ | FILE_SHARE_WRITE;
+        let _reader = OpenOptions::new().read(true).share_mode(share).open(&to)?;
+        for_now(fs::rename(from, to))
+    }),
+    // As an SFTP server has an upload open, from OpenSSH 7.9 on.
+    ("file.read-an-upload", "refused for now", |lab| {
+        let [path, _] = two(lab)?;
+        let mut upload = OpenOptions::new();
+        let _upload = upload
+            .write(true)
+            .share_mode(FILE_SHARE_WRITE)
+            .open(&path)?;
+        for_now(fs::read(path).map(drop))
+    }),
+    ("file.hard-link", ANY, |lab| {
+        let [from, to] = two(lab)?;
+        fs::remove_file(&to)?;
+        done(fs::hard_link(from, to))
+    }),
+    ("file.owner-and-access-list", "done", |lab| {
+        let [path, _] = two(lab)?;
+        acl::protect(&path, acl::PROGRAM)?;
+        let checked = owners::check_program(&path);
+        checked.map_err(|failure| io::Error::other(failure.message))?;
+        Ok("done".to_owned())
+    }),
+];
+
+/// Two files that are there.
+fn two(lab: &Lab) -> io::Result<[String; 2]> {
+    let paths = ["from", "to"].map(|name| lab.file(name));
+    for path in &paths {
+        files::remove(path)?;
+        fs::write(path, path)?;
+    }
+    Ok(paths)
+}
+
+pub fn done(result: io::Result<()>) -> io::Result<String> {
+    result.map(|()| "done".to_owned())
+}
+
+/// Whether the agent would take the error for one that passes, and try again.
+pub fn for_now(result: io::Result<()>) -> io::Result<String> {
+    match result {
+        Err(error) if may_pass(&error) => Ok("refused for now".to_owned()),
+        result => done(result),
+    }
+}

@@ -1,0 +1,66 @@
+//! The program for users that says how their Windows does what the agent relies on: what it says of Wine is known, and it
+//! leaves nothing behind.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fs};
+
+use protocol::paths::AGENT_LOG_DIR;
+use serde_json::Value;
+use testbed::windows_host::Fleet;
+
+/// Longer than it may take, which on Windows is two minutes.
+const LIMIT: Duration = Duration::from_secs(180);
+/// What it says of Wine; `UPDATE_CONFORMANCE=1` writes it anew.
+const BASELINE: &str = "../docs/conformance/wine.json";
+
+#[test]
+fn it_says_of_wine_what_is_known_and_leaves_nothing_behind() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new(root.join("../tools/build-agent"))
+        .arg("--verify")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{built:?}");
+    let program = String::from_utf8(built.stdout).unwrap();
+    let fleet = Fleet::new().unwrap();
+    let host = fleet.add_host("win-1").unwrap();
+    let drive = host.drive_c();
+    fs::copy(program.trim(), drive.join("verify.exe")).unwrap();
+    let output = host.run_within(r"C:\verify.exe", LIMIT).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.is_ascii());
+    let mut lines = printed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let described = lines.next().unwrap();
+    for key in ["build", "codePages", "locale", "defaultShell", "privileges"] {
+        assert!(described.get(key).is_some(), "{described}");
+    }
+    // How long it took differs each time.
+    let lines = lines.map(|mut line| {
+        let took = line.as_object_mut().unwrap().remove("milliseconds");
+        assert!(took.is_some_and(|took| took.is_u64()), "{line}");
+        line
+    });
+    let lines = lines.map(|line| line.to_string() + "\n");
+    let seen: String = lines.collect();
+    let baseline = root.join(BASELINE);
+    if env::var_os("UPDATE_CONFORMANCE").is_some() {
+        fs::write(&baseline, &seen).unwrap();
+    }
+    let known = fs::read_to_string(baseline).unwrap_or_default();
+    assert_eq!(seen, known, "{}", String::from_utf8_lossy(&output.stderr));
+    let fits = !known.contains("\"fits\":false");
+    assert_eq!(output.status.success(), fits);
+
+    assert!(!drive.join("windows/windows-storage-verify").exists());
+    let logs = AGENT_LOG_DIR.trim_start_matches(r"C:\").replace('\\', "/");
+    assert!(!drive.join(logs).exists());
+    let services = host
+        .ask(r"reg query HKLM\SYSTEM\CurrentControlSet\Services")
+        .unwrap();
+    let services = String::from_utf8_lossy(&services.stdout).into_owned();
+    assert!(services.contains("Services") && !services.contains("windows-storage-verify"));
+}
