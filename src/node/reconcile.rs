@@ -238,13 +238,6 @@ fn bring_to_desired(
     }
     let step = agent_step(desired, state.as_ref());
     if step != AgentStep::Keep {
-        if let Some(why) = state
-            .as_ref()
-            .and_then(|state| state.agent_problem.as_ref())
-        {
-            let why = printable(why);
-            tracing::warn!(%why, "the agent on the node does not answer; it is restarted");
-        }
         if step == (AgentStep::Install { interrupts: true }) {
             if !take_slot(&mut slot) {
                 found.standing = Standing::Waiting;
@@ -254,7 +247,7 @@ fn bring_to_desired(
         }
         changed = true;
         state = match step {
-            AgentStep::Restart => restart(host, desired)?,
+            AgentStep::Restart => restart(host, desired, state.as_ref())?,
             AgentStep::Keep | AgentStep::Install { .. } => host.install_agent()?,
         };
         if state.as_ref().is_some_and(is_at_rest) {
@@ -321,7 +314,15 @@ fn has_right_agent(desired: &Desired, state: &NodeState) -> bool {
 }
 
 /// Has the agent that is there start again; where that does not help, it is brought and installed again.
-fn restart(host: &mut Host, desired: &Desired) -> Result<Option<NodeState>, NodeError> {
+fn restart(
+    host: &mut Host,
+    desired: &Desired,
+    before: Option<&NodeState>,
+) -> Result<Option<NodeState>, NodeError> {
+    if let Some(why) = before.and_then(|state| state.agent_problem.as_ref()) {
+        let why = printable(why);
+        tracing::warn!(%why, "the agent on the node does not answer; it is restarted");
+    }
     match host.restart_agent() {
         Ok(Some(state)) if has_right_agent(desired, &state) => return Ok(Some(state)),
         Ok(_) => tracing::warn!("the agent was restarted without success; it is installed again"),
