@@ -154,7 +154,10 @@ pub fn bad_end(journal: &Journal, recovery: Recovery, problems: &[String]) -> En
         why.message += "; what was there before is back";
         outcome = Outcome::RolledBack;
     }
-    End::bad(outcome, why)
+    End {
+        incomplete: !problems.is_empty(),
+        ..End::bad(outcome, why)
+    }
 }
 
 /// How one file goes back.
@@ -295,10 +298,11 @@ mod tests {
         ] {
             let message = format!("no pipes; {said}");
             let why = FailureCategory::PipesMissing.failure(message);
-            assert_eq!(
-                bad_end(&journal, recovery, problems),
-                End::bad(outcome, why)
-            );
+            let expected = End {
+                incomplete: !problems.is_empty(),
+                ..End::bad(outcome, why)
+            };
+            assert_eq!(bad_end(&journal, recovery, problems), expected);
         }
     }
 

@@ -16,6 +16,7 @@ pub mod keep;
 pub mod owners;
 pub mod plan;
 pub mod probe;
+pub mod pulse;
 pub mod rotation;
 pub mod scripts;
 pub mod state;

@@ -11,7 +11,10 @@ use protocol::{Failure, FailureCategory};
 pub enum Probe {
     /// There is no such name.
     Closed,
-    /// The name is there, and no server takes a connection.
+    /// There is no server any more, but a program that still has a connection keeps the name: a server cannot make it
+    /// again until that has closed it.
+    Kept,
+    /// There is a server, and it takes no connection.
     Busy,
     /// A server takes a connection and does not greet; its process, where Windows says.
     Silent(Option<u32>),
@@ -24,7 +27,7 @@ impl Probe {
     #[must_use]
     pub fn server(self) -> Option<u32> {
         match self {
-            Self::Closed | Self::Busy => None,
+            Self::Closed | Self::Kept | Self::Busy => None,
             Self::Silent(server) | Self::Greets(server) => server,
         }
     }
@@ -32,7 +35,7 @@ impl Probe {
     /// Why the service with the process `own` cannot be used on the pipe; `None` where it can.
     #[must_use]
     pub fn problem(self, own: Option<u32>, processes: &[SeenProcess]) -> Option<Problem> {
-        let is_served = !matches!(self, Self::Closed | Self::Busy);
+        let is_served = !matches!(self, Self::Closed | Self::Kept);
         if is_served && (own.is_none() || self.server().is_some_and(|id| own != Some(id))) {
             let id = self.server();
             let process = processes.iter().find(|process| Some(process.id) == id);
@@ -46,8 +49,7 @@ impl Probe {
         }
         match self {
             Self::Closed => Some(Problem::Closed),
-            // While the service runs, the name is its own.
-            Self::Busy if own.is_none() => Some(Problem::Held),
+            Self::Kept => Some(Problem::Held),
             Self::Busy | Self::Silent(_) => Some(Problem::Silent),
             Self::Greets(_) => None,
         }
@@ -124,7 +126,13 @@ mod tests {
         for (probe, own, expected) in [
             (Probe::Closed, Some(7), Some(Problem::Closed)),
             (Probe::Busy, Some(7), Some(Problem::Silent)),
-            (Probe::Busy, None, Some(Problem::Held)),
+            (Probe::Kept, Some(7), Some(Problem::Held)),
+            (Probe::Kept, None, Some(Problem::Held)),
+            (
+                Probe::Busy,
+                None,
+                Some(Problem::Intruder("an unknown process".to_owned())),
+            ),
             (Probe::Silent(Some(7)), Some(7), Some(Problem::Silent)),
             (Probe::Greets(Some(7)), Some(7), None),
             // Who serves it is not known: it greets.

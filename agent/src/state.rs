@@ -21,6 +21,9 @@ pub struct Memory {
     pub failing: BTreeMap<String, Failing>,
     /// Services that another program configures as well: they are left to it.
     pub contested: BTreeSet<String>,
+    /// Services of others that were stopped for the sake of a service, by that service, in start order. They are started again once
+    /// it is up.
+    pub stopped: BTreeMap<String, Vec<String>>,
     /// Commands of the kept request in which values of scripts are filled in, by service.
     pub commands: BTreeMap<String, String>,
     /// SHA-256 of the program that the agent's service runs.

@@ -114,7 +114,7 @@ impl NodeError {
                 Reason::AgentFailed.error(format!("the agent's service does not answer: {said}"))
             }
             FailureCategory::AccessDenied => Reason::AgentFailed.error(format!(
-                "Windows refused access: {said}; the SSH user must be an administrator of the node"
+                "access is refused: {said}; where that names no remedy, see that the SSH user is an administrator of the node"
             )),
             FailureCategory::BlockedByPolicy | FailureCategory::BlockedByScanner => {
                 Reason::ProgramBlocked.error(format!("a program is kept from running: {said}"))

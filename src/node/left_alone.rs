@@ -49,6 +49,14 @@ pub fn describe_foreign(instance: &ForeignInstance) -> String {
 pub fn to_agent(request: &Request, state: &NodeState) -> NodeError {
     let logs = "see C:\\var\\log\\csi-proxy and C:\\var\\log\\windows-storage-agent on the node";
     if let Some((name, failing)) = failing_service(state) {
+        if failing.attempts == 0 {
+            // The agent waits for others: nothing is started.
+            let message = format!(
+                "service {name} does not run as it should: {}; {logs}",
+                failing.message
+            );
+            return Reason::CSIProxyFailed.error(message);
+        }
         return Reason::CrashLoop.error(format!(
             "service {name} does not stay up: {}; it was started {} times without success, and next {} s after the last time; {logs}",
             failing.message, failing.attempts, failing.retry_seconds

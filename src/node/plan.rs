@@ -8,6 +8,9 @@ use protocol::{
     ServicePipes, ServiceState,
 };
 
+/// What the names of csi-proxy's pipes begin with.
+const PIPES: &str = "csi-proxy-";
+
 /// What a node shall look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
@@ -66,7 +69,7 @@ pub fn agent_step(desired: &Desired, state: Option<&NodeState>) -> AgentStep {
     let wanted = Some(desired.agent_sha256.as_str());
     if state.agent_sha256.as_deref() != wanted {
         return AgentStep::Install {
-            interrupts: is_working(state),
+            interrupts: is_serving(state),
         };
     }
     let running = state.running_agent_sha256.as_deref();
@@ -119,7 +122,7 @@ pub fn is_kept(request: &Request, state: &NodeState) -> bool {
 pub fn is_interruptible(request: &Request, state: &NodeState) -> bool {
     let replaces = request.replace_foreign && in_the_way(request, state).is_none();
     let mut foreign = state.foreign.iter();
-    is_working(state)
+    is_serving(state)
         || (replaces && foreign.any(|foreign| foreign.running && may_replace(foreign)))
 }
 
@@ -158,13 +161,21 @@ pub fn in_the_way<'a>(request: &Request, state: &'a NodeState) -> Option<&'a For
 /// Whether the csi-proxy that the agent keeps runs and answers on its pipes, whatever its version.
 #[must_use]
 pub fn is_working(state: &NodeState) -> bool {
+    let mut pipes = state.pipes.iter();
+    let is_answered = |pipe: &PipeStatus| !pipe.name.starts_with(PIPES) || pipe.answers();
+    is_serving(state) && pipes.all(is_answered)
+}
+
+/// Whether it runs with its pipes, which a change would interrupt, also where one of them does not answer at the moment.
+#[must_use]
+pub fn is_serving(state: &NodeState) -> bool {
     let mut pipes = (state.pipes.iter())
-        .filter(|pipe| pipe.name.starts_with("csi-proxy-"))
+        .filter(|pipe| pipe.name.starts_with(PIPES))
         .peekable();
     let runs = state.services.iter().any(|service| {
         service.state == ServiceState::Running && same_name(&service.name, CSI_PROXY_SERVICE)
     });
-    state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(PipeStatus::answers)
+    state.request_id.is_some() && runs && pipes.peek().is_some() && pipes.all(|pipe| pipe.open)
 }
 
 /// Whether the files are those of the request.

@@ -361,16 +361,15 @@ fn judge(end: &End, was_kept: bool, interrupting: bool) -> Result<(), NodeError>
             Ok(())
         }
         Outcome::Unchanged => Ok(()),
-        Outcome::RolledBack if !was_kept && !failure.category.is_of_the_host() => {
-            Err(NodeError::from_agent(&failure, true))
-        }
+        // Not the version's fault: it is tried again.
+        _ if failure.category.is_of_the_host() => Err(NodeError::from_agent(&failure, false)),
+        Outcome::RolledBack if !was_kept => Err(NodeError::from_agent(&failure, true)),
         // Worse than undone: going back was not complete either.
-        Outcome::Failed if !was_kept && interrupting && has_touched(&failure) => {
-            Err(Reason::RolledBack.error(format!(
+        Outcome::Failed if !was_kept && interrupting && end.incomplete => Err(Reason::RolledBack
+            .error(format!(
                 "{}; it is not tried again before spec.rollout.resume of WindowsStorage changes",
                 NodeError::from_agent(&failure, false)
-            )))
-        }
+            ))),
         Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
             Err(NodeError::from_agent(&failure, false))
         }
@@ -383,20 +382,6 @@ fn is_end_known(applied: &Result<ApplyResult, NodeError>) -> bool {
         Ok(result) => result.state.unfinished_request_id.is_none(),
         Err(error) => matches!(error.reason, Reason::DiskFull | Reason::PayloadUnusable),
     }
-}
-
-/// Whether the agent had begun to change the node when it failed in that way.
-fn has_touched(failure: &Failure) -> bool {
-    matches!(
-        failure.category,
-        FailureCategory::ServiceStart
-            | FailureCategory::ServiceStop
-            | FailureCategory::PipesMissing
-            | FailureCategory::AccessDenied
-            | FailureCategory::BlockedByPolicy
-            | FailureCategory::BlockedByScanner
-            | FailureCategory::Unknown
-    )
 }
 
 /// What is desired of this very node: with what its services want to know of the Node object.
@@ -422,23 +407,41 @@ mod tests {
 
     #[test]
     fn an_update_that_was_undone_or_left_broken_is_not_tried_again() {
-        use FailureCategory::{FileInUse, PipesHeld, ServiceStart};
+        use FailureCategory::{AccessDenied, PipesHeld, ServiceStart};
         use Outcome::{Failed, RolledBack};
         use Reason::CSIProxyFailed;
-        for (outcome, category, was_kept, interrupting, reason) in [
-            (RolledBack, ServiceStart, false, true, Reason::RolledBack),
+        for (outcome, category, incomplete, was_kept, interrupting, reason) in [
+            (
+                RolledBack,
+                ServiceStart,
+                false,
+                false,
+                true,
+                Reason::RolledBack,
+            ),
             // A repair is no update.
-            (RolledBack, ServiceStart, true, true, CSIProxyFailed),
-            (Failed, ServiceStart, false, true, Reason::RolledBack),
-            (Failed, ServiceStart, true, true, CSIProxyFailed),
+            (RolledBack, ServiceStart, false, true, true, CSIProxyFailed),
+            (Failed, ServiceStart, true, false, true, Reason::RolledBack),
+            (Failed, ServiceStart, true, true, true, CSIProxyFailed),
             // It was not the version's fault.
-            (RolledBack, PipesHeld, false, true, CSIProxyFailed),
+            (RolledBack, PipesHeld, false, false, true, CSIProxyFailed),
+            (Failed, PipesHeld, true, false, true, CSIProxyFailed),
             // Nothing worked there before.
-            (Failed, ServiceStart, false, false, CSIProxyFailed),
-            // Nothing was touched.
-            (Failed, FileInUse, false, true, CSIProxyFailed),
+            (Failed, ServiceStart, true, false, false, CSIProxyFailed),
+            // Nothing was touched: a program that others could change, for one.
+            (
+                Failed,
+                AccessDenied,
+                false,
+                false,
+                true,
+                Reason::AgentFailed,
+            ),
         ] {
-            let end = End::bad(outcome, category.failure("words"));
+            let end = End {
+                incomplete,
+                ..End::bad(outcome, category.failure("words"))
+            };
             let error = judge(&end, was_kept, interrupting).unwrap_err();
             assert_eq!(error.reason, reason, "{end:?} {was_kept} {interrupting}");
         }

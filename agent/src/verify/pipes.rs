@@ -26,26 +26,26 @@ pub const ALL: &[Attempt] = &[
         served(&[])
     }),
     ("pipe.all-instances-taken", "busy", |_| {
-        let _server = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        let _server = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE, 0)?;
         let _client = client()?;
         Ok(probed(NAME))
     }),
     ("pipe.second-first-instance", "error 5", |_| {
-        let _first = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
-        instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        let _first = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE, 0)?;
+        instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE, 0)?;
         Ok("made".to_owned())
     }),
     ("pipe.name-kept-by-a-client", ANY, |_| {
-        let server = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        let server = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE, 0)?;
         let _client = client()?;
         drop(server);
         Ok(probed(NAME))
     }),
     ("pipe.server-again-beside-a-client", ANY, |_| {
-        let server = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        let server = instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE, 0)?;
         let _client = client()?;
         drop(server);
-        instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
+        instance(PATH, FILE_FLAG_FIRST_PIPE_INSTANCE, 0)?;
         Ok("made".to_owned())
     }),
 ];
@@ -65,15 +65,16 @@ fn probed(name: &str) -> String {
     };
     match probes.get(name) {
         None | Some(Probe::Closed) => "closed".to_owned(),
+        Some(Probe::Kept) => "name kept".to_owned(),
         Some(Probe::Busy) => "busy".to_owned(),
         Some(Probe::Silent(id)) => format!("silent, {}", server(*id)),
         Some(Probe::Greets(id)) => format!("greets, {}", server(*id)),
     }
 }
 
-/// What is found where a server takes a client and says that.
+/// What is found where a server takes a client and says that, without a buffer as csi-proxy does.
 fn served(says: &'static [u8]) -> io::Result<String> {
-    let mut listener = Listener::open()?;
+    let mut listener = Listener::with_buffer(0)?;
     let name = listener.path().trim_start_matches(r"\\.\pipe\").to_owned();
     let server = thread::spawn(move || {
         let mut client = listener.accept()?;

@@ -232,7 +232,10 @@ pub fn protect(path: &str, sddl: &str) -> io::Result<()> {
 /// Takes the right to write in a folder from all that are no administrators, and nothing else from anybody; whether there was
 /// something to take.
 pub fn take_writing_away(folder: &str, accounts: &Accounts) -> io::Result<bool> {
-    let there = Opened::open(folder, READ_CONTROL | FILE_READ_ATTRIBUTES | WRITE_DAC)?;
+    let there = Opened::open(
+        folder,
+        READ_CONTROL | FILE_READ_ATTRIBUTES | WRITE_DAC | WRITE_OWNER,
+    )?;
     there.with_list(|_, list| {
         // Without a list everybody may do everything, and nobody is named from whom it could be taken.
         let Some(list) = list else {

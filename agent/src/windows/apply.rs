@@ -80,7 +80,10 @@ fn hand_over(
 pub fn check_answers(deadline: Instant) -> Result<(), Failure> {
     let pipe = reach(deadline, false)?;
     say(&pipe, &Call::Ping)?;
-    hear(&pipe, deadline).map(drop)
+    match serde_json::from_str(&hear(&pipe, deadline)?) {
+        Ok(Reply::Refused { failure }) => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 /// Asks the service for a sign of life until the deadline; the answer is the SHA-256 of the program that it runs, where

@@ -12,6 +12,7 @@ use protocol::validate::validate_request_path;
 use protocol::{ApplyResult, Failure, FailureCategory, NodeState, Request, parts};
 use windows_storage_agent::clock::Clock;
 use windows_storage_agent::keep::Backoff;
+use windows_storage_agent::pulse::Pulse;
 use windows_storage_agent::state::Memory;
 
 use super::observe::{Kept, node_state};
@@ -40,12 +41,22 @@ pub enum Job {
 }
 
 /// Does jobs until one of them is to stop; `this` is the SHA-256 of the running program.
-pub fn run(jobs: &Receiver<Job>, wake: &Arc<Event>, this: Option<String>) -> Result<(), Failure> {
-    let mut engine = Engine::open(this)?;
+pub fn run(
+    jobs: &Receiver<Job>,
+    wake: &Arc<Event>,
+    pulse: Arc<Pulse>,
+    this: Option<String>,
+) -> Result<(), Failure> {
+    let mut engine = Engine::open(pulse, this)?;
     engine.recover_or_log();
     engine.follow_scripts();
     sweep();
     loop {
+        engine.beat();
+        #[cfg(feature = "fault-injection")]
+        while fault_injection::hangs() {
+            std::thread::sleep(CALM);
+        }
         match jobs.try_recv() {
             Ok(Job::Apply(path, reply)) => {
                 // Nobody may be waiting any more; the result is kept on disk.
@@ -74,12 +85,14 @@ pub struct Engine {
     pub(super) unsaved: Option<Backoff>,
     /// How long the parts of the request in hand take.
     pub(super) clock: Clock,
+    /// Shows that this thread comes round.
+    pulse: Arc<Pulse>,
     /// The kept services, by [`key`](protocol::order::key).
     pub(super) watched: BTreeMap<String, Watched>,
 }
 
 impl Engine {
-    fn open(this: Option<String>) -> Result<Self, Failure> {
+    fn open(pulse: Arc<Pulse>, this: Option<String>) -> Result<Self, Failure> {
         let services = Services::connect()?;
         let before: Memory = store::load_or_set_aside(STATE_FILE).unwrap_or_default();
         let memory = Memory {
@@ -98,12 +111,18 @@ impl Engine {
             again: None,
             unsaved: None,
             clock: Clock::start(Instant::now()),
+            pulse,
             watched: BTreeMap::new(),
         };
         if changed {
             engine.save_memory();
         }
         Ok(engine)
+    }
+
+    /// It goes on.
+    pub(super) fn beat(&self) {
+        self.pulse.beat(Instant::now());
     }
 
     /// Does again what did not work before.

@@ -61,8 +61,11 @@ pub fn install(expected: Option<&str>) -> Result<Answer, Failure> {
     if !runs {
         end_running(&mut services)?;
         point("install: old service ended");
-        if let Err(why) = start(&mut services, &sha256) {
-            return Err(fall_back(&mut services, &sha256, &why));
+        match start(&mut services, &sha256) {
+            // It is only started again: the program before it has nothing to do with that.
+            Err(why) if same_path(this, AGENT_EXE) => return Err(why),
+            Err(why) => return Err(fall_back(&mut services, &sha256, &why)),
+            Ok(()) => {}
         }
         point("install: new service runs");
     }

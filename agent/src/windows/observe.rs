@@ -123,13 +123,22 @@ fn pipe_statuses(
     request: Option<&Request>,
     names: &[String],
 ) -> Result<Vec<PipeStatus>, Failure> {
-    let probes = probe::all(names.iter(), GREETING);
-    let processes = probe::processes(&probes).context("listing processes")?;
-    let status = |name: &String| {
+    let process_of = |name: &String| {
         let mut of = request.iter().flat_map(|request| &request.pipes);
         let service = of.find(|of| of.pipes.contains(name));
         let service = service.map_or(CSI_PROXY_SERVICE, |of| &of.service);
-        let own = observe_service(scm, service)?.and_then(|there| there.process_id);
+        Ok(observe_service(scm, service)?.and_then(|there| there.process_id))
+    };
+    let all = || names.iter().map(process_of).collect::<Result<Vec<_>, _>>();
+    let before = all()?;
+    let mut probes = probe::all(names.iter(), GREETING);
+    let own = all()?;
+    if own != before {
+        // It has started again meanwhile: what was found belongs to neither.
+        probes = probe::all(names.iter(), GREETING);
+    }
+    let processes = probe::processes(&probes).context("listing processes")?;
+    let status = |(name, own): (&String, Option<u32>)| {
         let probe = probes.get(name).copied().unwrap_or(Probe::Closed);
         let open = probe != Probe::Closed;
         let problem = probe.problem(own, &processes).filter(|_| open);
@@ -139,7 +148,7 @@ fn pipe_statuses(
             problem: problem.map(|problem| problem.to_string()),
         })
     };
-    names.iter().map(status).collect()
+    names.iter().zip(own).map(status).collect()
 }
 
 fn read_files(paths: &[String]) -> Result<(Vec<FileStatus>, Option<String>), Failure> {

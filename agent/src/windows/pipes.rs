@@ -48,15 +48,21 @@ pub fn is_open(name: &str) -> bool {
 pub struct Listener {
     path: String,
     next: OwnedHandle,
+    buffer: u32,
 }
 
 impl Listener {
     /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is a new one that nobody can know
     /// before: any account may make pipes, and whoever takes a name first has it.
     pub fn open() -> io::Result<Self> {
+        Self::with_buffer(BUFFER)
+    }
+
+    /// The same, with a buffer of so many bytes: with none a write waits for its reader.
+    pub fn with_buffer(buffer: u32) -> io::Result<Self> {
         let path = format!("{AGENT_PIPE}-{:032x}", random()?);
-        let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE)?;
-        Ok(Self { path, next })
+        let next = instance(&path, FILE_FLAG_FIRST_PIPE_INSTANCE, buffer)?;
+        Ok(Self { path, next, buffer })
     }
 
     /// Its name.
@@ -71,11 +77,11 @@ impl Listener {
         if let Err(error) = connected
             && !is(&error, ERROR_PIPE_CONNECTED)
         {
-            self.next = instance(&self.path, 0)?;
+            self.next = instance(&self.path, 0, self.buffer)?;
             return Err(error);
         }
         // The next instance is there before this one can go, so that the name is never free for others.
-        let caller = std::mem::replace(&mut self.next, instance(&self.path, 0)?);
+        let caller = std::mem::replace(&mut self.next, instance(&self.path, 0, self.buffer)?);
         Ok(File::from(caller))
     }
 }
@@ -95,7 +101,7 @@ fn random() -> io::Result<u128> {
 }
 
 /// One end of a pipe for one client; only SYSTEM and Administrators of this machine can use it.
-pub fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
+pub fn instance(path: &str, flags: u32, buffer: u32) -> io::Result<OwnedHandle> {
     let descriptor = Descriptor::parse(PRIVATE)?;
     let mode = PIPE_TYPE_BYTE | PIPE_READMODE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS;
     // SAFETY: the name is terminated by nul; the attributes point to the living descriptor; the handle is new.
@@ -105,8 +111,8 @@ pub fn instance(path: &str, flags: u32) -> io::Result<OwnedHandle> {
             PIPE_ACCESS_DUPLEX | flags,
             mode,
             MOST_INSTANCES,
-            BUFFER,
-            BUFFER,
+            buffer,
+            buffer,
             0,
             &descriptor.attributes(),
         ))

@@ -51,7 +51,12 @@ fn one(name: &str, limit: Duration) -> Probe {
     let pipe = match pipes::connect(&path(name), deadline) {
         Ok(pipe) => pipe,
         Err(error) if is(&error, ERROR_FILE_NOT_FOUND) || is(&error, ERROR_PATH_NOT_FOUND) => {
-            return Probe::Closed;
+            // A name without a server cannot be opened, but it is there for whoever waits for one, or would make it.
+            return if pipes::is_open(name) {
+                Probe::Kept
+            } else {
+                Probe::Closed
+            };
         }
         Err(error) if is(&error, ERROR_PIPE_BUSY) => return Probe::Busy,
         Err(_) => return Probe::Silent(None),

@@ -21,6 +21,7 @@ use windows_sys::Win32::System::Services::{
     SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO, SERVICE_CONTINUE_PENDING, SERVICE_NO_CHANGE,
     SERVICE_PAUSE_PENDING, SERVICE_PAUSED, SERVICE_REQUIRED_PRIVILEGES_INFOW, SERVICE_RUNNING,
     SERVICE_START_PENDING, SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED,
+    SERVICE_WIN32_SHARE_PROCESS,
 };
 
 use super::registry::{self, DEPENDENCIES, DESCRIPTION, ENVIRONMENT};
@@ -47,6 +48,8 @@ pub struct Status {
     pub process_id: Option<u32>,
     /// Windows' number for why it stopped.
     pub exit_code: u32,
+    /// Whether its process is that of other services as well.
+    pub is_shared: bool,
 }
 
 impl Scm {
@@ -166,6 +169,7 @@ impl OpenService {
             state,
             process_id: has_process.then_some(raw.dwProcessId),
             exit_code: raw.dwWin32ExitCode,
+            is_shared: raw.dwServiceType & SERVICE_WIN32_SHARE_PROCESS != 0,
         })
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use protocol::{Failure, FailureCategory};
 use windows_storage_agent::errors::Context;
+use windows_storage_agent::pulse::Pulse;
 use windows_storage_agent::state::{Call, Reply};
 
 use super::engine::Job;
@@ -17,11 +18,15 @@ use super::pipes::{self, Listener};
 use super::service::{Jobs, News};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than any one thing that the agent waits for, a script or the start of a service.
+const STUCK: Duration = Duration::from_secs(600);
 
 /// What callers can reach of the service.
 pub struct Service {
     /// SHA-256 of the running program.
     pub sha256: Option<String>,
+    /// Of the thread that does all work.
+    pub pulse: Arc<Pulse>,
     /// Where work is handed in.
     pub jobs: Jobs,
     /// What ends the service.
@@ -59,6 +64,14 @@ fn answer(caller: &File, service: &Service) {
     }
 }
 
+fn stuck_after() -> Duration {
+    #[cfg(feature = "fault-injection")]
+    if fault_injection::hangs() {
+        return Duration::from_secs(1);
+    }
+    STUCK
+}
+
 fn reply(line: &str, service: &Service) -> Reply {
     let call = serde_json::from_str(line).context("reading the call");
     match call.and_then(|call| carry_out(call, service)) {
@@ -68,6 +81,11 @@ fn reply(line: &str, service: &Service) -> Reply {
 }
 
 fn carry_out(call: Call, service: &Service) -> Result<Reply, Failure> {
+    // Whoever asks is to know, and ends the process where it would only be asked to end.
+    if let Some(still) = service.pulse.stuck_for(Instant::now(), stuck_after()) {
+        let message = format!("the agent's work has stood still for {} s", still.as_secs());
+        return Err(FailureCategory::AgentUnavailable.failure(message));
+    }
     match call {
         Call::Ping => Ok(Reply::Pong {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::paths::{AGENT_SERVICE, PIPE_VALUE};
 use windows_service::service::{
@@ -17,6 +17,7 @@ use windows_service::service_control_handler::{
 };
 use windows_service::{define_windows_service, service_dispatcher};
 use windows_storage_agent::events::Event as Told;
+use windows_storage_agent::pulse::Pulse;
 use windows_sys::Win32::Foundation::ERROR_SHUTDOWN_IN_PROGRESS;
 
 use super::engine::{self, Job};
@@ -179,14 +180,16 @@ fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
         sender,
         wake: Arc::clone(&wake),
     };
+    let pulse = Arc::new(Pulse::start(Instant::now()));
     let service = Arc::new(serve::Service {
         sha256: this.clone(),
+        pulse: Arc::clone(&pulse),
         jobs: jobs.clone(),
         news: news.clone(),
     });
     let ended = news.clone();
     thread::Builder::new().spawn(move || {
-        log::unless_ok("the agent ends", engine::run(&received, &wake, this));
+        log::unless_ok("the agent ends", engine::run(&received, &wake, pulse, this));
         let _ = ended.send(News::EngineEnded);
     })?;
     thread::Builder::new().spawn(move || serve::run(listener, &service))?;

@@ -147,6 +147,15 @@ impl Services {
             if stopped && !self.check_alive(name) {
                 return Ok(Some(now));
             }
+            if status.is_shared && stopped {
+                // Its process goes on for other services.
+                self.processes.remove(&key(name));
+                return Ok(Some(now));
+            }
+            if status.is_shared && now >= deadline {
+                let message = format!("service {name} does not stop in time");
+                return Err(category.failure(message));
+            }
             if gone {
                 // Windows notices at once that a process has ended; Wine never does, but starts such a service all the same.
                 if *noticed_by.get_or_insert(now + LINGER) <= now {

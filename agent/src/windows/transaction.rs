@@ -1,9 +1,10 @@
 //! Carrying out a request.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::time::{Duration, Instant};
 
-use protocol::command::{log_folders, program};
+use protocol::command::{log_folders, program, same_path};
 use protocol::order::same_name;
 use protocol::paths::JOURNAL_FILE;
 use protocol::validate::validate;
@@ -165,6 +166,7 @@ impl Engine {
 
     /// What was done since the last call belongs to this part of the request.
     pub(super) fn ended(&mut self, part: &str) {
+        self.beat();
         self.clock.ended(part, Instant::now());
     }
 
@@ -210,8 +212,16 @@ fn check_what_runs(request: &Request) -> Result<(), Failure> {
         files::protect_program(&file.path)?;
     }
     let services = request.services.iter();
-    let mut programs = services.filter_map(|service| program(&service.path));
-    programs.try_for_each(owners::check_program)
+    for path in services.filter_map(|service| program(&service.path)) {
+        let is_brought = request.files.iter().any(|file| same_path(&file.path, path));
+        // Whoever may put it there later would have SYSTEM run it.
+        if !is_brought && !fs::exists(path).context(format_args!("looking for {path}"))? {
+            let message = format!("{path}, which a service of the document runs, is not there");
+            return Err(FailureCategory::ServiceStart.failure(message));
+        }
+        owners::check_program(path)?;
+    }
+    Ok(())
 }
 
 fn make_log_folders(request: &Request) -> Result<(), Failure> {

@@ -31,6 +31,7 @@ impl Engine {
                 Ok(lost) => problems.extend(lost),
                 Err(failure) => unfinished = unfinished.or(Some(failure)),
             }
+            self.beat();
             point("file put back");
         }
         for change in &journal.change.services {
@@ -40,6 +41,7 @@ impl Engine {
                 None => self.services.delete(name),
             };
             unfinished = unfinished.or(done.err());
+            self.beat();
             point("service put back");
         }
         let there_before = |change: &&ServiceChange| change.before.is_some();
@@ -49,10 +51,12 @@ impl Engine {
                 let started = self.start_again(&change.name, stop_timeout, start_timeout);
                 problems.extend(started.err().map(|failure| failure.message));
             }
+            self.beat();
             point("service started again");
         }
         for name in &journal.change.dependents {
             self.resume(name, start_timeout);
+            self.beat();
             point("dependent started again");
         }
         match unfinished {
@@ -97,6 +101,7 @@ impl Engine {
         for change in journal.change.services.iter().rev() {
             let pipes = pipes_of(&journal.request, &change.name);
             failed.extend(self.stop(&change.name, &pipes, timeout).err());
+            self.beat();
             point("stopped to go back");
         }
         failed.into_iter().map(|failure| failure.message).collect()

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use protocol::command::program;
 use protocol::document::Service;
 use protocol::order::{key, start_order};
-use protocol::seen::dependents;
+use protocol::seen::{contains, dependents};
 use protocol::{Failing, Failure, Request, ServiceState};
 use windows_storage_agent::errors::Context;
-use windows_storage_agent::keep::{Action, Health, Keeper, Limits};
+use windows_storage_agent::keep::{Action, Backoff, Health, Keeper, Limits};
 use windows_storage_agent::plan::settings;
 use windows_storage_agent::probe::Problem;
 use windows_sys::Win32::Foundation::ERROR_SERVICE_NEVER_STARTED;
@@ -41,8 +41,8 @@ pub struct Watched {
     answered: Option<Instant>,
     /// When its configuration was changed back the last time.
     changed_back: Option<Instant>,
-    /// Services of others that were stopped with it, in start order.
-    dependents: Vec<String>,
+    /// While a service that was stopped with it does not start: when that is tried again.
+    resume_again: Backoff,
     /// What was last reported of it: the attempts, and what it is stuck at.
     reported: Option<(u32, Option<Health>)>,
 }
@@ -77,6 +77,7 @@ impl Engine {
         let before = self.kept.memory.clone();
         let mut well = true;
         for service in &order {
+            self.beat();
             let (health, mut why) = self.check(&request, service);
             well &= matches!(health, Health::Up | Health::Contested);
             if health == Health::Up {
@@ -323,8 +324,13 @@ impl Engine {
             log::line(format!(
                 "service {needs} needs {name}, and is stopped before it"
             ));
+            let stopped = self.kept.memory.stopped.entry(key(name)).or_default();
+            if !contains(stopped, needs) {
+                stopped.insert(0, needs.clone());
+            }
+            // Whatever becomes of this process, it is known what to start again.
+            self.save_memory();
             self.services.stop(needs, &[], limits.stop)?;
-            self.watched(service).dependents.insert(0, needs.clone());
         }
         self.stop(name, &pipes_of(request, name), limits.stop)?;
         Ok(())
@@ -332,8 +338,24 @@ impl Engine {
 
     /// Starts again what was stopped for the sake of a service that is up now.
     fn resume_dependents(&mut self, service: &Service, limits: Limits) {
-        for name in std::mem::take(&mut self.watched(service).dependents) {
-            self.resume(&name, limits.start);
+        let name = key(&service.name);
+        if !self.kept.memory.stopped.contains_key(&name)
+            || !self.watched(service).resume_again.try_now(Instant::now())
+        {
+            return;
+        }
+        let mut stopped = self.kept.memory.stopped.remove(&name).unwrap_or_default();
+        stopped.retain(|needs| {
+            let started = self.services.start(needs, Instant::now() + limits.start);
+            let failed = started.is_err();
+            let doing = format_args!("service {needs}, which was stopped with {name}");
+            log::unless_ok(doing, started);
+            failed
+        });
+        if stopped.is_empty() {
+            self.watched(service).resume_again = Backoff::default();
+        } else {
+            self.kept.memory.stopped.insert(name, stopped);
         }
     }
 

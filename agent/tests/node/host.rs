@@ -29,6 +29,8 @@ pub const PIPES: [&str; 6] = [
     "csi-proxy-system-v1alpha1",
     "csi-proxy-iscsi-v1alpha1",
 ];
+/// Longer than anything takes on a loaded machine; only failures wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const COMMAND: &str = r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\csi-proxy.log -logtostderr=false -windows-service -v=2";
 /// Where a test says at which point the agent dies, where it was built for that.
 pub const FAULT: &str = r"C:\k\windows-storage\fault";
@@ -275,7 +277,7 @@ impl Node {
                 return state;
             }
             assert!(
-                begin.elapsed() < Duration::from_secs(40),
+                begin.elapsed() < PATIENCE,
                 "{what}: {state:?}\n{}",
                 self.log()
             );

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::host::{Node, PIPES};
+use crate::host::{Node, PATIENCE, PIPES};
 
 /// What a stand-in does wrong, as `standin.c` calls it.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ impl Node {
 pub fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(40), "{what}");
+        assert!(begin.elapsed() < PATIENCE, "{what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use protocol::{FailureCategory, Outcome, ServiceState};
+use protocol::paths::AGENT_EXE;
+use protocol::{Answer, FailureCategory, Outcome, ServiceState};
 
 use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until};
@@ -31,6 +32,36 @@ fn a_shutdown_in_the_middle_of_an_update_is_an_interruption() {
 }
 
 #[test]
+fn an_agent_whose_work_stands_still_says_so_and_is_replaced_by_its_next_process() {
+    let node = Node::with(Build::FaultInjection);
+    let well = standin_for_csi_proxy(Behaviour::Well);
+    node.applied("first", &well);
+    assert_eq!(node.state().agent_problem, None);
+    let hang = node.local(r"C:\k\windows-storage\hang");
+    fs::write(&hang, "").unwrap();
+    node.eventually("it says so", |state| {
+        let problem = state.agent_problem.as_ref();
+        problem.is_some_and(|problem| problem.contains("has stood still"))
+    });
+    // What the operator does then. The next process does not hang.
+    let restarted = std::thread::scope(|scope| {
+        let install = scope.spawn(|| node.answer(&format!("{AGENT_EXE} install")));
+        node.eventually("the old one is to stop", |_| {
+            node.log().contains("agent stops")
+        });
+        fs::remove_file(&hang).unwrap();
+        install.join().unwrap()
+    });
+    assert!(
+        matches!(restarted, Answer::Installed { .. }),
+        "{restarted:?}"
+    );
+    node.eventually("all is well", |state| {
+        state.agent_problem.is_none() && is_well(state, &well)
+    });
+}
+
+#[test]
 fn a_start_that_came_too_late_is_tried_once_more() {
     let node = Node::new();
     let late = standin_for_csi_proxy(Behaviour::Late);
@@ -50,7 +81,7 @@ fn what_needs_a_service_that_the_keeper_restarts_is_stopped_and_started_with_it(
     let mutes = standin_for_csi_proxy(Behaviour::Mutes);
     let mut first = request("mutes");
     first.files[0].sha256 = sha256(&mutes);
-    first.start_timeout_seconds = 2;
+    first.start_timeout_seconds = 10;
     let applied = node.apply_request(&first, Some(&mutes));
     assert_eq!(applied.end.outcome, Outcome::Applied, "{applied:?}");
 

@@ -58,6 +58,9 @@ pub struct End {
     /// Milliseconds between the old pipes closing and the new ones opening, where a running service was replaced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub interruption_milliseconds: Option<u64>,
+    /// Whether the node was changed and what was there before is not back.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub incomplete: bool,
 }
 
 impl End {
@@ -68,6 +71,7 @@ impl End {
             outcome,
             failure: None,
             interruption_milliseconds,
+            incomplete: false,
         }
     }
 
@@ -78,6 +82,7 @@ impl End {
             outcome,
             failure: Some(failure),
             interruption_milliseconds: None,
+            incomplete: false,
         }
     }
 }
@@ -173,7 +178,7 @@ pub struct LastResult {
     pub end: End,
     /// When it ended, in RFC 3339.
     pub finished: String,
-    /// How often it has ended in a row without success, this time included; 0 after a success.
+    /// How often it has been undone in a row, this time included; 0 after a success.
     #[serde(default)]
     pub failures: u32,
 }
@@ -184,9 +189,12 @@ impl LastResult {
     pub fn failures_after(last: Option<&Self>, id: &str, outcome: Outcome) -> u32 {
         match outcome {
             Outcome::Applied | Outcome::Unchanged => 0,
-            Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => last
-                .filter(|last| last.id == id)
-                .map_or(1, |last| last.failures.saturating_add(1)),
+            Outcome::RolledBack | Outcome::Failed | Outcome::Unknown => {
+                let before = last
+                    .filter(|last| last.id == id)
+                    .map_or(0, |last| last.failures);
+                before.saturating_add((outcome == Outcome::RolledBack).into())
+            }
         }
     }
 }
@@ -322,8 +330,13 @@ mod tests {
             LastResult::failures_after(Some(&last), id, outcome)
         };
         assert_eq!(after(1, "a", Outcome::RolledBack), 2);
-        assert_eq!(after(3, "b", Outcome::Failed), 1);
+        assert_eq!(after(3, "b", Outcome::RolledBack), 1);
+        assert_eq!(after(3, "b", Outcome::Failed), 0);
+        assert_eq!(after(1, "a", Outcome::Failed), 1);
         assert_eq!(after(3, "a", Outcome::Applied), 0);
-        assert_eq!(LastResult::failures_after(None, "a", Outcome::Failed), 1);
+        assert_eq!(
+            LastResult::failures_after(None, "a", Outcome::RolledBack),
+            1
+        );
     }
 }

@@ -246,6 +246,22 @@ fn what_happens_to_the_host_says_nothing_of_the_request_unless_it_comes_again() 
 }
 
 #[test]
+fn one_pipe_that_does_not_answer_now_undoes_no_caution() {
+    let silent = |state: &mut NodeState| {
+        state.pipes[0].problem = Some("its server does not answer".to_owned());
+    };
+    let (desired, mut state) = with("other request, other file, refused");
+    silent(&mut state);
+    assert_eq!(compare(&desired, &state), Comparison::Undone);
+    state.agent_sha256 = None;
+    let step = agent_step(&desired, Some(&state));
+    assert_eq!(step, AgentStep::Install { interrupts: true });
+    let mut state = good();
+    silent(&mut state);
+    assert_eq!(compare(&self::desired(), &state), Comparison::Broken);
+}
+
+#[test]
 fn csi_proxy_works_where_the_agent_keeps_it_it_runs_and_answers_on_all_its_pipes() {
     assert!(is_working(&good()));
     for broken in [

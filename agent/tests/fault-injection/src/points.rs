@@ -43,6 +43,12 @@ pub fn shuts_down() -> bool {
     fs::exists(format!(r"{STATE_DIR}\shutdown")).unwrap_or(false)
 }
 
+/// Whether a test has the agent's work stand still: while the file `hang` is in the agent's folder.
+#[must_use]
+pub fn hangs() -> bool {
+    fs::exists(format!(r"{STATE_DIR}\hang")).unwrap_or(false)
+}
+
 /// Without a word to anybody: no destructor, no handler, no flush.
 fn die() {
     // SAFETY: the pseudo-handle of the own process is always valid.

@@ -1,0 +1,50 @@
+//! A sign of life of the one thread that does all work. A stuck call of Windows leaves the rest of the process well, and
+//! able to answer.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// When that thread came round the last time.
+#[derive(Debug)]
+pub struct Pulse(Mutex<Instant>);
+
+impl Pulse {
+    /// It has just begun.
+    #[must_use]
+    pub fn start(now: Instant) -> Self {
+        Self(Mutex::new(now))
+    }
+
+    /// It comes round.
+    pub fn beat(&self, now: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// How long it has stood still, where that is longer than it may.
+    #[must_use]
+    pub fn stuck_for(&self, now: Instant, limit: Duration) -> Option<Duration> {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let still = now.saturating_duration_since(last);
+        (still > limit).then_some(still)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_comes_round_is_not_stuck() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let pulse = Pulse::start(begin);
+        let limit = Duration::from_secs(300);
+        assert_eq!(pulse.stuck_for(at(300), limit), None);
+        assert_eq!(
+            pulse.stuck_for(at(301), limit),
+            Some(Duration::from_secs(301))
+        );
+        pulse.beat(at(301));
+        assert_eq!(pulse.stuck_for(at(600), limit), None);
+    }
+}
