@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-const TEMPLATE: &str = "../tools/version.rc";
+const TEMPLATE: &str = "version.rc";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={TEMPLATE}");
@@ -13,13 +13,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let version = env::var("CARGO_PKG_VERSION")?;
+    let numbers = version.split(['-', '+']).next().unwrap_or(&version);
     let text = fs::read_to_string(TEMPLATE)?
-        .replace("@NUMBERS@", &format!("{},0", version.replace('.', ",")))
-        .replace("@VERSION@", &version)
-        .replace("@NAME@", "windows-storage-agent")
-        .replace("@PRODUCT@", "windows-storage-operator")
-        .replace("@COMPANY@", "windows-storage-operator")
-        .replace("@DESCRIPTION@", "Keeps csi-proxy running on this node");
+        .replace("@NUMBERS@", &format!("{},0", numbers.replace('.', ",")))
+        .replace("@VERSION@", &version);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let (source, object) = (out.join("version.rc"), out.join("version.o"));
     fs::write(&source, text)?;
