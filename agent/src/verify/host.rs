@@ -5,16 +5,16 @@ use std::os::windows::io::AsRawHandle;
 use std::ptr::{null, null_mut};
 
 use serde::Serialize;
-use windows_sys::Win32::Foundation::{ERROR_SUCCESS, HANDLE};
+use windows_sys::Win32::Foundation::ERROR_SUCCESS;
 use windows_sys::Win32::Globalization::{GetACP, GetOEMCP};
 use windows_sys::Win32::Security::{
-    GetTokenInformation, LookupPrivilegeNameW, SE_PRIVILEGE_ENABLED, TOKEN_PRIVILEGES, TOKEN_QUERY,
+    GetTokenInformation, LookupPrivilegeNameW, SE_PRIVILEGE_ENABLED, TOKEN_PRIVILEGES,
     TokenPrivileges,
 };
 use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RegGetValueW};
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-use crate::windows::win32::{self, check, owned, size, wide};
+use crate::windows::accounts::own_token;
+use crate::windows::win32::{self, check, size, wide};
 
 const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 
@@ -73,16 +73,7 @@ fn text(key: &str, name: &str) -> String {
 }
 
 fn privileges() -> io::Result<Vec<String>> {
-    let mut token: HANDLE = null_mut();
-    // SAFETY: the result goes to a valid place, and is nobody else's.
-    let token = unsafe {
-        check(OpenProcessToken(
-            GetCurrentProcess(),
-            TOKEN_QUERY,
-            &raw mut token,
-        ))?;
-        owned(token)?
-    };
+    let token = own_token()?;
     // There are some forty privileges, of twelve bytes each; of words, so that it is aligned.
     let (mut buffer, mut length) = ([0_u64; 256], 0);
     // SAFETY: the handle is open, and the buffer has the size that is given.

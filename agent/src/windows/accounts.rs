@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
-use std::os::windows::io::AsRawHandle;
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::ptr::{null, null_mut};
 
 use windows_storage_agent::owners::{ADMINISTRATORS, is_trusted};
@@ -240,15 +240,20 @@ impl Drop for NetApi {
     }
 }
 
-/// The account of this process.
-fn own_account() -> io::Result<String> {
+/// The token of this process, to be read.
+pub fn own_token() -> io::Result<OwnedHandle> {
     let mut token: HANDLE = null_mut();
     // SAFETY: the result goes to a valid place, and is nobody else's.
-    let token = unsafe {
+    unsafe {
         let this = GetCurrentProcess();
         check(OpenProcessToken(this, TOKEN_QUERY, &raw mut token))?;
-        owned(token)?
-    };
+        owned(token)
+    }
+}
+
+/// The account of this process.
+fn own_account() -> io::Result<String> {
+    let token = own_token()?;
     // For a TOKEN_USER and its SID, which has 68 bytes at most; of words, so that it is aligned.
     let (mut buffer, mut length) = ([0_u64; 32], 0);
     // SAFETY: the handle is open, and the buffer has the size that is given.

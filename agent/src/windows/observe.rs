@@ -127,7 +127,9 @@ fn pipe_statuses(
         let mut of = request.iter().flat_map(|request| &request.pipes);
         let service = of.find(|of| of.pipes.contains(name));
         let service = service.map_or(CSI_PROXY_SERVICE, |of| &of.service);
-        Ok(observe_service(scm, service)?.and_then(|there| there.process_id))
+        let status = scm.status(service);
+        let status = status.context(format_args!("reading the state of service {service}"))?;
+        Ok(status.and_then(|status| status.process_id))
     };
     let all = || names.iter().map(process_of).collect::<Result<Vec<_>, _>>();
     let before = all()?;
