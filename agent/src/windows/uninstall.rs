@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use protocol::command::same_path;
 use protocol::order::{key, same_name};
 use protocol::paths::{
     AGENT_EXE, AGENT_LOG_DIR, AGENT_PREVIOUS, AGENT_RETIRED, AGENT_SERVICE, CSI_PROXY_EXE,
@@ -19,9 +20,11 @@ use windows_storage_agent::state::Memory;
 
 use super::install::{end_running, lock};
 use super::observe::Kept;
+use super::process::{self, Process};
 use super::services::Services;
-use super::{events, files, log, point, store};
+use super::{events, files, log, machine, point, store};
 
+const PROGRAMS: [&str; 3] = [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED];
 /// How long csi-proxy may take to stop, and the agent's service to start.
 const STOP: Duration = Duration::from_secs(25);
 
@@ -43,8 +46,9 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     }
     services.delete(AGENT_SERVICE)?;
     events::uninstall();
+    end_commands()?;
     drop(lock);
-    for program in [AGENT_EXE, AGENT_PREVIOUS, AGENT_RETIRED] {
+    for program in PROGRAMS {
         for path in [program.to_owned(), format!("{program}.new")] {
             remove(&path)?;
         }
@@ -55,6 +59,23 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
     // Last: while it is there, what it says can be read, and this command goes on where it was cut off.
     remove_folder(STATE_DIR)?;
     Ok(Answer::Uninstalled {})
+}
+
+/// Ends the agent's commands that still run, such as one that waits for a file whose connection was lost: a program that runs
+/// cannot be removed. They change nothing, and nobody waits for their answers.
+fn end_commands() -> Result<(), Failure> {
+    let ending = "ending what still runs of the agent";
+    for seen in machine::processes(&[]).context(ending)? {
+        let Some(program) = process::program_of(seen.id) else {
+            continue;
+        };
+        let is_ours = PROGRAMS.iter().any(|ours| same_path(ours, &program));
+        if is_ours && let Some(command) = Process::open(seen.id).context(ending)? {
+            command.terminate().context(ending)?;
+            command.wait(STOP);
+        }
+    }
+    Ok(())
 }
 
 /// Leaves a change that was cut off in the middle to the agent's service, which goes back or on at its start.

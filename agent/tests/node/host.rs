@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,13 @@ use protocol::{
     Request, ServicePipes, ServiceState, ServiceStatus,
 };
 use sha2::{Digest, Sha256};
-use testbed::parts::part;
-use testbed::windows_host::{Fleet, WindowsHost};
 
+#[cfg(windows)]
+use crate::native::{Fleet, WindowsHost};
+pub use crate::programs::{Build, agent, csi_proxy};
 use crate::standin::until;
+#[cfg(unix)]
+use testbed::windows_host::{Fleet, WindowsHost};
 
 /// Of csi-proxy's pipes, those that both versions open.
 pub const PIPES: [&str; 6] = [
@@ -36,15 +39,6 @@ pub const COMMAND: &str = r"C:\k\csi-proxy.exe -log_file=C:\var\log\csi-proxy\cs
 pub const FAULT: &str = r"C:\k\windows-storage\fault";
 /// What the same build notices of its heap.
 pub const HEAP_DAMAGE: &str = r"C:\k\windows-storage\heap.damage";
-
-/// Which agent a test installs.
-#[derive(Clone, Copy, Debug)]
-pub enum Build {
-    /// The one that goes to nodes.
-    Payload,
-    /// The one that dies where a test wants it, and where its heap is damaged.
-    FaultInjection,
-}
 
 pub struct Node {
     pub host: WindowsHost,
@@ -217,16 +211,6 @@ impl Node {
         until(line, || self.lines(line) > before);
     }
 
-    /// The pipe of the agent's service.
-    pub fn pipe(&self) -> String {
-        let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\windows-storage-agent /v Pipe";
-        let said = self.run(key);
-        let name = said
-            .split_whitespace()
-            .find(|word| word.starts_with(r"\\.\"));
-        name.unwrap_or_else(|| panic!("{said}")).to_owned()
-    }
-
     /// How often the agent has logged this.
     fn lines(&self, line: &str) -> usize {
         self.log().matches(line).count()
@@ -300,20 +284,6 @@ fn answer_in(output: &Output) -> Option<Answer> {
     serde_json::from_str(text.trim().lines().last()?).ok()
 }
 
-/// The agent, built for Windows.
-pub fn agent(which: Build) -> Vec<u8> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/build-agent");
-    let mut build_agent = Command::new(script);
-    // Any test may be run with it: `make guarded`.
-    let is_guarded = std::env::var_os("GUARDED_AGENT").is_some();
-    if matches!(which, Build::FaultInjection) || is_guarded {
-        build_agent.arg("--fault-injection");
-    }
-    let built = build_agent.output().unwrap();
-    assert!(built.status.success(), "{built:?}");
-    fs::read(String::from_utf8(built.stdout).unwrap().trim()).unwrap()
-}
-
 pub fn upload_path(id: &str) -> String {
     format!(r"{INCOMING_DIR}\{id}.exe")
 }
@@ -356,10 +326,6 @@ pub fn sha256(content: &[u8]) -> String {
     Sha256::digest(content)
         .iter()
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
-}
-
-pub fn csi_proxy(version: &str) -> Vec<u8> {
-    fs::read(part(&format!("csi-proxy-{version}")).unwrap()).unwrap()
 }
 
 pub fn csi_proxy_of(state: &NodeState) -> &ServiceStatus {

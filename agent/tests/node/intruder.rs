@@ -19,6 +19,16 @@ use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy};
 const SOMEBODY: u32 = 65_534;
 
 impl Node {
+    /// The pipe of the agent's service.
+    fn pipe(&self) -> String {
+        let key = r"reg query HKLM\SYSTEM\CurrentControlSet\Services\windows-storage-agent /v Pipe";
+        let said = self.run(key);
+        let name = said
+            .split_whitespace()
+            .find(|word| word.starts_with(r"\\.\"));
+        name.unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+
     /// Has something there belong to another owner: by its owner, where this may change it, or by a link to what is
     /// root's.
     fn give_away(&self, path: &str) {

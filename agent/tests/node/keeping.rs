@@ -63,6 +63,9 @@ fn a_service_is_brought_back_whatever_becomes_of_it() {
         is_well(state, &content)
     });
 
+    if cfg!(windows) {
+        return;
+    }
     node.host.reboot().unwrap();
     let state = node.eventually("after a reboot all is up", |state| {
         is_well(state, &content) && state.agent_service == ServiceState::Running

@@ -1,6 +1,6 @@
-//! The agent on a real Service Control Manager API (Wine's), with the real csi-proxy.
+//! The agent on a real Service Control Manager, with the real csi-proxy: under Wine, each test on a host of its own, or on a
+//! Windows machine to throw away.
 
-#![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -13,13 +13,23 @@ mod faults;
 mod foreign;
 mod guard;
 mod host;
+// It sets access lists by Unix' permissions.
+#[cfg(unix)]
 mod intruder;
 mod keeping;
 mod life;
+#[cfg(windows)]
+mod native;
+#[cfg(unix)]
+mod natively;
 mod packed;
+mod programs;
 mod replace_agent;
+// It puts another program in the place of PowerShell.
+#[cfg(unix)]
 mod scripts;
 mod standin;
 mod stops;
 mod uninstall;
+#[cfg(unix)]
 mod verify;

@@ -1,14 +1,13 @@
 //! Small programs that behave as a test needs it, on a host.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::host::{Node, PATIENCE, PIPES};
+use crate::programs;
 
-/// What a stand-in does wrong, as `standin.c` calls it.
+/// What a stand-in does wrong, in the order of `standin.c`.
 #[derive(Clone, Copy, Debug)]
 pub enum Behaviour {
     Well,
@@ -24,36 +23,9 @@ pub enum Behaviour {
 
 /// A program that opens these pipes as a service.
 pub fn standin(behaviour: Behaviour, pipes: &[&str]) -> Vec<u8> {
-    let folder = tempfile();
-    let exe = folder.join("standin.exe");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/wine/standin.c");
-    let list = pipes.join(";");
-    let compiled = Command::new("x86_64-w64-mingw32-gcc")
-        .args(["-O2", "-s", "-o"])
-        .arg(&exe)
-        .arg(format!(
-            "-DBEHAVIOUR={}",
-            format!("{behaviour:?}").to_uppercase()
-        ))
-        .arg(format!("-DPIPES=\"{list}\""))
-        .arg(source)
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{compiled:?}");
-    let content = fs::read(exe).unwrap();
-    fs::remove_dir_all(folder).unwrap();
-    content
-}
-
-fn tempfile() -> std::path::PathBuf {
-    let unique = format!(
-        "standin-{}-{:?}",
-        std::process::id(),
-        thread::current().id()
-    );
-    let folder = std::env::temp_dir().join(unique);
-    fs::create_dir_all(&folder).unwrap();
-    folder
+    // It reads from its own end what it is to be.
+    let end = format!("STANDIN:{}:{}\0", behaviour as u8, pipes.join(";"));
+    [programs::standin(), end.as_bytes()].concat()
 }
 
 /// One that opens all that csi-proxy is asked for.

@@ -9,6 +9,7 @@ use crate::host::{Build, Node, csi_proxy_of, is_well, message_of, request, sha25
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until};
 
 #[test]
+#[cfg_attr(windows, ignore = "this machine does not lose its power")]
 fn a_shutdown_in_the_middle_of_an_update_is_an_interruption() {
     let node = Node::with(Build::FaultInjection);
     let well = standin_for_csi_proxy(Behaviour::Well);

@@ -1,15 +1,15 @@
 //! The agent goes, and takes with it what it has brought, or leaves csi-proxy as it is.
 
 use std::fs;
+use std::thread;
 
 use protocol::paths::{
-    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, JOURNAL_FILE,
-    STATE_DIR,
+    AGENT_EXE, AGENT_LOG_DIR, BOOTSTRAP_DIR, CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, INCOMING_DIR,
+    JOURNAL_FILE, STATE_DIR,
 };
-use protocol::{Answer, FailureCategory};
-use testbed::parts::part;
+use protocol::{Answer, FailureCategory, Format, Packed};
 
-use crate::host::{Build, Node, agent, request, service, sha256};
+use crate::host::{Build, Node, agent, csi_proxy, request, service, sha256};
 use crate::standin::{Behaviour, TOOL, standin, standin_for_csi_proxy, until, variant};
 
 const PROGRAM: &str = r"C:\windows\windows-storage\agent.exe";
@@ -50,7 +50,7 @@ impl Node {
 #[test]
 fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
     let node = Node::new();
-    let csi_proxy = fs::read(part("csi-proxy-1.3.0").unwrap()).unwrap();
+    let csi_proxy = csi_proxy("1.3.0");
     let mut both = request("both");
     both.files[0].sha256 = sha256(&csi_proxy);
     both.services.push(service("logs", r"C:\k\logs.exe"));
@@ -65,6 +65,7 @@ fn csi_proxy_goes_too_or_stays_as_it_is_and_other_services_stay() {
         Some(Answer::Uninstalled {})
     );
     node.assert_agent_is_gone();
+    #[cfg(unix)]
     testbed::node_agent::csi_proxy_answers(&node.host).unwrap();
     assert_eq!(
         fs::read(node.local(CSI_PROXY_EXE)).unwrap(),
@@ -211,4 +212,39 @@ fn a_service_that_was_left_to_another_program_stays() {
         node.has_service("csi-proxy"),
         "what was left to another program was deleted"
     );
+}
+
+/// Its connection was lost in the middle of an upload, and Windows does not end it with that.
+#[test]
+fn a_command_that_still_waits_for_a_file_keeps_nothing() {
+    let content = standin_for_csi_proxy(Behaviour::Well);
+    let node = Node::new();
+    node.applied("first", &content);
+    let mut request = request("second");
+    request.files[0].sha256 = sha256(&content[1..]);
+    request.files[0].packed = Some(Packed {
+        path: format!(r"{INCOMING_DIR}\second.zst"),
+        format: Format::Zstd,
+        size: 1000,
+        unpacked_size: 1000,
+    });
+    node.upload_request(&request);
+    fs::write(node.local(&format!(r"{INCOMING_DIR}\second.zst")), "half").unwrap();
+    thread::scope(|scope| {
+        let apply = format!(
+            r"{AGENT_EXE} apply --request {INCOMING_DIR}\second.json --timeout 60 --arrival-timeout 60"
+        );
+        let host = &node.host;
+        let waiting = scope.spawn(move || host.run(&apply).unwrap());
+        until("it runs", || {
+            let running = node.run("tasklist").to_lowercase();
+            running.matches("windows-storage-agent.exe").count() == 2
+        });
+        assert_eq!(
+            node.uninstall(Build::Payload, ""),
+            Some(Answer::Uninstalled {})
+        );
+        node.assert_agent_is_gone();
+        assert!(waiting.join().unwrap().stdout.is_empty());
+    });
 }

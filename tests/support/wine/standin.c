@@ -1,6 +1,7 @@
 /*
  * Stands in for csi-proxy, for a service of somebody else's, for PowerShell, and for an administrator with a tool, in
- * tests of the agent. As a service it opens the pipes PIPES, a list with ';' between them; BEHAVIOUR is what it does wrong.
+ * tests of the agent. What it does wrong as a service, and the pipes that it opens, stand at the end of its file: "STANDIN:",
+ * the number of a behaviour, ':', names with ';' between them, and a nul.
  * As a command: "hold FILE" and "open SERVICE" keep that open, "serve PIPE" serves a pipe, and "occupy PIPE" keeps its name in
  * use without serving it, each until C:\k\release is there, with C:\k\holding from when it does; "send PIPE FILE" writes a file
  * into a pipe and prints the answer; "change SERVICE START COMMAND" changes a service, '-' leaves a setting, and "need
@@ -20,13 +21,9 @@
 #define SILENT 6 /* takes connections and says nothing while C:\k\silent is there */
 #define REFUSES 7 /* greets, and refuses every call */
 #define LATE 8   /* does not become a service in time where C:\k\late is there, which it removes */
-#ifndef BEHAVIOUR
-#define BEHAVIOUR WELL
-#endif
-#ifndef PIPES
-#define PIPES ""
-#endif
 
+static int behaviour;
+static char names[2048];
 static SERVICE_STATUS status = { SERVICE_WIN32_OWN_PROCESS, SERVICE_RUNNING, SERVICE_ACCEPT_STOP, 0, 0, 0, 0 };
 static SERVICE_STATUS_HANDLE handle;
 static HANDLE stopped;
@@ -39,6 +36,28 @@ static int count, taken;
 static const BYTE greeting[] = { 0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0 };
 static const BYTE answer[] = { 0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88, 0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 8, 1 };
 static const BYTE refusal[] = { 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+
+/* Reads from the end of this program what it is to be. */
+static void configure(void)
+{
+    static char end[4096];
+    char path[MAX_PATH];
+    FILE *file;
+    int at;
+
+    GetModuleFileNameA(NULL, path, sizeof path);
+    file = fopen(path, "rb");
+    if (!file || fseek(file, 1 - (long)sizeof end, SEEK_END))
+        return;
+    fread(end, 1, sizeof end - 1, file);
+    fclose(file);
+    for (at = sizeof end - 9; at >= 0; at--)
+        if (memcmp(end + at, "STANDIN:", 8) == 0) {
+            behaviour = atoi(end + at + 8);
+            snprintf(names, sizeof names, "%s", strchr(end + at + 8, ':') + 1);
+            return;
+        }
+}
 
 static int there(const char *path)
 {
@@ -55,10 +74,10 @@ static HANDLE instance(const char *path)
 
 static void open_pipes(void)
 {
-    char list[2048] = PIPES, *name;
+    char *name;
 
     count = 0;
-    for (name = strtok(list, ";"); name; name = strtok(NULL, ";")) {
+    for (name = strtok(names, ";"); name; name = strtok(NULL, ";")) {
         snprintf(pipes[count].path, sizeof pipes[count].path, "\\\\.\\pipe\\%s", name);
         pipes[count].next = instance(pipes[count].path);
         count++;
@@ -83,7 +102,7 @@ static void serve_pipes(void)
         if (!ConnectNamedPipe(pipes[at].next, NULL) && GetLastError() == ERROR_PIPE_CONNECTED && taken < 256) {
             clients[taken++] = pipes[at].next;
             pipes[at].next = instance(pipes[at].path);
-            if (BEHAVIOUR != SILENT || !there("C:\\k\\silent"))
+            if (behaviour != SILENT || !there("C:\\k\\silent"))
                 say(clients[taken - 1], greeting, sizeof greeting);
         }
     for (at = taken - 1; at >= 0; at--)
@@ -91,7 +110,7 @@ static void serve_pipes(void)
             CloseHandle(clients[at]);
             clients[at] = clients[--taken];
         } else if (length && ReadFile(clients[at], call, sizeof call, &length, NULL)) {
-            if (BEHAVIOUR == REFUSES)
+            if (behaviour == REFUSES)
                 say(clients[at], refusal, sizeof refusal);
             else
                 say(clients[at], answer, sizeof answer);
@@ -101,9 +120,9 @@ static void serve_pipes(void)
 static DWORD WINAPI control(DWORD code, DWORD type, void *data, void *context)
 {
     (void)type, (void)data, (void)context;
-    if (code == SERVICE_CONTROL_STOP && BEHAVIOUR == QUITS)
+    if (code == SERVICE_CONTROL_STOP && behaviour == QUITS)
         ExitProcess(0);
-    if (code == SERVICE_CONTROL_STOP && BEHAVIOUR != HANGS)
+    if (code == SERVICE_CONTROL_STOP && behaviour != HANGS)
         SetEvent(stopped);
     return NO_ERROR;
 }
@@ -117,9 +136,9 @@ static void WINAPI service(DWORD argc, LPSTR *argv)
     SetServiceStatus(handle, &status);
     while (WaitForSingleObject(stopped, 5) == WAIT_TIMEOUT) {
         serve_pipes();
-        if (BEHAVIOUR == CRASHES && there("C:\\k\\crash"))
+        if (behaviour == CRASHES && there("C:\\k\\crash"))
             ExitProcess(7);
-        if (BEHAVIOUR == MUTES && there("C:\\k\\mute"))
+        if (behaviour == MUTES && there("C:\\k\\mute"))
             while (count)
                 CloseHandle(pipes[--count].next);
     }
@@ -257,6 +276,7 @@ int main(int argc, char **argv)
     char path[256];
     int at;
 
+    configure();
     for (at = 1; at + 1 < argc; at++)
         if (strcmp(argv[at], "-File") == 0)
             return script(argc, argv, at + 1);
@@ -276,9 +296,9 @@ int main(int argc, char **argv)
         return change(argv[2], argv[3], argv[4], NULL);
     if (argc == 4 && strcmp(argv[1], "need") == 0)
         return change(argv[2], "-", "-", argv[3]);
-    if (BEHAVIOUR == EXITS || (BEHAVIOUR == CRASHES && there("C:\\k\\crash")))
+    if (behaviour == EXITS || (behaviour == CRASHES && there("C:\\k\\crash")))
         return 7;
-    if (BEHAVIOUR == LATE && DeleteFileA("C:\\k\\late"))
+    if (behaviour == LATE && DeleteFileA("C:\\k\\late"))
         Sleep(INFINITE);
     return !StartServiceCtrlDispatcherA(table);
 }
