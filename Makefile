@@ -124,7 +124,7 @@ docs-check: setup parts payload ## Type the commands of the documentation and ch
 	@cargo test -p bundler --test bundle guide
 
 .PHONY: lint
-lint: setup-build ## Check format, clippy, documentation, dependencies
+lint: setup-build ## Check format, clippy, documentation, workflows, dependencies
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@if [ -d "$$(rustc --print target-libdir --target $(WINDOWS))" ]; then \
@@ -134,6 +134,7 @@ lint: setup-build ## Check format, clippy, documentation, dependencies
 		echo "clippy of the agent for Windows: skipped, because this Rust has no $(WINDOWS)"; \
 	fi
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
+	@actionlint="$$(tools/part actionlint)" && "$$actionlint" .github/workflows/*.yaml
 	@deny="$$(tools/part cargo-deny)" && "$$deny" check bans licenses sources
 
 # What only the benchmarks are compared with.
