@@ -4,6 +4,7 @@ mod ask;
 mod called_as;
 mod election;
 mod since;
+mod verify_node;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
 use jiff::Timestamp;
 pub use since::{since, since_time};
+pub use verify_node::VerifyNodeArgs;
 use windows_storage_operator::assess::versions::Release;
 use windows_storage_operator::report::{ColorChoice, Format};
 
@@ -106,6 +108,9 @@ pub enum Command {
     /// The exit status is 0 when all is removed, 1 if not, 2 if the command line is wrong.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
+    /// Try on a Windows host all that the operator does with a node
+    #[command(long_about = verify_node::ABOUT, after_help = verify_node::EXAMPLES)]
+    VerifyNode(VerifyNodeArgs),
     /// Print the completion script of a shell
     ///
     /// It completes the program by the name of its file, on PATH.

@@ -10,6 +10,7 @@ mod must_gather;
 mod progress;
 mod run;
 mod uninstall;
+mod verify_node;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -28,6 +29,7 @@ pub use completion::completion;
 pub use must_gather::{Interrupted, must_gather};
 pub use run::run;
 pub use uninstall::uninstall;
+pub use verify_node::verify_node;
 
 /// Writes a line for people to standard error. Nobody may be listening there, which is no fault.
 pub fn report_line(line: impl std::fmt::Display) {

@@ -60,15 +60,9 @@ fn look_with(
     run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
     replaces: bool,
 ) -> Result<Look, NodeError> {
-    // Where no service has a value the program reports a failure: its words count alone.
-    let query = |value: &str| format!("reg query {SERVICES} /s /v {value}");
-    let paths = run(&query("ImagePath"))?;
-    // What nssm runs for a service.
-    let applications = run(&query("Application"))?;
-    let mut services = services(&paths, &applications);
-    if services.is_empty() || !is_whole(&paths) || !is_whole(&applications) {
+    let Some(mut services) = listed(run)? else {
         return Ok(Look::unknown("services that cannot be listed"));
-    }
+    };
     let mut names = services.iter().map(|service| &service.name);
     if names.any(|name| same_name(name, AGENT_SERVICE)) {
         return Ok(Look::Nobody);
@@ -92,12 +86,56 @@ fn look_with(
     Ok(other.map_or(Look::Nobody, Look::owner_of))
 }
 
+/// What shows that the host is a node of a cluster, whether its kubelet runs or not. What Windows does not list may be one.
+pub fn has_kubelet(session: &mut Session) -> Result<Option<String>, NodeError> {
+    has_kubelet_with(&mut |command| Ok(session.run(command, LIST)?.stdout))
+}
+
+fn has_kubelet_with(
+    run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
+) -> Result<Option<String>, NodeError> {
+    let is_kubelet = |text: &str| text.to_lowercase().contains("kubelet");
+    let services = listed(run)?;
+    let processes = processes(&run(PROCESSES)?);
+    let Some(services) = services.filter(|_| !processes.is_empty()) else {
+        let unknown = "Windows does not list its services and processes";
+        return Ok(Some(unknown.to_owned()));
+    };
+    let mut services = services.iter();
+    let service = services.find(|it| is_kubelet(&it.name) || is_kubelet(&it.command));
+    let mut processes = processes.iter();
+    let process = processes.find(|it| is_kubelet(&it.program));
+    let found = match (service, process) {
+        (Some(it), _) => format!("service {} ({}) is there", it.name, it.command),
+        (None, Some(it)) => format!("{} runs there", it.program),
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(printable(&found)))
+}
+
 /// Whether the agent's service is on the node, whatever has become of its files.
 pub fn has_agent_service(session: &mut Session) -> Result<bool, NodeError> {
     let command = format!(r"reg query {SERVICES}\{AGENT_SERVICE} /v ImagePath");
     let output = session.run(&command, LIST)?;
     let mut found = values(&output.stdout);
     Ok(found.any(|(name, _)| same_name(name, AGENT_SERVICE)))
+}
+
+/// All services; `None` where Windows does not list them.
+fn listed(
+    run: &mut dyn FnMut(&str) -> Result<String, NodeError>,
+) -> Result<Option<Vec<SeenService>>, NodeError> {
+    let paths = run(&query("ImagePath"))?;
+    // What nssm runs for a service.
+    let applications = run(&query("Application"))?;
+    let services = services(&paths, &applications);
+    let is_whole = !services.is_empty() && is_whole(&paths) && is_whole(&applications);
+    Ok(is_whole.then_some(services))
+}
+
+/// Lists a value of all services. Where none has it the program reports a failure: its words count alone.
+fn query(value: &str) -> String {
+    format!("reg query {SERVICES} /s /v {value}")
 }
 
 /// Whether `reg query` has come to its end, where it says how many values it has found, in the language of the machine.
@@ -168,8 +206,11 @@ mod tests {
         "\"System Idle Process\",\"0\",\"Services\",\"0\",\"8 K\"\r\n\"sshd.exe\",\"2,\"x\r\n";
 
     /// What a host prints that has these services and values, and runs these programs.
-    fn owner(values: &[(&str, &str, &str)], programs: &[&str], replaces: bool) -> Option<String> {
-        let mut run = |command: &str| {
+    fn host(
+        values: &[(&str, &str, &str)],
+        programs: &[&str],
+    ) -> impl FnMut(&str) -> Result<String, NodeError> {
+        move |command: &str| {
             if command == PROCESSES {
                 let lines = programs.iter().zip(7..);
                 let lines = lines.map(|(name, id)| {
@@ -191,12 +232,46 @@ mod tests {
                 "{}\r\nEnd of search: {found} match(es) found.\r\n",
                 lines.concat()
             ))
-        };
-        match look_with(&mut run, replaces).unwrap() {
+        }
+    }
+
+    fn owner(values: &[(&str, &str, &str)], programs: &[&str], replaces: bool) -> Option<String> {
+        match look_with(&mut host(values, programs), replaces).unwrap() {
             Look::Owner(who) => Some(who.strip_prefix(UNKNOWN_OWNER).unwrap().to_owned()),
             Look::Nobody => None,
             Look::NotTaken => panic!("a look was taken"),
         }
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_is_known_by_its_kubelet() {
+        const SSH: (&str, &str, &str) = ("sshd", "ImagePath", r"C:\OpenSSH\sshd.exe");
+        let found =
+            |values: &[_], programs: &[_]| has_kubelet_with(&mut host(values, programs)).unwrap();
+        assert_eq!(found(&[SSH], &["sshd.exe"]), None);
+        for (service, programs, expected) in [
+            (
+                ("Kubelet", "ImagePath", r"C:\nssm.exe"),
+                &["sshd.exe"],
+                "service Kubelet",
+            ),
+            (
+                ("node", "ImagePath", r"C:\k\KUBELET.exe"),
+                &["sshd.exe"],
+                "service node",
+            ),
+            (
+                ("rke2", "ImagePath", r"C:\rke2.exe"),
+                &["kubelet.exe"],
+                "kubelet.exe runs",
+            ),
+        ] {
+            let found = found(&[SSH, service], programs).unwrap();
+            assert!(found.starts_with(expected), "{found}");
+        }
+        // What is not listed may be there.
+        assert!(found(&[], &["sshd.exe"]).is_some());
+        assert!(found(&[SSH], &[]).is_some());
     }
 
     #[test]

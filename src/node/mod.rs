@@ -27,6 +27,7 @@ mod session;
 mod slots;
 mod transfer;
 mod variables;
+mod verification;
 mod worker;
 
 #[cfg(test)]
@@ -63,4 +64,5 @@ pub use rollout::{Candidate, Halt, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::RolloutSlots;
 pub use transfer::{Found, Part, ReadFailure, Sent};
+pub use verification::{Before, Tried, Verification};
 pub use worker::Workers;

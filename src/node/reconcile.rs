@@ -26,7 +26,7 @@ use crate::node::{
 use crate::payload::Payload;
 
 /// How long the work on a node may take, from the login on: a slow link included.
-const WORK: Duration = Duration::from_secs(20 * 60);
+pub(super) const WORK: Duration = Duration::from_secs(20 * 60);
 /// Connections that are being made, or wait for a place to work at, at one time. Dead hosts hold only these.
 const CONCURRENT_CONNECTS: usize = 64;
 /// Nodes that are worked on at one time; each may hold some megabytes of a transfer.
@@ -131,28 +131,36 @@ pub async fn reconcile_node(target: &Target, context: &Context) -> Result<Reconc
     let span = tracing::Span::current();
     let work = move |session, phases| {
         let _entered = span.entered();
-        let mut host = Host::new(session, payload, phases, target.agent_seen);
-        host.login(&target.user, &target.key)?;
-        let mut found = Reconciled {
-            standing: Standing::Unreachable,
-            ..Reconciled::default()
-        };
-        let done = match target.purpose {
-            Purpose::Reconcile => {
-                bring_to_desired(&mut host, &target, &desired, &slots, &mut found)
-            }
-            Purpose::Release => release(&mut host),
-            Purpose::Remove => remove(&mut host, &target.node, &slots, &mut found),
-        };
-        found.problem = done.err();
-        host.clean_up();
-        // All that was asked for is done: no answer is to be waited for.
-        host.session.give_up();
-        found.sent = host.session.sent;
-        found.phases = host.phases;
-        Ok(found)
+        let host = Host::new(session, payload, phases, target.agent_seen);
+        work_on(host, &target, &desired, &slots)
     };
     connected.work(WORK, "work on the node", work).await
+}
+
+/// Logs in and does what the node is connected to for. `Err` means that nobody could log in.
+pub(super) fn work_on(
+    mut host: Host,
+    target: &Target,
+    desired: &Result<Desired, NodeError>,
+    slots: &RolloutSlots,
+) -> Result<Reconciled, NodeError> {
+    host.login(&target.user, &target.key)?;
+    let mut found = Reconciled {
+        standing: Standing::Unreachable,
+        ..Reconciled::default()
+    };
+    let done = match target.purpose {
+        Purpose::Reconcile => bring_to_desired(&mut host, target, desired, slots, &mut found),
+        Purpose::Release => release(&mut host),
+        Purpose::Remove => remove(&mut host, &target.node, slots, &mut found),
+    };
+    found.problem = done.err();
+    host.clean_up();
+    // All that was asked for is done: no answer is to be waited for.
+    host.session.give_up();
+    found.sent = host.session.sent;
+    found.phases = host.phases;
+    Ok(found)
 }
 
 /// Gives the node to another owner, with csi-proxy as it is.

@@ -14,7 +14,7 @@ use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
 use crate::node::private_key::invalid;
 use crate::node::transfer::{Closing, Sent};
-use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms};
+use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -121,6 +121,12 @@ impl Session {
                 "the server ended the connection before the login of user {user}: {error}"
             )),
         })
+    }
+
+    /// What the server calls itself, such as `SSH-2.0-OpenSSH_for_Windows_9.5`.
+    #[must_use]
+    pub fn server(&self) -> String {
+        printable(self.ssh.banner().unwrap_or_default())
     }
 
     /// Whether the server has ended the connection.

@@ -33,6 +33,7 @@ mod simulated;
 mod tenant;
 mod unread;
 mod upgrade;
+mod verify_node;
 mod versions;
 mod viewer;
 mod without_olm;
