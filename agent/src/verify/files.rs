@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::windows::fs::OpenOptionsExt;
+use std::process::Command;
 
 use windows_storage_agent::errors::may_pass;
 use windows_sys::Win32::Storage::FileSystem::{FILE_SHARE_READ, FILE_SHARE_WRITE};
@@ -47,6 +48,21 @@ pub const ALL: &[Attempt] = &[
         let [path, _] = two(lab)?;
         acl::protect(&path, acl::PROGRAM)?;
         let checked = owners::check_program(&path);
+        checked.map_err(|failure| io::Error::other(failure.message))?;
+        Ok("done".to_owned())
+    }),
+    // As an administrator may have laid `C:\k` to another drive.
+    ("file.through-a-junction", "done", |lab| {
+        let (junction, target) = (lab.file("junction"), lab.file("target"));
+        fs::create_dir(&target)?;
+        let mut command = Command::new("cmd.exe");
+        command
+            .args(["/d", "/c", "mklink", "/J", &junction, &target])
+            .output()?;
+        let program = format!(r"{junction}\program.exe");
+        fs::write(&program, "")?;
+        acl::protect(&program, acl::PROGRAM)?;
+        let checked = owners::check_way(&junction).and_then(|()| owners::check_program(&program));
         checked.map_err(|failure| io::Error::other(failure.message))?;
         Ok("done".to_owned())
     }),

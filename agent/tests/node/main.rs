@@ -30,6 +30,7 @@ mod replace_agent;
 mod scripts;
 mod standin;
 mod stops;
+mod strange;
 mod uninstall;
 #[cfg(unix)]
 mod verify;
