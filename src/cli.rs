@@ -9,7 +9,9 @@ mod verify_node;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use ask::{AcceptHostKeyArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs};
+pub use ask::{
+    AcceptHostKeyArgs, CheckNodeArgs, CompletionArgs, NodesArgs, UninstallArgs, WhyArgs,
+};
 pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
@@ -108,6 +110,18 @@ pub enum Command {
     /// The exit status is 0 when all is removed, 1 if not, 2 if the command line is wrong.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
+    /// Look at the hosts of nodes before the operator goes there, and change nothing
+    ///
+    /// Logs in to each host as the operator does, with the Secret, the settings and the host keys of the operator's namespace, and
+    /// says what is in the way: the connection, the host key, the login, the user's rights, SFTP, the space on drive C:. It names the
+    /// shell of the SSH server, another owner of csi-proxy, and what the operator would do there.
+    ///
+    /// The operator need not run. Needs the rights to read what check reads, and the Secret.
+    ///
+    /// The exit status is 0 if nothing is in the way on any host, 3 if something is, 1 if the cluster could not be read or no such
+    /// node is there, 2 if the command line is wrong.
+    #[command(after_help = CHECK_NODE_EXAMPLES)]
+    CheckNode(CheckNodeArgs),
     /// Try on a Windows host all that the operator does with a node
     #[command(long_about = verify_node::ABOUT, after_help = verify_node::EXAMPLES)]
     VerifyNode(VerifyNodeArgs),
@@ -167,6 +181,11 @@ const ACCEPT_EXAMPLES: &str = "Examples:
     --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE
   kubectl exec -it -n windows-storage-operator deployment/windows-storage-operator -- \\
     /usr/bin/windows-storage-operator accept-host-key win-1";
+
+const CHECK_NODE_EXAMPLES: &str = "Examples:
+  windows-storage-operator check-node
+  windows-storage-operator check-node win-1 win-2
+  windows-storage-operator check-node --selector pool=blue -o json | jq '.items[].problems'";
 
 const UNINSTALL_EXAMPLES: &str = "Examples:
   windows-storage-operator uninstall

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 use jiff::SignedDuration;
-use windows_storage_operator::report::{ColorChoice, NodesFormat};
+use windows_storage_operator::report::{ColorChoice, HostsFormat, NodesFormat};
 
 use super::{ClusterArgs, InputArgs};
 
@@ -19,6 +19,29 @@ pub struct NodesArgs {
     /// How to show the nodes
     #[arg(long, short, value_enum, default_value_t = NodesFormat::Table)]
     pub output: NodesFormat,
+    /// Whether the table is coloured; auto: on a terminal
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+}
+
+/// Arguments of `check-node`.
+#[derive(Args)]
+pub struct CheckNodeArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Only these nodes; by default all Windows nodes
+    #[arg(value_name = "NODE")]
+    pub names: Vec<String>,
+    /// Only nodes with these labels, such as pool=blue
+    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "names")]
+    pub selector: Option<String>,
+    /// The operator's namespace, where the Secret with the SSH key is; by default the one that its Deployment is in
+    #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
+    pub namespace: Option<String>,
+    /// How to show the hosts
+    #[arg(long, short, value_enum, default_value_t = HostsFormat::Table)]
+    pub output: HostsFormat,
     /// Whether the table is coloured; auto: on a terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,

@@ -1,26 +1,23 @@
 //! `accept-host-key`: another host key for a node, when its administrator says that it is the right one.
 
-use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
-use kube::api::ListParams;
 use kube::{Api, Client};
 use windows_storage_operator::api::SETTINGS_NAME;
 use windows_storage_operator::assess::report::API_VERSION;
-use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
-use windows_storage_operator::installed::{self, OPERATOR};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Judgement, NodeError, Pins, Reason, Way,
     judge_offer, shown_key,
 };
-use windows_storage_operator::objects::{Kind, Received, kind, own_kind};
+use windows_storage_operator::objects::{kind, own_kind};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs};
 use crate::command::connect::connect;
+use crate::command::own::{one, operators_namespace};
 use crate::command::{print, report_line, runtime};
 
 /// Shows the keys, asks, and pins.
@@ -95,22 +92,6 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
     Ok(())
 }
 
-/// Where the operator is: the pin of another namespace would be of use to nobody.
-async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
-    let found = match installed::namespaces(client).await {
-        Ok(found) => found,
-        // Who may not look for it gets the default, which the error then names.
-        Err(error) if error.is_forbidden() => BTreeSet::new(),
-        Err(error) => return Err(error.into()),
-    };
-    if found.len() > 1 {
-        bail!(
-            "there are Deployments of the operator in more than one namespace; say which with --namespace"
-        );
-    }
-    Ok(found.into_iter().next().unwrap_or(OPERATOR.to_owned()))
-}
-
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
 async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cluster> {
     let mut cluster = Cluster::default();
@@ -133,40 +114,6 @@ async fn read(client: &Client, namespace: &str, node: &str) -> anyhow::Result<Cl
         );
     }
     Ok(cluster)
-}
-
-/// Takes one object in, and says whether it is there.
-async fn one(
-    client: &Client,
-    kind: Option<&Kind>,
-    namespace: Option<&str>,
-    name: &str,
-    cluster: &mut Cluster,
-) -> anyhow::Result<bool> {
-    let kind = kind.context("the kind is not known")?;
-    let api: Api<Received> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
-        None => Api::all_with(client.clone(), &kind.resource),
-    };
-    let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-    let is_there = match deadline::call("read object", api.list(&parameters)).await {
-        Ok(list) => {
-            for object in &list.items {
-                kind.absorb(cluster, object);
-            }
-            !list.items.is_empty()
-        }
-        // Where the definition of the settings is not there, the defaults hold.
-        Err(error) if error.is_not_found() => false,
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {} {name}", kind.name()));
-        }
-    };
-    // The defaults would lead to another port, or past the keys that are known.
-    if let Some(problem) = kind.table(cluster).problem() {
-        bail!("{}", visible(problem));
-    }
-    Ok(is_there)
 }
 
 fn confirm(takes_the_place: bool) -> anyhow::Result<bool> {

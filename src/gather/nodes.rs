@@ -18,7 +18,8 @@ use crate::gather::redact;
 use crate::gather::summary::{NodeLine, bytes, state_in_words};
 use crate::index::Cluster;
 use crate::node::{
-    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, inspect, printable, state,
+    NodeError, NodePlan, Planner, ReadFailure, Reason, Session, Target, Trust, inspect, printable,
+    state,
 };
 use crate::report::json;
 
@@ -107,7 +108,7 @@ async fn inspect_node(
     }
     let found = Arc::new(Mutex::new(found));
     let (shared, root, options) = (Arc::clone(&found), root.to_owned(), options.clone());
-    let inspected = inspect(target, namespace, NODE, move |session| {
+    let inspected = inspect(target, namespace, Trust::Known, NODE, move |session| {
         let mut inspection = Inspection {
             session,
             root,

@@ -15,11 +15,20 @@ use crate::services::CSI_PROXY_PIPES;
 /// How long the agent may take to say what it sees.
 const STATUS: Duration = Duration::from_secs(60);
 
-/// Logs in to a host that is known, and lets `work` read there for so long at most. A host that nobody has vouched for
-/// is none of those: whom to trust at first is the operator's to decide, or the administrator's.
+/// Whom to log in to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Hosts whose keys are known.
+    Known,
+    /// Those that the operator would log in to as well. Their keys are not stored.
+    AsOperator,
+}
+
+/// Logs in to a host, and lets `work` read there for so long at most.
 pub async fn inspect<T: Send + 'static>(
     target: &Target,
     namespace: &str,
+    trust: Trust,
     limit: Duration,
     work: impl FnOnce(&mut Session) -> T + Send + 'static,
 ) -> Result<T, NodeError> {
@@ -28,6 +37,7 @@ pub async fn inspect<T: Send + 'static>(
     let key = &connected.key;
     match target.host_keys.judge(namespace, &target.node, key) {
         Judgement::Known => {}
+        Judgement::New if trust == Trust::AsOperator => {}
         Judgement::New => {
             return Err(Reason::HostKeyUnknown.error(format!(
                 "the SSH host key {} is not known yet, so the node was not logged in to; the operator stores it in ConfigMap \

@@ -19,6 +19,7 @@ mod phases;
 mod pins;
 mod plan;
 mod planner;
+mod preflight;
 mod private_key;
 mod reconcile;
 mod removal;
@@ -42,7 +43,7 @@ pub use host_key::{
     ACCEPTED, FIRST_CONTACT, HOST_KEYS_CONFIG_MAP, HostKey, HostKeyPolicy, Judgement,
     goes_with_node,
 };
-pub use inspect::{inspect, state};
+pub use inspect::{Trust, inspect, state};
 pub use instances::{INSTANCES_CONFIG_MAP, Instances, parse as parse_instances};
 pub use known_hosts::{KNOWN_HOSTS, Known, KnownHosts};
 pub use left_alone::describe_foreign;
@@ -55,6 +56,7 @@ pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::{Desired, is_working};
 pub use planner::{NodePlan, Planner, Purpose, Target, instances, known_hosts};
+pub use preflight::Preflight;
 pub use private_key::{
     PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
 };

@@ -3,6 +3,7 @@
 mod blocks;
 mod check;
 mod color;
+mod hosts;
 mod html;
 mod json;
 mod nodes;
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 
 use crate::assess::report::ReadinessReport;
 pub use color::{ColorChoice, use_color};
+pub use hosts::{HostList, HostsFormat};
 pub(crate) use json::{json, json_as_yaml};
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};

@@ -7,6 +7,7 @@
 mod api_faults;
 mod bad_input;
 mod check;
+mod check_node;
 mod election;
 mod events;
 mod external;

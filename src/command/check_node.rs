@@ -1,0 +1,130 @@
+//! `check-node`: what would be in the operator's way on the hosts of nodes.
+
+use anyhow::{Context, bail};
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::check::{Progress, from_api};
+use windows_storage_operator::deadline;
+use windows_storage_operator::index::Cluster;
+use windows_storage_operator::node::{
+    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, SSH_SECRET,
+};
+use windows_storage_operator::objects::{Received, kind, own_kind};
+use windows_storage_operator::report::HostList;
+use windows_storage_operator::visible::visible;
+
+use crate::cli::CheckNodeArgs;
+use crate::command::connect::connect;
+use crate::command::own::{one, operators_namespace};
+use crate::command::progress::{show_reading, spinner};
+use crate::command::{is_colored, print, report_line, runtime};
+
+/// Hosts that are looked at at one time.
+const AT_ONCE: usize = 16;
+
+/// Looks at the hosts. What is in the way of one counts as what holds an upgrade.
+pub fn check_node(arguments: &CheckNodeArgs) -> anyhow::Result<Upgradeable> {
+    let runtime = runtime()?;
+    let looked = runtime.block_on(look(arguments));
+    // A host that does not answer is not waited for.
+    runtime.shutdown_background();
+    let hosts = HostList::of(looked?);
+    print(&hosts.render(arguments.output, is_colored(arguments.color))?)?;
+    Ok(if hosts.is_fine() {
+        Upgradeable::True
+    } else {
+        Upgradeable::False
+    })
+}
+
+async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
+    let (client, version) = connect(&arguments.cluster).await?;
+    let namespace = match &arguments.namespace {
+        Some(namespace) => namespace.clone(),
+        None => operators_namespace(&client).await?,
+    };
+    let bar = spinner();
+    let mut show = |reading: Progress<'_>| show_reading(&bar, &reading);
+    let mut cluster = from_api(&client, version, &mut show).await?;
+    cluster.namespace.clone_from(&namespace);
+    for (kind, name) in [
+        ("ConfigMap", INSTANCES_CONFIG_MAP),
+        ("ConfigMap", HOST_KEYS_CONFIG_MAP),
+        ("Secret", SSH_SECRET),
+    ] {
+        one(
+            &client,
+            own_kind(kind),
+            Some(&namespace),
+            name,
+            &mut cluster,
+        )
+        .await?;
+    }
+    let names = names(arguments, &client, &cluster).await?;
+    let spec = cluster.wanted();
+    let planner = Planner::read_only(&cluster, &spec, Timestamp::now());
+    let plans = cluster
+        .windows_nodes()
+        .filter(|(name, _)| names.iter().any(|wanted| wanted == name.as_str()))
+        .map(|(name, node)| (name.to_string(), planner.plan(name, node)));
+    let plans: Vec<(String, NodePlan)> = plans.collect();
+    let of = plans.len();
+    let looks = plans
+        .iter()
+        .map(|(name, plan)| Preflight::of(name, plan, &namespace));
+    let mut looks = stream::iter(looks).buffer_unordered(AT_ONCE);
+    let mut found = Vec::new();
+    while let Some(seen) = looks.next().await {
+        found.push(seen);
+        bar.set_message(format!("looking at hosts ({} of {of} done)", found.len()));
+    }
+    bar.finish_and_clear();
+    if found.is_empty() {
+        report_line("No Windows nodes found.");
+    }
+    Ok(found)
+}
+
+/// Which nodes are meant.
+async fn names(
+    arguments: &CheckNodeArgs,
+    client: &Client,
+    cluster: &Cluster,
+) -> anyhow::Result<Vec<String>> {
+    let is_there = |name: &String| {
+        cluster
+            .windows_nodes()
+            .any(|(there, _)| there.as_str() == name)
+    };
+    if let Some(selector) = &arguments.selector {
+        let nodes = kind("v1", "Node").context("the kind is not known")?;
+        let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
+        let parameters = ListParams::default().labels(selector);
+        let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
+        let names = listed
+            .items
+            .into_iter()
+            .filter_map(|node| node.metadata.name);
+        let names: Vec<String> = names.filter(is_there).collect();
+        if names.is_empty() {
+            bail!("no Windows node has the labels {}", visible(selector));
+        }
+        return Ok(names);
+    }
+    let absent = arguments.names.iter().filter(|name| !is_there(name));
+    let absent: Vec<String> = absent.map(|name| visible(name)).collect();
+    if !absent.is_empty() {
+        bail!("there is no Windows node {}", absent.join(", "));
+    }
+    if arguments.names.is_empty() {
+        return Ok(cluster
+            .windows_nodes()
+            .map(|(name, _)| name.to_string())
+            .collect());
+    }
+    Ok(arguments.names.clone())
+}

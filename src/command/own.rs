@@ -1,0 +1,62 @@
+//! What is the operator's own in the cluster, for commands that go the way that it goes.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, bail};
+use kube::api::ListParams;
+use kube::{Api, Client};
+use windows_storage_operator::deadline;
+use windows_storage_operator::index::Cluster;
+use windows_storage_operator::installed::{self, OPERATOR};
+use windows_storage_operator::objects::{Kind, Received};
+use windows_storage_operator::visible::visible;
+
+/// Where the operator is.
+pub async fn operators_namespace(client: &Client) -> anyhow::Result<String> {
+    let found = match installed::namespaces(client).await {
+        Ok(found) => found,
+        // Who may not look for it gets the default, which the error then names.
+        Err(error) if error.is_forbidden() => BTreeSet::new(),
+        Err(error) => return Err(error.into()),
+    };
+    if found.len() > 1 {
+        bail!(
+            "there are Deployments of the operator in more than one namespace; say which with --namespace"
+        );
+    }
+    Ok(found.into_iter().next().unwrap_or(OPERATOR.to_owned()))
+}
+
+/// Takes one object in, and says whether it is there.
+pub async fn one(
+    client: &Client,
+    kind: Option<&Kind>,
+    namespace: Option<&str>,
+    name: &str,
+    cluster: &mut Cluster,
+) -> anyhow::Result<bool> {
+    let kind = kind.context("the kind is not known")?;
+    let api: Api<Received> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
+        None => Api::all_with(client.clone(), &kind.resource),
+    };
+    let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
+    let is_there = match deadline::call("read object", api.list(&parameters)).await {
+        Ok(list) => {
+            for object in &list.items {
+                kind.absorb(cluster, object);
+            }
+            !list.items.is_empty()
+        }
+        // Where the definition of the settings is not there, the defaults hold.
+        Err(error) if error.is_not_found() => false,
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {} {name}", kind.name()));
+        }
+    };
+    // The defaults would lead to another port, or past the keys that are known.
+    if let Some(problem) = kind.table(cluster).problem() {
+        bail!("{}", visible(problem));
+    }
+    Ok(is_there)
+}

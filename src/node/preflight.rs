@@ -1,0 +1,315 @@
+//! What stands in the way of an installation on a node, from a look at its host: nothing is changed there.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::node::connect::place;
+use crate::node::session::Session;
+use crate::node::{
+    Look, NodeError, NodePlan, Target, Trust, inspect, look::look, printable, state,
+};
+
+/// How long a look may take from the login on.
+const LOOK: Duration = Duration::from_secs(120);
+/// How long one of Windows' own programs may take.
+const COMMAND: Duration = Duration::from_secs(30);
+/// What an update needs beside what is there: csi-proxy twice, and logs. In bytes.
+const ROOM: u64 = 100 << 20;
+/// The group of administrators, whatever it is called in the language of the host.
+const ADMINISTRATORS: &str = "S-1-5-32-544";
+
+/// What was found of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preflight {
+    /// The Node's name.
+    pub node: String,
+    /// Address and port of its SSH server.
+    pub address: Option<String>,
+    /// Who logs in.
+    pub user: Option<String>,
+    /// Whether the login worked.
+    pub reached: bool,
+    /// Whether that user is an administrator there.
+    pub administrator: Option<bool>,
+    /// What runs commands there.
+    pub shell: Option<&'static str>,
+    /// Free space on drive C:, in bytes.
+    pub free_bytes: Option<u64>,
+    /// The version of this operator's agent that answers there.
+    pub agent: Option<String>,
+    /// Another owner of csi-proxy.
+    pub other_owner: Option<String>,
+    /// What the operator would do there.
+    pub next: String,
+    /// What would keep it from that.
+    pub problems: Vec<String>,
+}
+
+impl Preflight {
+    /// Looks at the host of a node with that plan.
+    pub async fn of(node: &str, plan: &NodePlan, namespace: &str) -> Self {
+        let seen = Self {
+            node: node.to_owned(),
+            ..Self::default()
+        };
+        match plan {
+            NodePlan::External(who) => seen.owned_by(who),
+            NodePlan::Release(who, _) => Self {
+                next: "remove the agent and leave csi-proxy as it is".to_owned(),
+                ..seen.owned_by(who)
+            },
+            NodePlan::Undecided(_) => Self {
+                next: "wait: another owner may be setting the node up".to_owned(),
+                ..seen
+            },
+            NodePlan::RemovalWaits(hold) => Self {
+                next: hold.to_string(),
+                ..seen
+            },
+            NodePlan::Absent(_) => Self {
+                next: "nothing: csi-proxy is not to be installed there".to_owned(),
+                ..seen
+            },
+            NodePlan::Waiting => Self {
+                next: "wait: the operator's own objects are being written".to_owned(),
+                ..seen
+            },
+            NodePlan::Blocked(error) | NodePlan::Remove(_, Err(error)) => seen.failed(error),
+            NodePlan::Remove(_, Ok(target)) => {
+                let next = "remove csi-proxy and the agent".to_owned();
+                Self {
+                    next,
+                    ..seen.visit(target, namespace).await
+                }
+            }
+            NodePlan::Reconcile(target) => seen.visit(target, namespace).await,
+        }
+    }
+
+    /// Whether nothing is in the way.
+    #[must_use]
+    pub fn is_fine(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn owned_by(self, who: &str) -> Self {
+        Self {
+            next: "leave csi-proxy to its owner".to_owned(),
+            other_owner: Some(printable(who)),
+            ..self
+        }
+    }
+
+    fn failed(mut self, error: &NodeError) -> Self {
+        self.problems
+            .push(format!("{}: {error}", error.reason.as_str()));
+        if self.next.is_empty() {
+            "nothing, before that is solved".clone_into(&mut self.next);
+        }
+        self
+    }
+
+    async fn visit(mut self, target: &Target, namespace: &str) -> Self {
+        self.address = Some(place(&target.address, target.port));
+        self.user = Some(target.user.clone());
+        let is_given = target.is_given;
+        let looked = inspect(target, namespace, Trust::AsOperator, LOOK, move |session| {
+            Looked::at(session, is_given)
+        });
+        match looked.await {
+            Ok(looked) => self.take(looked),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// Judges what was seen.
+    fn take(mut self, looked: Looked) -> Self {
+        let Looked {
+            administrator,
+            shell,
+            free_bytes,
+            agent,
+            owner,
+            problem,
+        } = looked;
+        self.reached = true;
+        (self.administrator, self.shell, self.free_bytes) = (administrator, shell, free_bytes);
+        if administrator == Some(false) {
+            let user = self.user.as_deref().unwrap_or_default();
+            self.problems
+                .push(format!("user {user} is no administrator there"));
+        }
+        if let Some(free) = free_bytes.filter(|free| *free < ROOM) {
+            let (free, room) = (free >> 20, ROOM >> 20);
+            let few = format!("drive C: has {free} MiB of free space, less than {room}");
+            self.problems.push(few);
+        }
+        self.next = match (&owner, &agent) {
+            (Look::Owner(who), None) => {
+                self.other_owner = Some(who.clone());
+                "leave csi-proxy to its owner".to_owned()
+            }
+            (_, Some(_)) => {
+                "bring another version of agent or csi-proxy, where the operator has one".to_owned()
+            }
+            (_, None) => "install the agent and csi-proxy".to_owned(),
+        };
+        self.agent = agent;
+        match problem {
+            Some(error) => self.failed(&error),
+            None => self,
+        }
+    }
+}
+
+/// What a host shows.
+#[derive(Default)]
+struct Looked {
+    administrator: Option<bool>,
+    shell: Option<&'static str>,
+    free_bytes: Option<u64>,
+    agent: Option<String>,
+    owner: Look,
+    problem: Option<NodeError>,
+}
+
+impl Looked {
+    fn at(session: &mut Session, is_given: bool) -> Self {
+        let mut looked = Self::default();
+        looked.problem = looked.fill_in(session, is_given).err();
+        looked
+    }
+
+    fn fill_in(&mut self, session: &mut Session, is_given: bool) -> Result<(), NodeError> {
+        let mut run = |command: &str| Ok(session.run(command, COMMAND)?.stdout);
+        self.shell = shell(&run("echo %COMSPEC% $PSHOME")?);
+        self.administrator = administrator(&run("whoami /groups")?);
+        self.free_bytes = free_bytes(&run(r"cmd.exe /c dir /-c C:\")?);
+        // The first that opens SFTP.
+        match state(session)? {
+            Some(state) => self.agent = Some(printable(&state.agent_version)),
+            None if !is_given => self.owner = look(session, false)?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Which shell has printed the names of two variables: each knows one of them.
+fn shell(printed: &str) -> Option<&'static str> {
+    match (printed.contains("%COMSPEC%"), printed.contains("$PSHOME")) {
+        (false, true) => Some("cmd"),
+        (true, false) => Some("PowerShell"),
+        _ => None,
+    }
+}
+
+/// Whether a list of groups has administrators; `None` where it is no such list.
+fn administrator(groups: &str) -> Option<bool> {
+    let is_list = groups.contains("S-1-1-0");
+    is_list.then(|| groups.contains(ADMINISTRATORS))
+}
+
+/// The free space from the last line that `dir` prints, in whatever language: its last number.
+fn free_bytes(printed: &str) -> Option<u64> {
+    let line = printed.lines().rev().find(|line| !line.trim().is_empty())?;
+    let numbers = line.split(|c: char| !c.is_ascii_digit());
+    let number = numbers.filter(|number| !number.is_empty()).next_back()?;
+    number.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Reason;
+
+    #[test]
+    fn a_shell_is_known_by_the_variable_that_it_knows() {
+        for (printed, expected) in [
+            ("C:\\Windows\\system32\\cmd.exe $PSHOME\r\n", Some("cmd")),
+            (
+                "%COMSPEC%\r\nC:\\Windows\\System32\\WindowsPowerShell\\v1.0\r\n",
+                Some("PowerShell"),
+            ),
+            ("%COMSPEC% \n", Some("PowerShell")),
+            ("", None),
+        ] {
+            assert_eq!(shell(printed), expected, "{printed}");
+        }
+    }
+
+    #[test]
+    fn the_group_of_administrators_counts_in_every_language() {
+        let everyone = "Jeder   Bekannte Gruppe  S-1-1-0\r\n";
+        let both = format!("{everyone}VORDEFINIERT\\Administratoren  Alias  S-1-5-32-544\r\n");
+        assert_eq!(administrator(&both), Some(true));
+        assert_eq!(administrator(everyone), Some(false));
+        assert_eq!(administrator("whoami: unknown option"), None);
+    }
+
+    #[test]
+    fn free_space_is_the_last_number() {
+        for (printed, expected) in [
+            (
+                "  3 File(s)  512 bytes\r\n  9 Dir(s)  98765432100 bytes free\r\n\r\n",
+                Some(98_765_432_100),
+            ),
+            (
+                "  9 Verzeichnis(se), 98765432100 Bytes frei\r\n",
+                Some(98_765_432_100),
+            ),
+            ("Access is denied.\r\n", None),
+            ("", None),
+        ] {
+            assert_eq!(free_bytes(printed), expected, "{printed}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let seen = |looked| Preflight::default().take(looked);
+        let well = Looked {
+            administrator: Some(true),
+            free_bytes: Some(1 << 40),
+            ..Looked::default()
+        };
+        let fine = seen(well);
+        assert!(
+            fine.is_fine() && fine.next.starts_with("install"),
+            "{fine:?}"
+        );
+        for (looked, problem) in [
+            (
+                Looked {
+                    administrator: Some(false),
+                    ..Looked::default()
+                },
+                "no administrator",
+            ),
+            (
+                Looked {
+                    free_bytes: Some(1 << 20),
+                    ..Looked::default()
+                },
+                "1 MiB of free space",
+            ),
+            (
+                Looked {
+                    problem: Some(Reason::TransferFailed.error("no SFTP")),
+                    ..Looked::default()
+                },
+                "TransferFailed: no SFTP",
+            ),
+        ] {
+            let seen = seen(looked);
+            assert!(seen.problems[0].contains(problem), "{seen:?}");
+        }
+        let other = seen(Looked {
+            owner: Look::Owner("unknown owner by service x".to_owned()),
+            ..Looked::default()
+        });
+        assert!(other.is_fine() && other.other_owner.is_some(), "{other:?}");
+    }
+}

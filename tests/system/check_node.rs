@@ -1,0 +1,78 @@
+//! `check-node` looks at hosts as the operator would, and changes nothing.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::{Harness, logins};
+
+fn check_node(harness: &Harness, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .arg("check-node")
+        .arg("--kubeconfig")
+        .arg(harness.sandbox.control_plane.kubeconfig())
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// What the operator would write.
+const EVERYTHING: &str =
+    "get configmaps,secrets,windowsstorages,windowsnodestorages,events -A -o json";
+
+fn items(output: &Output) -> Vec<Value> {
+    let list: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(list["kind"], "HostCheckList");
+    list["items"].as_array().unwrap().clone()
+}
+
+#[test]
+fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
+    let harness = Harness::new();
+    let sandbox = &harness.sandbox;
+    let host = sandbox.add_windows_node("win-1").unwrap();
+    // Nobody listens there, and nowhere.
+    sandbox.add_node("win-2", Some("127.255.255.254")).unwrap();
+    sandbox.add_node("win-3", None).unwrap();
+    harness.kubectl("label node win-1 pool=blue");
+
+    let without_key = check_node(&harness, &["-o", "json", "win-1"]);
+    assert_eq!(without_key.status.code(), Some(3), "{without_key:?}");
+    let problem = items(&without_key)[0]["problems"][0].to_string();
+    assert!(problem.contains("CredentialsMissing"), "{problem}");
+
+    sandbox.give_access().unwrap();
+    let before = harness.kubectl(EVERYTHING);
+    let one = check_node(&harness, &["--selector", "pool=blue", "-o", "json"]);
+    assert_eq!(one.status.code(), Some(0), "{one:?}");
+    let [seen] = &items(&one)[..] else {
+        panic!("{one:?}");
+    };
+    assert_eq!(seen["node"], "win-1");
+    assert_eq!(seen["reached"], true);
+    assert_eq!(seen["shell"], "cmd");
+    assert!(seen["freeBytes"].as_u64() > Some(1 << 20), "{seen}");
+    assert_eq!(seen["next"], "install the agent and csi-proxy");
+
+    let all = check_node(&harness, &[]);
+    assert_eq!(all.status.code(), Some(3), "{all:?}");
+    let table = String::from_utf8(all.stdout).unwrap();
+    for words in ["win-2   Unreachable", "win-3   NoAddress"] {
+        assert!(table.contains(words), "{table}");
+    }
+    // Nothing was changed: in the cluster, and on the host.
+    let after = harness.kubectl(EVERYTHING);
+    assert_eq!(before, after);
+    assert!(!host.drive_c().join("k/windows-storage").exists());
+    assert_eq!(logins(&host), 2);
+
+    let _operator = harness.start();
+    harness.expect_csi_proxy("win-1");
+    let again = check_node(&harness, &["-o", "json", "win-1"]);
+    assert_eq!(items(&again)[0]["agent"], env!("CARGO_PKG_VERSION"));
+    for absent in [&["win-9"][..], &["-l", "pool=green"]] {
+        let output = check_node(&harness, absent);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+}
