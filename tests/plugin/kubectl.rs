@@ -47,7 +47,10 @@ fn kubectl_runs_the_plugin_on_a_real_cluster() {
     let plugins = kubectl.expect("plugin list", 0, &[PLUGIN]);
     assert!(!plugins.to_lowercase().contains("warning"), "{plugins}");
     kubectl.expect("windows-storage check", 0, &["NoWindowsNodes"]);
-    kubectl.expect("windows-storage nodes", 0, &["No Windows nodes found"]);
+    for command in ["nodes", "check-node"] {
+        let line = format!("windows-storage {command}");
+        kubectl.expect(&line, 0, &["No Windows nodes found"]);
+    }
 
     let cluster = [
         objects::windows_node("win-1"),
