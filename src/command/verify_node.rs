@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::json;
 use windows_storage_operator::assess::report::Upgradeable;
-use windows_storage_operator::index::Secret;
 use windows_storage_operator::node::{
-    HostKeyPolicy, KnownHosts, PASSPHRASE, PRIVATE_KEY, PrivateKey, Purpose, Reason, Target, Tried,
-    Verification, check_private_key,
+    HostKeyPolicy, KeySource, KnownHosts, PrivateKey, Purpose, Reason, Target, Tried, Verification,
 };
 use windows_storage_operator::payload::Payload;
 use windows_storage_operator::visible::visible;
@@ -127,15 +125,13 @@ fn private_key(path: &Path, passphrase: Option<&Path>) -> anyhow::Result<Private
         let content = std::fs::read(path).map(Zeroizing::new);
         content.with_context(|| format!("cannot read {}", path.display()))
     };
-    let mut data = vec![(PRIVATE_KEY.to_owned(), read(path)?)];
-    if let Some(path) = passphrase {
-        data.push((PASSPHRASE.to_owned(), read(path)?));
-    }
-    let secret = Secret {
-        data: data.into_iter().collect(),
+    let (text, passphrase) = (read(path)?, passphrase.map(read).transpose()?);
+    let source = KeySource {
+        key: path.display().to_string(),
+        passphrase: "in the file that --passphrase-file names".to_owned(),
     };
-    check_private_key(Some(&secret), "")
-        .with_context(|| format!("{} cannot be the operator's key", path.display()))
+    let passphrase = passphrase.as_ref().map(|bytes| bytes.as_slice());
+    Ok(PrivateKey::read(&text, passphrase, source)?)
 }
 
 fn home() -> anyhow::Result<PathBuf> {

@@ -37,8 +37,10 @@ impl Way {
             )));
         }
         let now = Timestamp::now();
-        let managers = Managers::new(cluster, spec.csi_proxy.management, now);
-        if let ManagedBy::External(who) = managers.of(name, node) {
+        let managers = Managers::new(cluster, now);
+        let pool = spec.pools_of(&node.labels).next();
+        let management = spec.for_pool(pool).csi_proxy.management;
+        if let ManagedBy::External(who) = managers.of(name, node, management) {
             return Err(NoWay(format!(
                 "another owner manages csi-proxy on node {name} ({who}), so this operator does not log in to it, and needs \
                  no key of it"
@@ -48,7 +50,7 @@ impl Way {
         let reached = planner.reach(node);
         let (address, _) = reached.map_err(|error| NoWay(error.message))?;
         Ok(Self {
-            port: spec.ssh.port,
+            port: planner.port(node),
             host_keys: planner.host_keys(name, node, &address),
             address,
         })

@@ -44,7 +44,6 @@ pub enum ManagedBy {
 #[derive(Clone, Debug)]
 pub struct Managers<'a> {
     cluster: &'a Cluster,
-    management: Management,
     /// The DaemonSets that run csi-proxy.
     sets: Vec<(&'a ObjectKey, &'a NodeSide)>,
     /// Some Windows node belongs to a platform or to a DaemonSet.
@@ -55,10 +54,9 @@ pub struct Managers<'a> {
 impl<'a> Managers<'a> {
     /// By what is known of the cluster at that moment.
     #[must_use]
-    pub fn new(cluster: &'a Cluster, management: Management, now: Timestamp) -> Self {
+    pub fn new(cluster: &'a Cluster, now: Timestamp) -> Self {
         let mut managers = Self {
             cluster,
-            management,
             sets: that_run_it(cluster)
                 .map(|(key, _, side)| (key, side))
                 .collect(),
@@ -76,17 +74,17 @@ impl<'a> Managers<'a> {
         self.has_others
     }
 
-    /// Who looks after csi-proxy on that node.
+    /// Who looks after csi-proxy on that node, of which the administrator wants that.
     #[must_use]
-    pub fn of(&self, name: &str, node: &Node) -> ManagedBy {
-        if self.management == Management::External {
+    pub fn of(&self, name: &str, node: &Node, management: Management) -> ManagedBy {
+        if management == Management::External {
             return ManagedBy::External(BY_SETTINGS.to_owned());
         }
         if node.given {
             return ManagedBy::Operator;
         }
         let is_ours = || (self.status(name)).is_some_and(|status| !is_of_others(status));
-        let is_told = match self.management {
+        let is_told = match management {
             Management::Managed => true,
             // What it has installed it removes.
             Management::Removed => is_ours(),

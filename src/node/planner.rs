@@ -1,19 +1,20 @@
 //! What to do with each Windows node, from the index alone.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::api::{HostKeys, Install, Management, WindowsStorageSpec};
+use crate::api::{HostKeys, Install, Management, NodePool, WindowsStorageSpec};
 use crate::index::{Cluster, Node};
 use crate::node::desired::{check_version, desired};
 use crate::node::removal::{Facts, removal};
 use crate::node::{
     Absence, Desired, HOST_KEYS_CONFIG_MAP, Hold, HostKey, HostKeyPolicy, INSTANCES_CONFIG_MAP,
-    Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, Present,
-    PrivateKey, REMOVED, Reason, Removal, SSH_SECRET, check_private_key, found_owner,
+    Instances, KNOWN_HOSTS, KnownHosts, ManagedBy, Managers, NOT_NEEDED, NodeError, PRIVATE_KEY,
+    Present, PrivateKey, REMOVED, Reason, Removal, SSH_SECRET, check_private_key, found_owner,
     may_have_agent, parse_instances,
 };
 use crate::payload::Payload;
@@ -108,12 +109,19 @@ pub struct Target {
     pub desired: Result<Desired, NodeError>,
 }
 
+/// What is wanted of the nodes of a pool, or of those of none.
+struct Wanted<'a> {
+    spec: Cow<'a, WindowsStorageSpec>,
+    key: Result<PrivateKey, NodeError>,
+}
+
 /// Plans nodes, from what is the same for all of them.
 pub struct Planner<'a> {
     cluster: &'a Cluster,
     spec: &'a WindowsStorageSpec,
     instances: Instances,
-    key: Result<PrivateKey, NodeError>,
+    /// What is wanted of nodes of no pool, then of those of each.
+    pools: Vec<Wanted<'a>>,
     known_hosts: KnownHosts,
     /// The nodes with a pin, by their addresses.
     pinned: HashMap<String, &'a str>,
@@ -160,13 +168,19 @@ impl<'a> Planner<'a> {
         now: Timestamp,
     ) -> Self {
         Self {
-            managers: Managers::new(cluster, spec.csi_proxy.management, now),
+            managers: Managers::new(cluster, now),
             cluster,
             spec,
             instances: instances(cluster),
             known_hosts: known_hosts(cluster),
             pinned: pinned(cluster),
-            key: check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace),
+            pools: std::iter::once(None)
+                .chain(spec.node_pools.iter().map(Some))
+                .map(|pool| Wanted {
+                    spec: spec.for_pool(pool),
+                    key: pool_key(cluster, pool),
+                })
+                .collect(),
             desired,
             present: None,
         }
@@ -181,12 +195,16 @@ impl<'a> Planner<'a> {
     /// The plan for that node.
     #[must_use]
     pub fn plan(&self, name: &str, node: &Node) -> NodePlan {
-        match self.managers.of(name, node) {
+        let wanted = self.wanted(node);
+        match self
+            .managers
+            .of(name, node, wanted.spec.csi_proxy.management)
+        {
             ManagedBy::External(who) => return self.external(who, name, node),
             ManagedBy::Undecided(until) => return NodePlan::Undecided(until),
             ManagedBy::Operator => {}
         }
-        let removal = self.removal(name);
+        let removal = self.removal(name, &wanted.spec);
         let target = |purpose| {
             let target = self.target(name, node);
             target.map(|target| Target { purpose, ..target })
@@ -226,8 +244,8 @@ impl<'a> Planner<'a> {
 
     /// What keeps csi-proxy on a node with that plan, though nothing else does.
     #[must_use]
-    pub fn hold(&self, name: &str, plan: &NodePlan) -> Option<Hold> {
-        match (plan, || self.removal(name)) {
+    pub fn hold(&self, name: &str, node: &Node, plan: &NodePlan) -> Option<Hold> {
+        match (plan, || self.removal(name, &self.wanted(node).spec)) {
             (NodePlan::RemovalWaits(hold), _) => Some(hold.clone()),
             (NodePlan::Reconcile(_), removal) => match removal() {
                 Removal::Stay(hold) => hold,
@@ -238,8 +256,8 @@ impl<'a> Planner<'a> {
     }
 
     /// What is to become of this operator's programs on a node that it looks after.
-    fn removal(&self, name: &str) -> Removal {
-        let csi_proxy = &self.spec.csi_proxy;
+    fn removal(&self, name: &str, spec: &WindowsStorageSpec) -> Removal {
+        let csi_proxy = &spec.csi_proxy;
         let is_removed = csi_proxy.management == Management::Removed;
         if !is_removed && csi_proxy.install == Install::Always {
             return Removal::Stay(None);
@@ -255,7 +273,7 @@ impl<'a> Planner<'a> {
         let services = self.cluster.config_maps.get(services::CONFIG_MAP);
         let has_begun = || (present.plans.get(name)).is_some_and(NodePlan::removes_csi_proxy);
         removal(&Facts {
-            spec: self.spec,
+            spec,
             used: present.assessment.csi_proxy_use(self.cluster, name),
             status,
             is_pinned: pins(self.cluster).is_some_and(|pins| pins.contains_key(name)),
@@ -285,7 +303,8 @@ impl<'a> Planner<'a> {
     /// The way to a node, with nothing desired of it.
     fn target(&self, name: &str, node: &Node) -> Result<Target, NodeError> {
         let (address, user) = self.reach(node)?;
-        let key = self.key.clone()?;
+        let Wanted { spec, key } = self.wanted(node);
+        let key = key.clone()?;
         let status = self.cluster.node_statuses.get(name);
         Ok(Target {
             node: name.to_owned(),
@@ -293,14 +312,26 @@ impl<'a> Planner<'a> {
             boot_id: node.boot_id.clone(),
             host_keys: self.host_keys(name, node, &address),
             address,
-            port: self.spec.ssh.port,
+            port: spec.ssh.port,
             user,
             key,
-            is_given: node.given || self.spec.csi_proxy.management == Management::Managed,
+            is_given: node.given || spec.csi_proxy.management == Management::Managed,
             agent_seen: status.is_some_and(|status| status.csi_proxy.is_some()),
             purpose: Purpose::Reconcile,
             desired: Err(nothing_desired()),
         })
+    }
+
+    /// What is wanted of a node.
+    fn wanted(&self, node: &Node) -> &Wanted<'a> {
+        let mut pools = self.spec.node_pools.iter();
+        let pool = pools.position(|pool| pool.fits(&node.labels));
+        &self.pools[pool.map_or(0, |pool| pool + 1)]
+    }
+
+    /// The port of a node's SSH server.
+    pub(super) fn port(&self, node: &Node) -> u16 {
+        self.wanted(node).spec.ssh.port
     }
 
     /// What is desired, with what has become of an update on this node before. Of whichever update: a rollout that has stopped
@@ -345,7 +376,10 @@ impl<'a> Planner<'a> {
                 "the Node object has no address in status.addresses; check the kubelet and the cloud provider of this node",
             )
         })?;
-        Ok(((*address).to_owned(), self.spec.ssh.user.clone()))
+        Ok((
+            (*address).to_owned(),
+            self.wanted(node).spec.ssh.user.clone(),
+        ))
     }
 
     /// What is known of a node's host keys.
@@ -356,12 +390,19 @@ impl<'a> Planner<'a> {
         let other = other.filter(|other| **other != name);
         HostKeyPolicy {
             pin: pin.map(|text| HostKey::parse(text)),
-            known: self.known_hosts.look_up(address, self.spec.ssh.port),
+            known: self.known_hosts.look_up(address, self.port(node)),
             announced: HostKey::announced(kind.as_deref(), key.as_deref()),
             trust_on_first_use: self.spec.ssh.host_keys == HostKeys::TrustOnFirstUse,
             address_of: other.map(|other| (*other).to_owned()),
         }
     }
+}
+
+/// The private key that opens the nodes of a pool, or those of none.
+pub fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
+    let name = pool.and_then(|pool| pool.ssh.private_key.as_deref());
+    let secret = cluster.secrets.get(SSH_SECRET);
+    check_private_key(secret, &cluster.namespace, name.unwrap_or(PRIVATE_KEY))
 }
 
 fn nothing_desired() -> NodeError {

@@ -215,9 +215,9 @@ fn administrator(groups: &str) -> Option<bool> {
 /// The free space from the last line that `dir` prints, in whatever language: its last number.
 fn free_bytes(printed: &str) -> Option<u64> {
     let line = printed.lines().rev().find(|line| !line.trim().is_empty())?;
-    let numbers = line.split(|c: char| !c.is_ascii_digit());
-    let number = numbers.filter(|number| !number.is_empty()).next_back()?;
-    number.parse().ok()
+    let mut numbers = line.split(|c: char| !c.is_ascii_digit());
+    let last = numbers.rfind(|number| !number.is_empty())?;
+    last.parse().ok()
 }
 
 #[cfg(test)]

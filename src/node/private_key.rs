@@ -16,6 +16,40 @@ pub const PRIVATE_KEY: &str = "private-key.pem";
 /// The key in the Secret's data that holds the private key's passphrase, where it has one.
 pub const PASSPHRASE: &str = "passphrase";
 
+/// Where a private key and its passphrase are, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySource {
+    /// The key, such as `key private-key.pem of Secret cloud-private-key`.
+    pub key: String,
+    /// Where its passphrase belongs, such as `as key passphrase`.
+    pub passphrase: String,
+}
+
+impl KeySource {
+    fn of_secret(name: &str) -> Self {
+        Self {
+            key: format!("key {name} of Secret {SSH_SECRET}"),
+            passphrase: format!("as key {}", passphrase_of(name)),
+        }
+    }
+
+    fn invalid(&self, what: &str) -> NodeError {
+        let Self { key, passphrase } = self;
+        Reason::InvalidPrivateKey.error(format!(
+            "{key} {what}; store an RSA, ECDSA or Ed25519 private key there, in PEM or OpenSSH format, and its passphrase, if it has \
+             one, {passphrase}"
+        ))
+    }
+}
+
+/// The key of the Secret's data with the passphrase of a private key.
+fn passphrase_of(name: &str) -> String {
+    match name {
+        PRIVATE_KEY => PASSPHRASE.to_owned(),
+        name => format!("{name}.{PASSPHRASE}"),
+    }
+}
+
 /// A private key that can be used. Its text never appears in `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivateKey {
@@ -23,9 +57,42 @@ pub struct PrivateKey {
     /// What opens it, where it is still closed.
     passphrase: Option<Zeroizing<String>>,
     fingerprint: String,
+    source: KeySource,
 }
 
 impl PrivateKey {
+    /// Reads a key; says what is wrong where it cannot be used.
+    pub fn read(
+        text: &[u8],
+        passphrase: Option<&[u8]>,
+        source: KeySource,
+    ) -> Result<Self, NodeError> {
+        let invalid = |what: &str| source.invalid(what);
+        let text = std::str::from_utf8(text).map_err(|_| invalid("is not text"))?;
+        let text = text.trim();
+        let passphrase = passphrase.map(checked_passphrase).transpose();
+        let passphrase = passphrase.map_err(invalid)?.flatten();
+        let (pem, passphrase) = if text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----") {
+            let encrypted = is_encrypted(text).map_err(invalid)?;
+            if encrypted && passphrase.is_none() {
+                return Err(invalid(WITHOUT_PASSPHRASE));
+            }
+            let pem = Zeroizing::new(format!("{text}\n"));
+            (pem, passphrase.filter(|_| encrypted))
+        } else if text.starts_with("-----BEGIN ") && text.contains("PRIVATE KEY-----") {
+            let pem = open_pem(text, passphrase.as_deref()).map_err(invalid)?;
+            (pem, None)
+        } else {
+            return Err(invalid("is not a private key"));
+        };
+        Ok(Self {
+            fingerprint: sha256_hex(text.as_bytes()),
+            pem,
+            passphrase,
+            source,
+        })
+    }
+
     /// The key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
     #[must_use]
     pub fn pem(&self) -> &str {
@@ -37,6 +104,12 @@ impl PrivateKey {
     pub fn passphrase(&self) -> Option<&str> {
         self.passphrase.as_ref().map(|text| text.as_str())
     }
+
+    /// Why it cannot be used after all.
+    #[must_use]
+    pub fn invalid(&self, what: &str) -> NodeError {
+        self.source.invalid(what)
+    }
 }
 
 impl fmt::Debug for PrivateKey {
@@ -45,82 +118,57 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// A key that cannot be used.
-#[must_use]
-pub fn invalid(what: &str) -> NodeError {
-    Reason::InvalidPrivateKey.error(format!(
-        "key {PRIVATE_KEY} of Secret {SSH_SECRET} {what}; store an RSA, ECDSA or Ed25519 private key in PEM or OpenSSH \
-         format, and its passphrase, if it has one, as key {PASSPHRASE}"
-    ))
-}
-
-/// Finds the key in the Secret and says what is wrong where it cannot be used.
-pub fn check(secret: Option<&Secret>, namespace: &str) -> Result<PrivateKey, NodeError> {
+/// Finds a key of that name in the Secret.
+pub fn check(
+    secret: Option<&Secret>,
+    namespace: &str,
+    name: &str,
+) -> Result<PrivateKey, NodeError> {
     let missing = |what: String| {
         Reason::CredentialsMissing.error(format!(
-            "{what}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} --from-file={PRIVATE_KEY}=<path of \
+            "{what}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} --from-file={name}=<path of \
              the private key>"
         ))
     };
     let secret = secret.ok_or_else(|| missing(format!("there is no Secret {SSH_SECRET}")))?;
-    let bytes = (secret.data.get(PRIVATE_KEY))
-        .ok_or_else(|| missing(format!("Secret {SSH_SECRET} has no key {PRIVATE_KEY}")))?;
-    let text = std::str::from_utf8(bytes).map_err(|_| invalid("is not text"))?;
-    let text = text.trim();
-    let passphrase = passphrase(secret)?;
-    let (pem, passphrase) = if text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----") {
-        let encrypted = is_encrypted(text).map_err(invalid)?;
-        if encrypted && passphrase.is_none() {
-            return Err(invalid(WITHOUT_PASSPHRASE));
-        }
-        let pem = Zeroizing::new(format!("{text}\n"));
-        (pem, passphrase.filter(|_| encrypted))
-    } else if text.starts_with("-----BEGIN ") && text.contains("PRIVATE KEY-----") {
-        (open_pem(text, passphrase.as_deref())?, None)
-    } else {
-        return Err(invalid("is not a private key"));
-    };
-    Ok(PrivateKey {
-        fingerprint: sha256_hex(text.as_bytes()),
-        pem,
-        passphrase,
-    })
+    let bytes = (secret.data.get(name))
+        .ok_or_else(|| missing(format!("Secret {SSH_SECRET} has no key {name}")))?;
+    let passphrase = secret.data.get(&passphrase_of(name));
+    let passphrase = passphrase.map(|bytes| bytes.as_slice());
+    PrivateKey::read(bytes, passphrase, KeySource::of_secret(name))
 }
 
-const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and the Secret has none";
+const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and none is given";
 
-/// The Secret's passphrase. The line end is the file's that it came from.
-fn passphrase(secret: &Secret) -> Result<Option<Zeroizing<String>>, NodeError> {
-    let Some(bytes) = secret.data.get(PASSPHRASE) else {
-        return Ok(None);
-    };
+/// A passphrase; `None` where it is empty. The line end is the file's that it came from.
+fn checked_passphrase(bytes: &[u8]) -> Result<Option<Zeroizing<String>>, &'static str> {
     let text = std::str::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains('\0'))
-        .ok_or_else(|| invalid("has a passphrase that is not text"))?;
+        .ok_or("has a passphrase that is not text")?;
     let text = text.trim_end_matches(['\r', '\n']);
     Ok((!text.is_empty()).then(|| Zeroizing::new(text.to_owned())))
 }
 
 /// Opens PKCS#1, SEC1 and PKCS#8, encrypted or not, and gives unencrypted PKCS#8.
-fn open_pem(text: &str, passphrase: Option<&String>) -> Result<Zeroizing<String>, NodeError> {
+fn open_pem(text: &str, passphrase: Option<&String>) -> Result<Zeroizing<String>, &'static str> {
     let encrypted = text.contains("ENCRYPTED");
     // An empty passphrase keeps OpenSSL from asking a terminal for one.
     let given = passphrase.map(String::as_bytes).unwrap_or_default();
-    let key = PKey::private_key_from_pem_passphrase(text.as_bytes(), given).map_err(|_| {
-        invalid(match (encrypted, passphrase) {
-            (true, None) => WITHOUT_PASSPHRASE,
-            (true, Some(_)) => "is not opened by the Secret's passphrase",
-            (false, _) => "does not parse",
-        })
-    })?;
+    let key =
+        PKey::private_key_from_pem_passphrase(text.as_bytes(), given).map_err(|_| {
+            match (encrypted, passphrase) {
+                (true, None) => WITHOUT_PASSPHRASE,
+                (true, Some(_)) => "is not opened by its passphrase",
+                (false, _) => "does not parse",
+            }
+        })?;
     if !matches!(key.id(), Id::RSA | Id::EC | Id::ED25519) {
-        return Err(invalid("is of a kind that SSH servers do not take"));
+        return Err("is of a kind that SSH servers do not take");
     }
     let pem = key.private_key_to_pem_pkcs8().ok();
     let pem = pem.and_then(|pem| String::from_utf8(pem).ok());
-    pem.map(Zeroizing::new)
-        .ok_or_else(|| invalid("cannot be written as PKCS#8"))
+    pem.map(Zeroizing::new).ok_or("cannot be written as PKCS#8")
 }
 
 /// Whether a key in OpenSSH's format has a passphrase; an error where it is cut off or damaged.
@@ -160,7 +208,7 @@ mod tests {
     fn checked(text: &[u8]) -> Result<PrivateKey, NodeError> {
         let pem = Zeroizing::new(text.to_vec());
         let data = [(PRIVATE_KEY.to_owned(), pem)].into();
-        check(Some(&Secret { data }), "ns")
+        check(Some(&Secret { data }), "ns", PRIVATE_KEY)
     }
 
     /// In OpenSSH's armour.
@@ -173,7 +221,7 @@ mod tests {
     #[test]
     fn a_missing_secret_says_how_to_create_it() {
         for secret in [None, Some(Secret::default())] {
-            let error = check(secret.as_ref(), "ns").unwrap_err();
+            let error = check(secret.as_ref(), "ns", PRIVATE_KEY).unwrap_err();
             assert_eq!(error.reason, Reason::CredentialsMissing);
             let command = "kubectl create secret generic cloud-private-key -n ns";
             assert!(error.message.contains(command), "{error}");

@@ -37,6 +37,8 @@ pub struct Candidate {
     /// The work in its last slot was cut short in the middle: whether that was the update's doing is to be known before another node
     /// is updated.
     pub cut_short: bool,
+    /// The administrator has paused its pool.
+    pub paused: bool,
     /// Reconciles that failed in a row: nodes that have tried without success come after those that have not.
     pub failures: u32,
 }
@@ -64,6 +66,36 @@ pub enum Halt {
     Failures,
 }
 
+/// How many nodes of a pool are how far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolProgress {
+    /// Managed nodes.
+    pub nodes: usize,
+    /// Those that are as desired.
+    pub current: usize,
+    /// Those that wait for a slot or have one.
+    pub waiting: usize,
+    /// Those on which the update was undone.
+    pub failed: usize,
+}
+
+impl PoolProgress {
+    /// Of these nodes.
+    pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Self {
+        let mut progress = Self::default();
+        for candidate in candidates {
+            progress.nodes += 1;
+            match candidate.standing {
+                Standing::Current => progress.current += 1,
+                Standing::Waiting => progress.waiting += 1,
+                Standing::Failed => progress.failed += 1,
+                Standing::Unseen | Standing::Unreachable | Standing::NotInstalled => {}
+            }
+        }
+        progress
+    }
+}
+
 /// Which nodes have slots, and how far the rollout is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
@@ -71,6 +103,10 @@ pub struct Rollout {
     pub slots: BTreeSet<String>,
     /// Why no node gets a slot, where none does.
     pub halt: Option<Halt>,
+    /// The pool of which that is so, where others go on.
+    pub halted_pool: Option<String>,
+    /// How far each pool is.
+    pub pools: BTreeMap<String, PoolProgress>,
     /// Managed nodes.
     pub nodes: usize,
     /// Those that are as desired.
@@ -83,6 +119,36 @@ pub struct Rollout {
     pub down: Vec<String>,
     /// This process has started only just and has not looked at all of them: the numbers are no news.
     pub settling: bool,
+}
+
+impl Rollout {
+    /// What has been decided of nodes that are counted apart, by the pool that they are, or of those of none.
+    #[must_use]
+    pub fn merge(parts: Vec<(Option<String>, Self)>) -> Self {
+        let is_one = parts.len() == 1;
+        let mut merged = Self::default();
+        let is_stopped = |it: &Self| it.halt == Some(Halt::Failures);
+        let is_waiting = |it: &Self| it.halt.is_none() && it.waiting > 0;
+        let stopped = parts.iter().find(|(_, part)| is_stopped(part));
+        let paused = parts.iter().find(|(_, part)| part.halt.is_some());
+        let paused = paused.filter(|_| !parts.iter().any(|(_, part)| is_waiting(part)));
+        if let Some((pool, part)) = stopped.or(paused) {
+            merged.halt = part.halt;
+            merged.halted_pool = pool.clone().filter(|_| !is_one);
+        }
+        for (_, part) in parts {
+            merged.slots.extend(part.slots);
+            merged.nodes += part.nodes;
+            merged.current += part.current;
+            merged.waiting += part.waiting;
+            merged.failed.extend(part.failed);
+            merged.down.extend(part.down);
+            merged.settling |= part.settling;
+        }
+        merged.failed.sort();
+        merged.down.sort();
+        merged
+    }
 }
 
 /// Decides which nodes get slots.
@@ -99,7 +165,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     let failed: Vec<String> = names(|candidate| candidate.standing == Standing::Failed).collect();
     let halt = if failed.len() >= limits.max_failures {
         Some(Halt::Failures)
-    } else if limits.paused {
+    } else if limits.paused || are_all_paused(of(Standing::Waiting)) {
         Some(Halt::Paused)
     } else {
         None
@@ -110,13 +176,17 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
         let waiting = of(Standing::Waiting);
-        let mut queue: Vec<_> = waiting.filter(|(_, it)| !it.at_work).collect();
+        let mut queue: Vec<_> = waiting
+            .filter(|(_, it)| !it.at_work && !it.paused)
+            .collect();
         queue.sort_by_key(|&(name, it)| (!it.cut_short, it.failures, !it.has_slot, name));
         slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Rollout {
         slots,
         halt,
+        halted_pool: None,
+        pools: BTreeMap::new(),
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
         waiting: of(Standing::Waiting).count(),
@@ -124,6 +194,11 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         down: names(|candidate| candidate.down && !candidate.at_work).collect(),
         settling: limits.settling && of(Standing::Unseen).count() > 0,
     }
+}
+
+fn are_all_paused<'a>(waiting: impl Iterator<Item = (&'a String, &'a Candidate)>) -> bool {
+    let mut waiting = waiting.peekable();
+    waiting.peek().is_some() && waiting.all(|(_, candidate)| candidate.paused)
 }
 
 /// Whether a node lacks csi-proxy now, or may lack it for all that is known.
@@ -162,6 +237,7 @@ mod tests {
                 has_slot: words.contains(&"slot"),
                 at_work: words.contains(&"at-work"),
                 cut_short: words.contains(&"cut-short"),
+                paused: words.contains(&"paused"),
                 failures: u32::from(words.contains(&"tried")),
             };
             (words[0].to_owned(), candidate)
@@ -201,6 +277,10 @@ mod tests {
             (one, "a waiting tried slot, b current, c current", "a"),
             // Whose update was cut short comes first, so that no other goes the same way.
             (one, "a waiting, b waiting cut-short tried", "b"),
+            // Its pool is paused.
+            (one, "a waiting paused, b waiting", "b"),
+            (one, "a waiting paused at-work, b waiting", "a"),
+            (one, "a waiting paused, b current", ""),
         ] {
             assert_eq!(slots(&candidates(nodes), &limits), expected, "{nodes}");
         }
@@ -241,5 +321,55 @@ mod tests {
         let paused = rollout(&nodes, &limits);
         assert_eq!((paused.halt, paused.waiting), (Some(Halt::Paused), 2));
         assert_eq!(slots(&nodes, &limits), "a");
+    }
+
+    #[test]
+    fn pools_that_are_counted_apart_hold_each_other_up_only_in_what_is_said() {
+        let of = |pool: Option<&str>, nodes: &str| {
+            let part = rollout(&candidates(nodes), &LIMITS);
+            (pool.map(str::to_owned), part)
+        };
+        for (blue, others, slots, halt, pool) in [
+            ("a waiting, b waiting", "c waiting", "a b c", None, None),
+            // The failure stops its pool, and the others go on.
+            (
+                "a failed, b waiting",
+                "c waiting",
+                "c",
+                Some(Halt::Failures),
+                Some("blue"),
+            ),
+            (
+                "a waiting",
+                "c failed, d waiting",
+                "a",
+                Some(Halt::Failures),
+                None,
+            ),
+            // A pause is told where nothing else goes on.
+            ("a waiting paused", "c waiting", "c", None, None),
+            (
+                "a waiting paused",
+                "c current",
+                "",
+                Some(Halt::Paused),
+                Some("blue"),
+            ),
+        ] {
+            let merged = Rollout::merge(vec![of(None, others), of(Some("blue"), blue)]);
+            let names: Vec<_> = merged.slots.iter().map(String::as_str).collect();
+            assert_eq!(names.join(" "), slots, "{blue} | {others}");
+            assert_eq!(merged.halt, halt, "{blue} | {others}");
+            assert_eq!(merged.halted_pool.as_deref(), pool, "{blue} | {others}");
+        }
+        let all = candidates("a waiting, b current, c failed, d unseen");
+        let progress = PoolProgress::of(all.values());
+        let PoolProgress {
+            nodes,
+            current,
+            waiting,
+            failed,
+        } = progress;
+        assert_eq!((nodes, current, waiting, failed), (4, 1, 1, 1));
     }
 }

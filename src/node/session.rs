@@ -12,7 +12,6 @@ use ssh2::{BlockDirections, Channel, Sftp};
 
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
-use crate::node::private_key::invalid;
 use crate::node::transfer::{Closing, Sent};
 use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
 
@@ -111,9 +110,11 @@ impl Session {
         let done = (self.ssh).userauth_pubkey_memory(user, None, pem, passphrase);
         done.map_err(|error| match error.code() {
             ssh2::ErrorCode::Session(UNUSABLE_KEY) if key.passphrase().is_some() => {
-                invalid("is damaged, or is not opened by the Secret's passphrase")
+                key.invalid("is damaged, or is not opened by its passphrase")
             }
-            ssh2::ErrorCode::Session(UNUSABLE_KEY) => invalid("cannot be used by the SSH library"),
+            ssh2::ErrorCode::Session(UNUSABLE_KEY) => {
+                key.invalid("cannot be used by the SSH library")
+            }
             ssh2::ErrorCode::Session(REFUSED) => refused(user, &error),
             ssh2::ErrorCode::Session(NOT_TAKEN) if !self.has_ended() => refused(user, &error),
             // As after LoginGraceTime, where many nodes wait for a place.

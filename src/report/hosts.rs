@@ -82,9 +82,10 @@ impl HostList {
             header: ["Node", "Problem"].map(Span::plain).into(),
             rows: problems.collect(),
         };
-        match self.is_fine() {
-            true => text::draw(&[hosts], color),
-            false => text::draw(&[hosts, problems], color),
+        if self.is_fine() {
+            text::draw(&[hosts], color)
+        } else {
+            text::draw(&[hosts, problems], color)
         }
     }
 }

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::api::{Counts, UPGRADEABLE, WindowsStorageStatus};
+use crate::api::{Counts, NodePool, UPGRADEABLE, WindowsStorageSpec, WindowsStorageStatus};
 use crate::assess::BlockingVolumes;
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
-use crate::index::Cluster;
+use crate::index::{Cluster, Node};
 use crate::node::{
-    self, HOST_KEYS_CONFIG_MAP, Halt, KNOWN_HOSTS, Rollout, SSH_SECRET, check_private_key,
-    printable,
+    self, HOST_KEYS_CONFIG_MAP, Halt, KNOWN_HOSTS, Rollout, SSH_SECRET, pool_key, printable,
 };
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
@@ -19,9 +18,13 @@ use crate::status::conditions::{
 };
 use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
+use crate::visible::some_of;
 
 /// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
 const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
+
+/// How many nodes or pools a message names before it only counts.
+const NAMED: usize = 5;
 
 /// What the status follows from, beside the index.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +77,10 @@ pub fn cluster_status(
         None => rollout_condition(previous, rollout, version, managed),
     };
     let mut conditions = verdict_conditions(previous, inputs);
+    let spec: WindowsStorageSpec = cluster.wanted();
+    if !spec.node_pools.is_empty() {
+        conditions.push(("NodePoolsValid", node_pools(cluster, &spec)));
+    }
     conditions.extend([
         ("CredentialsValid", credentials(cluster, managed)),
         ("InstancesValid", instances(cluster)),
@@ -167,11 +174,58 @@ fn verdict_condition(verdict: &Verdict) -> NewCondition {
 }
 
 fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
-    match check_private_key(cluster.secrets.get(SSH_SECRET), &cluster.namespace) {
-        Ok(_) => yes("Valid", format!("Secret {SSH_SECRET} holds a private key")),
-        Err(_) if !managed => yes("NotNeeded", "no node is managed, so no SSH key is needed"),
-        Err(error) => no(error.reason.as_str(), error.message),
+    let spec: WindowsStorageSpec = cluster.wanted();
+    let has_key = |pool: &&NodePool| pool.ssh.private_key.is_some();
+    let has_own = |node: &Node| (spec.pools_of(&node.labels).next()).is_some_and(|it| has_key(&it));
+    let mut nodes = cluster.windows_nodes().peekable();
+    let needs_common = nodes.peek().is_none() || nodes.any(|(_, node)| !has_own(node));
+    let common = needs_common.then_some(None).into_iter();
+    let pools = spec.node_pools.iter().filter(has_key).map(Some);
+    let mut keys = common
+        .chain(pools)
+        .map(|pool| (pool, pool_key(cluster, pool)));
+    let problem = keys.find_map(|(pool, key)| Some((pool, key.err()?)));
+    match problem {
+        None => yes("Valid", format!("Secret {SSH_SECRET} holds a private key")),
+        Some(_) if !managed => yes("NotNeeded", "no node is managed, so no SSH key is needed"),
+        Some((None, error)) => no(error.reason.as_str(), error.message),
+        Some((Some(pool), error)) => no(
+            error.reason.as_str(),
+            format!("pool {}: {}", pool.name, error.message),
+        ),
     }
+}
+
+/// The pools of nodes, where there are some: which fit nothing, and which nodes fit more than one.
+fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> NewCondition {
+    let empty = spec.node_pools.iter().filter(|pool| {
+        let mut nodes = cluster.windows_nodes();
+        !nodes.any(|(_, node)| pool.fits(&node.labels))
+    });
+    let empty: Vec<String> = empty.map(|pool| pool.name.clone()).collect();
+    let several = cluster
+        .windows_nodes()
+        .filter(|(_, node)| spec.pools_of(&node.labels).count() > 1);
+    let several: Vec<String> = several.map(|(name, _)| name.to_string()).collect();
+    if !several.is_empty() {
+        let message = format!(
+            "the labels of {} fit more than one pool; the first in the list counts",
+            some_of(&several, NAMED)
+        );
+        return yes("Overlapping", printable(&message));
+    }
+    if !empty.is_empty() {
+        let message = format!(
+            "no Windows node has the labels of pool(s) {}; see kubectl get nodes --show-labels",
+            some_of(&empty, NAMED)
+        );
+        return yes("WithoutNodes", printable(&message));
+    }
+    let count = spec.node_pools.len();
+    yes(
+        "Valid",
+        format!("each of {count} pool(s) has nodes, and no node fits two"),
+    )
 }
 
 fn instances(cluster: &Cluster) -> NewCondition {

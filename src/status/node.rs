@@ -26,6 +26,8 @@ pub struct NodeInputs<'a> {
     pub observation: Option<&'a Observation>,
     /// What can be seen of who else looks after csi-proxy there; empty where nothing can.
     pub looked_after: &'a str,
+    /// The pool of `spec.nodePools` that it belongs to.
+    pub pool: Option<&'a str>,
     /// The csi-proxy that the operator brings: its hash and version.
     pub csi_proxy: (&'a str, &'a str),
 }
@@ -88,6 +90,7 @@ pub fn node_status(
             NodePlan::Undecided(_) => String::new(),
             _ => owner.map_or_else(|| OPERATOR.to_owned(), printable),
         },
+        node_pool: inputs.pool.unwrap_or_default().to_owned(),
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),
         foreign_instances: match state {

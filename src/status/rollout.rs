@@ -1,6 +1,6 @@
 //! What the status of `WindowsStorage` says of the rollout.
 
-use crate::api::{RolloutStatus, WindowsStorageStatus};
+use crate::api::{PoolRolloutStatus, RolloutStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, printable};
 use crate::status::ClusterInputs;
 use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
@@ -34,6 +34,17 @@ pub fn rollout_status(
         updated_nodes: count(rollout.current),
         waiting_nodes: count(rollout.waiting),
         failed_nodes: count(rollout.failed.len()),
+        pools: rollout
+            .pools
+            .iter()
+            .map(|(name, pool)| PoolRolloutStatus {
+                name: name.clone(),
+                nodes: count(pool.nodes),
+                updated_nodes: count(pool.current),
+                waiting_nodes: count(pool.waiting),
+                failed_nodes: count(pool.failed),
+            })
+            .collect(),
         in_progress,
     })
 }
@@ -54,13 +65,18 @@ pub fn rollout_condition(
         return unchanged(known);
     }
     let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
+    // Where only one pool is stopped, the others go on.
+    let further = match &rollout.halted_pool {
+        Some(pool) => format!("no further node of pool {pool}"),
+        None => "no further node".to_owned(),
+    };
     let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Failures) => (
             "False",
             "Stopped",
             format!(
-                "; it did not work on {} and was undone there, so no further node is updated. See kubectl describe windowsnodestorage {}. When \
+                "; it did not work on {} and was undone there, so {further} is updated. See kubectl describe windowsnodestorage {}. When \
                  the cause is removed, let it go on: kubectl patch windowsstorage cluster --type=merge -p \
                  '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
                 some_of(&rollout.failed, NAMED),

@@ -7,6 +7,7 @@ mod fleet;
 mod life;
 mod middle;
 mod must_gather;
+mod pools;
 mod removal;
 mod rollout;
 pub mod secrets;

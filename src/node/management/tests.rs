@@ -47,7 +47,7 @@ fn cluster(objects: &[Value]) -> Cluster {
 /// Who looks after `win-1`: `ours`, `?` or who else.
 fn of(cluster: &Cluster, management: Management) -> String {
     let node = cluster.nodes.get("win-1").unwrap();
-    match Managers::new(cluster, management, now()).of("win-1", node) {
+    match Managers::new(cluster, now()).of("win-1", node, management) {
         ManagedBy::Operator => "ours".to_owned(),
         ManagedBy::External(who) => who,
         ManagedBy::Undecided(until) => format!("? {}", until.is_some()),

@@ -50,7 +50,7 @@ impl PrivateKey {
     /// The key of that text.
     pub(crate) fn of_test(pem: Vec<u8>) -> Self {
         let data = [(PRIVATE_KEY.to_owned(), zeroize::Zeroizing::new(pem))].into();
-        check_private_key(Some(&Secret { data }), "ns").unwrap()
+        check_private_key(Some(&Secret { data }), "ns", PRIVATE_KEY).unwrap()
     }
 }
 

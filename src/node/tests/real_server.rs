@@ -109,7 +109,7 @@ impl Server {
         let secret = Secret {
             data: data.collect(),
         };
-        let key = check_private_key(Some(&secret), "ns")?;
+        let key = check_private_key(Some(&secret), "ns", PRIVATE_KEY)?;
         let session = self.shake_hands()?;
         session.login(&self.user, &key)?;
         Ok(session)
@@ -165,7 +165,7 @@ fn every_kind_of_key_logs_in_with_and_without_passphrase() {
         let closed = made(&format!("closed-{number}"), WORDS);
         let login = server.login(&closed, Some(WORDS));
         assert_eq!(login.unwrap(), "in\n", "{options} encrypted");
-        for (given, words) in [(None, "has none"), (Some("wrong"), "not opened by")] {
+        for (given, words) in [(None, "none is given"), (Some("wrong"), "not opened by")] {
             let error = server.login(&closed, given).unwrap_err();
             assert_eq!(
                 error.reason,

@@ -127,13 +127,15 @@ pub fn observed(
 }
 
 fn words(end: &str, answers: bool, restarts: bool) -> String {
-    let csi_proxy = match answers {
-        true => "the right csi-proxy answers",
-        false => "the right csi-proxy does not answer",
+    let csi_proxy = if answers {
+        "the right csi-proxy answers"
+    } else {
+        "the right csi-proxy does not answer"
     };
-    let process = match restarts {
-        true => "in another process",
-        false => "in the same process",
+    let process = if restarts {
+        "in another process"
+    } else {
+        "in the same process"
     };
     format!("{end}; {csi_proxy}, {process}")
 }

@@ -304,7 +304,9 @@ impl Decisions {
             let plan = node
                 .filter(|node| node.is_windows())
                 .map(|node| planner.plan(&name, node));
-            let hold = plan.as_ref().and_then(|plan| planner.hold(&name, plan));
+            let hold = node
+                .zip(plan.as_ref())
+                .and_then(|(node, plan)| planner.hold(&name, node, plan));
             (name, plan, hold)
         };
         let decided: Vec<_> = all.into_iter().map(plan).collect();
@@ -394,11 +396,14 @@ impl Decisions {
         let written = self.unseen.nodes.get(name).map(|written| &written.status);
         let previous = written.or_else(|| cluster.node_statuses.get(name)).cloned();
         let csi_proxy = &self.payload.csi_proxy;
+        let pool = self.spec.pools_of(&node.labels).next();
+        let pool = pool.map(|pool| pool.name.clone());
         let inputs = NodeInputs {
             readiness: &self.assessment.node(cluster, name)?,
             plan: self.plans.get(name)?,
             observation: news.observations.get(name),
             looked_after: &self.looked_after(cluster, node),
+            pool: pool.as_deref(),
             csi_proxy: (&csi_proxy.sha256, &csi_proxy.version),
         };
         let status = node_status(&previous.clone().unwrap_or_default(), &inputs, news.now);

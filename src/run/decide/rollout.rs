@@ -1,9 +1,12 @@
 //! Which nodes get rollout slots, from the plans and from what was seen on nodes.
 
-use crate::api::SETTINGS_NAME;
+use std::collections::BTreeMap;
+
+use crate::api::{NodePool, SETTINGS_NAME};
 use crate::index::Cluster;
 use crate::node::{
-    Candidate, NodePlan, Observation, Purpose, RolloutLimits, Standing, found_owner, rollout,
+    Candidate, NodePlan, Observation, PoolProgress, Purpose, Rollout, RolloutLimits, Standing,
+    found_owner, rollout,
 };
 use crate::run::decide::{Decisions, News};
 
@@ -34,18 +37,17 @@ impl Decisions {
         let managed = managed.filter(|(name, _, seen)| {
             found_owner(*seen, cluster.node_statuses.get(name.as_str())).is_none()
         });
-        let spec = &self.spec.rollout;
-        let limits = RolloutLimits {
-            max_unavailable: spec.max_unavailable_of(managed.clone().count()),
-            max_failures: usize::try_from(spec.max_failures).unwrap_or(usize::MAX),
-            paused: spec.paused,
-            settling: news.settling,
+        let managed: Vec<_> = managed.collect();
+        let pool_of = |name: &String| {
+            let node = cluster.nodes.get(name.as_str())?;
+            self.spec.pools_of(&node.labels).next()
         };
         let rollout = news.slots.decide(|slots| {
-            let candidates = managed.clone().map(|(name, plan, observation)| {
+            let candidates = managed.iter().map(|&(name, plan, observation)| {
                 let is_gone_to = matches!(plan, NodePlan::Reconcile(_) | NodePlan::Remove(..));
                 let seen = observation.filter(|_| is_gone_to);
                 let is_down = !plan.removes_csi_proxy() && seen.is_some_and(Observation::is_down);
+                let pool = pool_of(name);
                 let candidate = Candidate {
                     standing: standing(plan, seen),
                     down: is_down || slots.unsure.contains(name),
@@ -53,10 +55,11 @@ impl Decisions {
                     has_slot: slots.given.contains(name),
                     at_work: slots.at_work.contains(name),
                     cut_short: slots.cut_short.contains(name),
+                    paused: pool.is_some_and(|pool| pool.rollout.paused),
                 };
-                (name.clone(), candidate)
+                (name.clone(), pool, candidate)
             });
-            let mut rollout = rollout(&candidates.collect(), &limits);
+            let mut rollout = self.by_pool(candidates.collect(), news.settling);
             let before = rollout.slots.len();
             rollout.slots.retain(|name| {
                 let removes = self
@@ -72,6 +75,45 @@ impl Decisions {
         self.are_slots_unproved = unproved;
         self.is_unassigned |= rollout.slots != self.rollout.slots;
         self.rollout = rollout;
+    }
+}
+
+/// A node with its pool.
+type InPool<'a> = (String, Option<&'a NodePool>, Candidate);
+/// Nodes that are counted together, of that pool or of all that have no limit of their own.
+type Group<'a> = (Option<&'a NodePool>, BTreeMap<String, Candidate>);
+
+impl Decisions {
+    /// Nodes of a pool with a limit of its own are counted apart, and all others together.
+    fn by_pool(&self, candidates: Vec<InPool<'_>>, settling: bool) -> Rollout {
+        let progress = |pool: &NodePool| {
+            let of_pool = candidates.iter().filter(|(_, of, _)| *of == Some(pool));
+            let progress = PoolProgress::of(of_pool.map(|(_, _, candidate)| candidate));
+            (pool.name.clone(), progress)
+        };
+        let pools = self.spec.node_pools.iter().map(progress).collect();
+        let mut groups: BTreeMap<Option<&str>, Group<'_>> =
+            [(None, (None, BTreeMap::new()))].into();
+        for (name, pool, candidate) in candidates {
+            let apart = pool.filter(|pool| pool.rollout.max_unavailable.is_some());
+            let key = apart.map(|pool| pool.name.as_str());
+            let (_, group) = groups.entry(key).or_insert((apart, BTreeMap::new()));
+            group.insert(name, candidate);
+        }
+        let decided = groups.into_iter().map(|(name, (pool, group))| {
+            let spec = &self.spec.for_pool(pool).rollout;
+            let limits = RolloutLimits {
+                max_unavailable: spec.max_unavailable_of(group.len()),
+                max_failures: usize::try_from(spec.max_failures).unwrap_or(usize::MAX),
+                paused: spec.paused,
+                settling,
+            };
+            (name.map(str::to_owned), rollout(&group, &limits))
+        });
+        Rollout {
+            pools,
+            ..Rollout::merge(decided.collect())
+        }
     }
 }
 

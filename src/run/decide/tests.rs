@@ -1,5 +1,6 @@
 mod gate;
 mod left;
+mod pools;
 mod removal;
 mod removal_edges;
 mod rollout;

@@ -68,6 +68,7 @@ fn status(
         csi_proxy_use: None,
     };
     let inputs = NodeInputs {
+        pool: None,
         readiness: &readiness,
         plan,
         observation,

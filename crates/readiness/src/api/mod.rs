@@ -1,11 +1,13 @@
 //! The custom resources of this operator, and the parts that it uses of others'.
 
 mod definitions;
+mod node_pool;
 mod operator_condition;
 mod windows_node_storage;
 mod windows_storage;
 
 pub use definitions::custom_resource_definitions;
+pub use node_pool::{NodePool, PoolManagement, PoolRollout, PoolSsh};
 pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
@@ -15,8 +17,8 @@ pub use windows_node_storage::{
 };
 pub use windows_storage::{
     Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
-    RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, WindowsStorage, WindowsStorageSpec,
-    WindowsStorageStatus,
+    PoolRolloutStatus, RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, WindowsStorage,
+    WindowsStorageSpec, WindowsStorageStatus,
 };
 
 /// The group of the operator's own kinds.

@@ -39,6 +39,9 @@ pub struct WindowsNodeStorageStatus {
     /// Who looks after csi-proxy on the node, and what shows it, such as `EKS by label eks.amazonaws.com/nodegroup`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub managed_by: String,
+    /// The pool of `spec.nodePools` of WindowsStorage that the node belongs to.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node_pool: String,
     /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,

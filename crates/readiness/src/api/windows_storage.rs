@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::node_pool::NodePool;
+
 /// How the operator looks after storage on the Windows nodes. One object, named `cluster`; without it the defaults hold.
 #[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -35,6 +37,13 @@ pub struct WindowsStorageSpec {
     pub ssh: SshSpec,
     /// How another csi-proxy reaches nodes on which one works.
     pub rollout: RolloutSpec,
+    /// What is different on some nodes. Each node belongs to the first pool that fits, or to none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub node_pools: Vec<NodePool>,
     /// Seconds between two looks at a node that is in order.
     #[schemars(range(min = 10, max = 86400))]
     pub probe_interval_seconds: u32,
@@ -50,6 +59,7 @@ impl Default for WindowsStorageSpec {
             csi_proxy: CsiProxySpec::default(),
             ssh: SshSpec::default(),
             rollout: RolloutSpec::default(),
+            node_pools: Vec::new(),
             probe_interval_seconds: 300,
             upgrade_gate: UpgradeGate::default(),
             log_level: LogLevel::default(),
@@ -243,12 +253,19 @@ fn default_max_unavailable() -> IntOrString {
 fn max_unavailable_or_default<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<IntOrString, D::Error> {
+    let value = checked_max_unavailable(deserializer)?;
+    Ok(value.unwrap_or_else(default_max_unavailable))
+}
+
+/// API servers before 1.25 do not check the rule of the schema.
+pub(super) fn checked_max_unavailable<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<IntOrString>, D::Error> {
     let value = Option::<IntOrString>::deserialize(deserializer)?;
-    let value = value.unwrap_or_else(default_max_unavailable);
-    // API servers before 1.25 do not check the rule of the schema.
     let is_usable = match &value {
-        IntOrString::Int(number) => (1..=100_000).contains(number),
-        IntOrString::String(text) => percentage(text).is_some(),
+        None => true,
+        Some(IntOrString::Int(number)) => (1..=100_000).contains(number),
+        Some(IntOrString::String(text)) => percentage(text).is_some(),
     };
     if is_usable {
         return Ok(value);
@@ -291,7 +308,7 @@ pub struct WindowsStorageStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
     /// `Upgradeable`, `OperatorConditionWritten` (where there is an OperatorCondition to write), `CredentialsValid`,
-    /// `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
+    /// `NodePoolsValid` (where there are pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
 }
@@ -310,9 +327,30 @@ pub struct RolloutStatus {
     pub waiting_nodes: u32,
     /// Those on which the update was undone.
     pub failed_nodes: u32,
+    /// The same by pool, for those that `spec.nodePools` names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pools: Vec<PoolRolloutStatus>,
     /// The nodes that are being changed, by name, and those that were lost in the middle. An operator that starts reads
     /// them here: no other node is changed in their place before they have been looked at.
     pub in_progress: Vec<String>,
+}
+
+/// How far csi-proxy is on the nodes of a pool that this operator looks after.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name"]))]
+pub struct PoolRolloutStatus {
+    /// The pool's name.
+    pub name: String,
+    /// Nodes that this operator looks after.
+    pub nodes: u32,
+    /// Those that are as they shall be.
+    pub updated_nodes: u32,
+    /// Those on which csi-proxy works and waits for its update, or is being updated.
+    pub waiting_nodes: u32,
+    /// Those on which the update was undone.
+    pub failed_nodes: u32,
 }
 
 /// Numbers for a quick look.

@@ -1,0 +1,220 @@
+//! `spec.nodePools` of `WindowsStorage`: what is different on some nodes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::windows_storage::{Install, Management, WindowsStorageSpec, checked_max_unavailable};
+use crate::index::Name;
+
+/// Nodes with these labels, and what is different there. What a pool does not say is as for all nodes.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePool {
+    /// The pool's name.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub name: String,
+    /// The labels that a node of the pool has, all of them. A node belongs to the first pool that fits.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 16))]
+    pub node_selector: BTreeMap<String, String>,
+    /// How the operator logs in to the nodes of the pool.
+    #[serde(default)]
+    pub ssh: PoolSsh,
+    /// Who looks after csi-proxy on the nodes of the pool. Where spec.csiProxy.management is Removed, that counts here as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub management: Option<PoolManagement>,
+    /// On which nodes of the pool csi-proxy is installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<Install>,
+    /// How another csi-proxy reaches the nodes of the pool.
+    #[serde(default)]
+    pub rollout: PoolRollout,
+}
+
+/// How the operator logs in to the nodes of a pool.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PoolSsh {
+    /// The user, in place of spec.ssh.user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
+    pub user: Option<String>,
+    /// The SSH server's port, in place of spec.ssh.port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<u16>,
+    /// The key of Secret cloud-private-key that holds the private key for the pool, in place of private-key.pem. Its passphrase, if it has
+    /// one, is under the same key with .passphrase at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 240), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
+    pub private_key: Option<String>,
+}
+
+/// Who looks after csi-proxy on the nodes of a pool.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolManagement {
+    /// As with spec.csiProxy.management: Auto.
+    Auto,
+    /// This operator.
+    Managed,
+    /// Another owner.
+    External,
+}
+
+/// How another csi-proxy reaches the nodes of a pool.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PoolRollout {
+    /// How many nodes of the pool may be without csi-proxy at one time for the sake of an update: a number, or a percentage of its
+    /// managed nodes, rounded up. Where it is given, the pool's nodes count apart from all others, and so do their failures.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "checked_max_unavailable"
+    )]
+    #[schemars(schema_with = "max_unavailable_schema")]
+    pub max_unavailable: Option<IntOrString>,
+    /// No node of the pool is updated while this is true.
+    pub paused: bool,
+}
+
+/// Without a rule in CEL, which would cost too much for each of a list.
+fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "nullable": true,
+        "minimum": 1,
+        "maximum": 100_000,
+        "pattern": "^([1-9][0-9]?|100)%$"
+    })
+}
+
+impl NodePool {
+    /// Whether a node with these labels is one of the pool's, if no pool before it fits.
+    #[must_use]
+    pub fn fits(&self, labels: &[(Name, Name)]) -> bool {
+        let has = |(key, value): (&String, &String)| {
+            labels.iter().any(|(k, v)| **k == **key && **v == **value)
+        };
+        // A pool without labels is refused by the API server, and would be all nodes.
+        !self.node_selector.is_empty() && self.node_selector.iter().all(has)
+    }
+}
+
+impl WindowsStorageSpec {
+    /// The pools that fit a node with these labels. It belongs to the first.
+    pub fn pools_of<'a>(
+        &'a self,
+        labels: &'a [(Name, Name)],
+    ) -> impl Iterator<Item = &'a NodePool> {
+        self.node_pools.iter().filter(|pool| pool.fits(labels))
+    }
+
+    /// What is wanted of the nodes of a pool, or of those of none.
+    #[must_use]
+    pub fn for_pool(&self, pool: Option<&NodePool>) -> Cow<'_, Self> {
+        let Some(NodePool {
+            name: _,
+            node_selector: _,
+            ssh,
+            management,
+            install,
+            rollout,
+        }) = pool
+        else {
+            return Cow::Borrowed(self);
+        };
+        let mut spec = self.clone();
+        if let Some(user) = &ssh.user {
+            spec.ssh.user.clone_from(user);
+        }
+        spec.ssh.port = ssh.port.unwrap_or(spec.ssh.port);
+        if spec.csi_proxy.management != Management::Removed {
+            spec.csi_proxy.management = match management {
+                None => spec.csi_proxy.management,
+                Some(PoolManagement::Auto) => Management::Auto,
+                Some(PoolManagement::Managed) => Management::Managed,
+                Some(PoolManagement::External) => Management::External,
+            };
+        }
+        spec.csi_proxy.install = install.unwrap_or(spec.csi_proxy.install);
+        if let Some(most) = &rollout.max_unavailable {
+            spec.rollout.max_unavailable = most.clone();
+        }
+        spec.rollout.paused |= rollout.paused;
+        Cow::Owned(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> WindowsStorageSpec {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_node_belongs_to_the_first_pool_of_which_it_has_all_labels() {
+        let spec = spec(
+            r#"{"nodePools":[
+                {"name":"canary","nodeSelector":{"pool":"blue","canary":"yes"}},
+                {"name":"blue","nodeSelector":{"pool":"blue"}},
+                {"name":"none","nodeSelector":{}}]}"#,
+        );
+        let of = |labels: &[(&str, &str)]| {
+            let labels: Vec<(Name, Name)> = labels
+                .iter()
+                .map(|(key, value)| (Name::from(*key), Name::from(*value)))
+                .collect();
+            let names: Vec<_> = spec.pools_of(&labels).map(|it| it.name.clone()).collect();
+            names.join(" ")
+        };
+        assert_eq!(of(&[("canary", "yes"), ("pool", "blue")]), "canary blue");
+        assert_eq!(of(&[("pool", "blue")]), "blue");
+        assert_eq!(of(&[("pool", "green")]), "");
+    }
+
+    #[test]
+    fn what_a_pool_does_not_say_is_as_for_all() {
+        let spec = spec(
+            r#"{"ssh":{"user":"ops"},"rollout":{"maxUnavailable":3},"nodePools":[
+                {"name":"a","nodeSelector":{"a":"b"},"ssh":{"port":2222},"management":"External","rollout":{"maxUnavailable":"10%"}},
+                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"install":"WhereNeeded","rollout":{"paused":true}}]}"#,
+        );
+        let a = spec.for_pool(spec.node_pools.first());
+        assert_eq!((&*a.ssh.user, a.ssh.port), ("ops", 2222));
+        assert_eq!(a.csi_proxy.management, Management::External);
+        assert_eq!(a.rollout.max_unavailable_of(50), 5);
+        let b = spec.for_pool(spec.node_pools.get(1));
+        assert_eq!((&*b.ssh.user, b.ssh.port), ("admin", 22));
+        assert_eq!(b.csi_proxy.install, Install::WhereNeeded);
+        assert!(b.rollout.paused && b.rollout.max_unavailable_of(50) == 3);
+        assert_eq!(*spec.for_pool(None), spec);
+    }
+
+    #[test]
+    fn what_is_to_be_removed_everywhere_is_removed_in_pools_as_well() {
+        let spec = spec(
+            r#"{"csiProxy":{"management":"Removed"},"nodePools":[
+                {"name":"a","nodeSelector":{"a":"b"},"management":"Managed"}]}"#,
+        );
+        let pool = spec.for_pool(spec.node_pools.first());
+        assert_eq!(pool.csi_proxy.management, Management::Removed);
+    }
+
+    #[test]
+    fn what_the_schema_refuses_is_refused_where_it_is_not_checked() {
+        let pool = |rollout: &str| {
+            let text = format!(r#"{{"name":"a","nodeSelector":{{"a":"b"}},"rollout":{rollout}}}"#);
+            serde_json::from_str::<NodePool>(&text).is_ok()
+        };
+        assert!(pool(r#"{"maxUnavailable":"10%"}"#) && pool(r#"{"maxUnavailable":null}"#));
+        assert!(!pool(r#"{"maxUnavailable":0}"#) && !pool(r#"{"maxUnavailable":"101%"}"#));
+    }
+}

@@ -1,0 +1,107 @@
+//! What differs by pool.
+
+use super::*;
+use crate::node::PRIVATE_KEY;
+
+/// Nodes `win-1` and `win-2` of pool blue, and `win-3` of none.
+fn pools(blue: &Value) -> Rig {
+    let mut rig = Rig::settled();
+    for name in ["win-2", "win-3"] {
+        rig.add_node(name, "windows");
+    }
+    for name in ["win-1", "win-2"] {
+        rig.change_node(name, |node| {
+            node.labels = [("pool".into(), "blue".into())].into();
+        });
+    }
+    rig.want_pool(blue);
+    rig.pass(&[]);
+    rig
+}
+
+impl Rig {
+    fn want_pool(&mut self, blue: &Value) {
+        let mut pool = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
+        let fields = blue.as_object().unwrap().clone();
+        pool.as_object_mut().unwrap().extend(fields);
+        self.want(&json!({"nodePools": [pool]}));
+    }
+
+    fn target(&self, node: &str) -> &crate::node::Target {
+        match &self.decisions.plans[node] {
+            NodePlan::Reconcile(target) => target,
+            other => panic!("{node}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_pool_has_its_own_user_port_and_owner() {
+    let mut rig = pools(&json!({"ssh": {"user": "ops", "port": 2222}}));
+    let way = |rig: &Rig, node: &str| {
+        let target = rig.target(node);
+        (target.user.clone(), target.port)
+    };
+    assert_eq!(way(&rig, "win-1"), ("ops".to_owned(), 2222));
+    assert_eq!(way(&rig, "win-3"), ("Administrator".to_owned(), 22));
+    let status = |todo: &Todo, name: &str| {
+        let mut nodes = todo.nodes.iter();
+        let node = nodes.find(|node| node.name == name).unwrap();
+        node.status.node_pool.clone()
+    };
+    rig.decisions
+        .open
+        .extend(["win-1".to_owned(), "win-3".to_owned()]);
+    let todo = rig.pass(&[]);
+    assert_eq!(status(&todo, "win-1"), "blue");
+    assert_eq!(status(&todo, "win-3"), "");
+
+    rig.want_pool(&json!({"management": "External"}));
+    rig.pass(&[]);
+    assert!(!rig.decisions.plans["win-1"].is_managed());
+    assert!(rig.decisions.plans["win-3"].is_managed());
+    // A node that changes its labels changes its pool.
+    rig.change_node("win-1", |node| node.labels = [].into());
+    rig.pass(&[]);
+    assert!(rig.decisions.plans["win-1"].is_managed());
+}
+
+#[test]
+fn a_pool_without_its_key_waits_and_the_others_go_on() {
+    let mut rig = pools(&json!({"ssh": {"privateKey": "blue.pem"}}));
+    let is_blocked = |rig: &Rig, node: &str| match &rig.decisions.plans[node] {
+        NodePlan::Blocked(error) => error.message.contains("has no key blue.pem"),
+        _ => false,
+    };
+    assert!(is_blocked(&rig, "win-1") && is_blocked(&rig, "win-2"));
+    assert!(!is_blocked(&rig, "win-3"));
+    let mut secret = rig.cluster.secrets.get(SSH_SECRET).unwrap().clone();
+    let key = secret.data.remove(PRIVATE_KEY).unwrap();
+    secret.data.insert("blue.pem".to_owned(), key);
+    rig.cluster.secrets.apply(SSH_SECRET.to_owned(), secret);
+    rig.pass(&[]);
+    assert!(rig.target("win-1").key.pem().contains("PRIVATE KEY"));
+    assert!(matches!(
+        &rig.decisions.plans["win-3"],
+        NodePlan::Blocked(error) if error.message.contains("has no key private-key.pem")
+    ));
+}
+
+#[test]
+fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
+    let mut rig = pools(&json!({"rollout": {"maxUnavailable": 2}}));
+    let all = ["win-1", "win-2", "win-3"];
+    for name in all {
+        rig.see(name, Standing::Waiting);
+    }
+    assert_eq!(rig.slots(&all), all);
+    let progress = rig.decisions.rollout.pools["blue"];
+    assert_eq!((progress.nodes, progress.waiting), (2, 2));
+    // Without one it shares that of all.
+    rig.want_pool(&json!({}));
+    let few = rig.slots(&[]);
+    assert_eq!(few.len(), 1, "{few:?}");
+    // A pause is the pool's alone.
+    rig.want_pool(&json!({"rollout": {"paused": true}}));
+    assert_eq!(rig.slots(&[]), ["win-3"]);
+}

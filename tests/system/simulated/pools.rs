@@ -1,0 +1,147 @@
+//! Pools: what differs on some nodes, on the real API server.
+
+use serde_json::{Value, json};
+use testbed::objects;
+
+use super::Simulation;
+use crate::harness::Harness;
+
+/// Two nodes in pool blue, one in green, one in none. Only blue says how to get to its nodes.
+fn pools(simulation: &Simulation, blue: &Value) {
+    let mut pool = json!({
+        "name": "blue",
+        "nodeSelector": {"pool": "blue"},
+        "ssh": {"port": simulation.fleet.port(), "privateKey": "blue.pem"},
+        "rollout": {"maxUnavailable": 2},
+    });
+    for (field, value) in blue.as_object().unwrap() {
+        pool[field] = value.clone();
+    }
+    simulation.want(&json!({
+        "ssh": {"user": simulation.fleet.user(), "port": 1},
+        "nodePools": [
+            pool,
+            {"name": "green", "nodeSelector": {"pool": "green"}, "management": "External"},
+            {"name": "grey", "nodeSelector": {"pool": "grey"}},
+        ],
+    }));
+}
+
+#[test]
+fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up() {
+    let simulation = Simulation::new(4);
+    let harness = &simulation.harness;
+    harness.kubectl("label node win-000 win-001 pool=blue");
+    harness.kubectl("label node win-002 pool=green");
+    let key = simulation.fleet.private_key().unwrap();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "cloud-private-key", "namespace": objects::NAMESPACE},
+        "stringData": {"blue.pem": key},
+    });
+    harness.kubectl(&format!(
+        "delete secret cloud-private-key -n {}",
+        objects::NAMESPACE
+    ));
+    harness.apply(&secret.to_string());
+    pools(&simulation, &json!({}));
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("the nodes of pool blue have csi-proxy", || {
+        simulation.ready() == ["win-000", "win-001"]
+    });
+    let pool = |node: &str| {
+        let object = harness.get(&format!("windowsnodestorage/{node}"));
+        object["status"]["nodePool"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(pool("win-000"), "blue");
+    assert_eq!(pool("win-003"), "");
+    let node = |name: &str| format!("windowsnodestorage/{name}");
+    harness.expect(
+        &node("win-003"),
+        "CSIProxyReady",
+        "Unknown",
+        "CredentialsMissing",
+    );
+    let green = harness.get(&node("win-002"));
+    assert_eq!(green["status"]["management"], "External");
+    let settings = "windowsstorage/cluster";
+    let said = harness.expect(settings, "CredentialsValid", "False", "CredentialsMissing");
+    assert!(said.contains("has no key private-key.pem"), "{said}");
+    let said = harness.expect(settings, "NodePoolsValid", "True", "WithoutNodes");
+    assert!(said.contains("grey"), "{said}");
+    assert_eq!(simulation.host("win-002").counters().logins, 0);
+
+    // A pool that is paused waits, and says so.
+    pools(
+        &simulation,
+        &json!({"rollout": {"maxUnavailable": 2, "paused": true}}),
+    );
+    assert!(operator.terminate().unwrap().success());
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.expect(settings, "RolloutProgressing", "False", "Paused");
+    let progress = || harness.get(settings)["status"]["rollout"]["pools"].clone();
+    harness.eventually("both nodes of pool blue wait", || {
+        progress()[0]["waitingNodes"] == 2
+    });
+    let content = simulation.host("win-000").with_disk(|disk| {
+        let file = disk.file(r"C:\k\csi-proxy.exe");
+        file.map(|file| file.content().to_vec())
+    });
+    assert_eq!(content.as_deref(), Some(&b"MZ csiProxy v1.1.3"[..]));
+    pools(&simulation, &json!({}));
+    harness.eventually("both have the new csi-proxy", || {
+        progress()[0] == json!({"name": "blue", "nodes": 2, "updatedNodes": 2, "waitingNodes": 0, "failedNodes": 0})
+    });
+
+    // A label moves a node to another pool, and its key has to be there.
+    harness.kubectl("label node win-001 pool=grey --overwrite");
+    harness.expect(
+        &node("win-001"),
+        "CSIProxyReady",
+        "Unknown",
+        "CredentialsMissing",
+    );
+    assert_eq!(pool("win-001"), "grey");
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_the_api_server() {
+    let harness = Harness::new();
+    let refused = |pools: Value| {
+        let object = json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1",
+            "kind": "WindowsStorage",
+            "metadata": {"name": "cluster"},
+            "spec": {"nodePools": pools},
+        });
+        let control_plane = &harness.sandbox.control_plane;
+        let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        control_plane
+            .kubectl_with_input(&arguments, &object.to_string())
+            .is_err()
+    };
+    let blue = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
+    let with = |field: &str, value: Value| {
+        let mut pool = blue.clone();
+        pool[field] = value;
+        json!([pool])
+    };
+    assert!(!refused(json!([blue])));
+    for pools in [
+        json!([blue, blue]),
+        json!([{"name": "blue"}]),
+        json!([{"nodeSelector": {"pool": "blue"}}]),
+        with("nodeSelector", json!({})),
+        with("name", json!("Blue Pool")),
+        with("management", json!("Removed")),
+        with("ssh", json!({"port": 0})),
+        with("ssh", json!({"privateKey": "../other"})),
+        with("rollout", json!({"maxUnavailable": "0%"})),
+    ] {
+        assert!(refused(pools.clone()), "{pools}");
+    }
+}
