@@ -36,8 +36,12 @@ pub struct VerifyNodeArgs {
     /// The private key's passphrase
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
-    /// The SSH host keys that are trusted; by default .ssh/known_hosts of the home folder
-    #[arg(long, value_name = "FILE")]
+    /// The SSH host keys that are trusted.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "The SSH host keys that are trusted; by default ~/.ssh/known_hosts"
+    )]
     pub known_hosts: Option<PathBuf>,
     /// Folder with csi-proxy.exe, windows-storage-agent.exe and payload.json
     #[arg(
