@@ -77,6 +77,7 @@ fn status(state: NodeState) {
         csi_proxy_use: None,
     };
     let inputs = NodeInputs {
+        pool: None,
         readiness: &readiness,
         plan: &NodePlan::Waiting,
         observation: Some(&observation),
@@ -139,7 +140,7 @@ pub fn private_key(bytes: &[u8]) {
             .data
             .insert(PASSPHRASE.to_owned(), Zeroizing::new(passphrase.to_vec()));
     }
-    match check_private_key(Some(&secret), "ns") {
+    match check_private_key(Some(&secret), "ns", PRIVATE_KEY) {
         Ok(key) => {
             let shown = format!("{key:?}");
             assert!(shown.len() < 40, "{shown}");
