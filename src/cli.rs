@@ -3,6 +3,7 @@
 mod ask;
 mod called_as;
 mod election;
+mod rollout;
 mod since;
 mod verify_node;
 
@@ -16,6 +17,7 @@ pub use called_as::CalledAs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use election::ElectionArgs;
 use jiff::Timestamp;
+pub use rollout::{RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
 pub use since::{since, since_time};
 pub use verify_node::VerifyNodeArgs;
 use windows_storage_operator::assess::versions::Release;
@@ -99,6 +101,9 @@ pub enum Command {
     /// Accept the SSH host key that a node shows now in place of the one that is pinned
     #[command(long_about = ACCEPT_ABOUT, after_help = ACCEPT_EXAMPLES)]
     AcceptHostKey(AcceptHostKeyArgs),
+    /// Show, pause or resume how another csi-proxy reaches the nodes
+    #[command(after_help = rollout::EXAMPLES)]
+    Rollout(RolloutArgs),
     /// Remove csi-proxy and the agent from all nodes, before the operator is deleted
     ///
     /// Sets spec.csiProxy.management of WindowsStorage to Removed, shows how far the operator is on each node, and waits until

@@ -43,6 +43,7 @@ fn dispatch(called_as: CalledAs) -> anyhow::Result<Option<Upgradeable>> {
         Command::AcceptHostKey(arguments) => {
             command::accept_host_key(&arguments, called_as).map(|()| None)
         }
+        Command::Rollout(arguments) => command::rollout(&arguments).map(Some),
         Command::Uninstall(arguments) => command::uninstall(&arguments).map(|()| None),
         Command::CheckNode(arguments) => command::check_node(&arguments).map(Some),
         Command::VerifyNode(arguments) => command::verify_node(&arguments).map(Some),

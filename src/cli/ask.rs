@@ -77,7 +77,7 @@ pub struct UninstallArgs {
 }
 
 /// A time to wait, or zero.
-fn timeout(text: &str) -> Result<SignedDuration, &'static str> {
+pub(super) fn timeout(text: &str) -> Result<SignedDuration, &'static str> {
     let duration: Option<SignedDuration> = text.trim().parse().ok();
     let usable = duration.filter(|duration| !duration.is_negative());
     usable.ok_or("not a duration such as 90s, 30m or 2h")

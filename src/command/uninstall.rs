@@ -70,7 +70,7 @@ async fn remove(arguments: &UninstallArgs) -> anyhow::Result<()> {
         if is_over {
             let left = shown.left.join(", ");
             bail!(
-                "not done in {}; left: {left}. The operator goes on with it; run the command again to wait for it, or patch \
+                "not done in {:#}; left: {left}. The operator goes on with it; run the command again to wait for it, or patch \
                  spec.csiProxy.management of windowsstorage/cluster to Auto to take it back",
                 arguments.timeout
             );

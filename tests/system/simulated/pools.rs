@@ -1,5 +1,7 @@
 //! Pools: what differs on some nodes, on the real API server.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 use testbed::objects;
 
@@ -25,6 +27,19 @@ fn pools(simulation: &Simulation, blue: &Value) {
             {"name": "grey", "nodeSelector": {"pool": "grey"}},
         ],
     }));
+}
+
+/// What the command ends with, and what it says.
+fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .arg("rollout")
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(harness.sandbox.control_plane.kubeconfig())
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).unwrap())
 }
 
 #[test]
@@ -75,10 +90,12 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     assert_eq!(simulation.host("win-002").counters().logins, 0);
 
     // A pool that is paused waits, and says so.
-    pools(
-        &simulation,
-        &json!({"rollout": {"maxUnavailable": 2, "paused": true}}),
-    );
+    let (code, said) = rollout(harness, &["pause", "--pool", "blue"]);
+    let paused = "windowsstorage/cluster pool blue paused\n";
+    assert_eq!((code, said.as_str()), (Some(0), paused));
+    let (code, said) = rollout(harness, &["pause", "--pool", "white"]);
+    let problem = "there are: blue, green, grey";
+    assert!(code == Some(1) && said.contains(problem), "{said}");
     assert!(operator.terminate().unwrap().success());
     let _operator = harness.start_with(&simulation.payload("v1.3.0"));
     harness.expect(settings, "RolloutProgressing", "False", "Paused");
@@ -91,10 +108,22 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
         file.map(|file| file.content().to_vec())
     });
     assert_eq!(content.as_deref(), Some(&b"MZ csiProxy v1.1.3"[..]));
-    pools(&simulation, &json!({}));
+    let (code, said) = rollout(harness, &["status", "--watch=false"]);
+    let waiting = "pool blue: 0 of 2 updated, 2 waiting";
+    assert!(code == Some(3) && said.contains(waiting), "{said}");
+    let (code, said) = rollout(harness, &["resume"]);
+    let note = "these pools stay paused: blue";
+    assert!(code == Some(0) && said.contains(note), "{said}");
+    let (code, said) = rollout(harness, &["resume", "--pool", "blue"]);
+    assert_eq!(code, Some(0), "{said}");
     harness.eventually("both have the new csi-proxy", || {
         progress()[0] == json!({"name": "blue", "nodes": 2, "updatedNodes": 2, "waitingNodes": 0, "failedNodes": 0})
     });
+
+    // The node of none lacks its key.
+    let (code, said) = rollout(harness, &["status", "--timeout", "1s"]);
+    assert!(code == Some(1) && said.contains("not done in 1s"), "{said}");
+    assert!(said.contains("pool blue: 2 of 2 updated"), "{said}");
 
     // A label moves a node to another pool, and its key has to be there.
     harness.kubectl("label node win-001 pool=grey --overwrite");

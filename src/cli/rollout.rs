@@ -1,0 +1,63 @@
+//! The arguments of `rollout`.
+
+use clap::{Args, Subcommand};
+use jiff::SignedDuration;
+
+use super::ClusterArgs;
+use super::ask::timeout;
+
+/// What `rollout --help` ends with.
+pub const EXAMPLES: &str = "Examples:
+  windows-storage-operator rollout status
+  windows-storage-operator rollout pause --pool blue
+  windows-storage-operator rollout resume --pool blue
+  windows-storage-operator rollout resume";
+
+/// Arguments of `rollout`.
+#[derive(Args)]
+pub struct RolloutArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: RolloutAction,
+}
+
+/// What is done with the rollout.
+#[derive(Subcommand)]
+pub enum RolloutAction {
+    /// Show how far csi-proxy is on the nodes, and wait until all have it
+    ///
+    /// The exit status is 0 when every managed node is as it shall be, 1 where the rollout has stopped or the time is over, 2 if the
+    /// command line is wrong; with --watch=false it is 3 while nodes are left.
+    Status(RolloutStatusArgs),
+    /// Update no further node; those that are being updated are finished
+    Pause(RolloutPoolArgs),
+    /// Let a rollout go on that was paused, or that has stopped after a failure
+    ///
+    /// Where it has stopped, the nodes on which the update was undone are tried once more.
+    Resume(RolloutPoolArgs),
+}
+
+/// Arguments of `rollout status`.
+#[derive(Args)]
+pub struct RolloutStatusArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Wait until it is done
+    #[arg(long, short, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub watch: bool,
+    /// How long to wait, such as 90s, 30m or 2h; 0s waits without an end
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = timeout)]
+    pub timeout: SignedDuration,
+}
+
+/// Arguments of `rollout pause` and `rollout resume`.
+#[derive(Args)]
+pub struct RolloutPoolArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Only the nodes of this pool of spec.nodePools
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
+}

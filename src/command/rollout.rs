@@ -1,0 +1,298 @@
+//! `rollout`: how far csi-proxy is on the nodes, and whether further nodes get it.
+
+use std::fmt::Write;
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use windows_storage_operator::api::{RolloutStatus, SETTINGS_NAME, WindowsStorage};
+use windows_storage_operator::assess::report::Upgradeable;
+use windows_storage_operator::deadline::{self, CallError};
+use windows_storage_operator::visible::visible;
+
+use crate::cli::{ClusterArgs, RolloutAction, RolloutArgs, RolloutPoolArgs, RolloutStatusArgs};
+use crate::command::connect::connect;
+use crate::command::progress::spinner;
+use crate::command::{print, report_line, runtime};
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How many characters the bar of a rollout has.
+const BAR: u32 = 30;
+
+/// Does it. Nodes that are left count as what holds an upgrade.
+pub fn rollout(arguments: &RolloutArgs) -> anyhow::Result<Upgradeable> {
+    runtime()?.block_on(async {
+        match &arguments.action {
+            RolloutAction::Status(arguments) => status(arguments).await,
+            RolloutAction::Pause(arguments) => set_paused(arguments, true).await,
+            RolloutAction::Resume(arguments) => set_paused(arguments, false).await,
+        }
+    })
+}
+
+async fn settings(cluster: &ClusterArgs) -> anyhow::Result<Api<WindowsStorage>> {
+    let (client, _) = connect(cluster).await?;
+    Ok(Api::all(client))
+}
+
+async fn read(settings: &Api<WindowsStorage>) -> Result<WindowsStorage, CallError> {
+    let reading = settings.get(SETTINGS_NAME);
+    deadline::call("read WindowsStorage cluster", reading).await
+}
+
+async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
+    let settings = settings(&arguments.cluster).await?;
+    let begin = Instant::now();
+    let bar = spinner();
+    let mut last = String::new();
+    let ended = loop {
+        let seen = match read(&settings).await {
+            Ok(object) => Seen::of(&object),
+            Err(error) if error.is_forbidden() || error.is_not_found() || !arguments.watch => {
+                break Err(error.into());
+            }
+            // An API server may be away for a while.
+            Err(error) => Seen::nothing(format!("{error}; it is tried again")),
+        };
+        if !arguments.watch {
+            break print(&seen.text()).map(|()| seen.is_complete());
+        }
+        match seen.reason.as_str() {
+            "Complete" | "NotManaged" => break print(&seen.text()).map(|()| true),
+            "Stopped" => break Err(anyhow::anyhow!("{}", seen.text().trim_end())),
+            _ => {}
+        }
+        let elapsed = SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
+        if arguments.timeout.is_positive() && elapsed > arguments.timeout {
+            let text = seen.text();
+            break Err(anyhow::anyhow!(
+                "not done in {:#}; it goes on: {}",
+                arguments.timeout,
+                text.trim_end()
+            ));
+        }
+        if stderr().is_terminal() {
+            bar.set_message(seen.line());
+        } else if seen.line() != last {
+            last = seen.line();
+            report_line(&last);
+        }
+        sleep(PAUSE).await;
+    };
+    bar.finish_and_clear();
+    Ok(if ended? {
+        Upgradeable::True
+    } else {
+        Upgradeable::False
+    })
+}
+
+/// What the object says of the rollout.
+#[derive(Default)]
+struct Seen {
+    rollout: RolloutStatus,
+    reason: String,
+    message: String,
+}
+
+impl Seen {
+    fn nothing(message: String) -> Self {
+        Self {
+            message,
+            ..Self::default()
+        }
+    }
+
+    fn of(object: &WindowsStorage) -> Self {
+        let Some(status) = &object.status else {
+            return Self::nothing("the operator has not said anything yet".to_owned());
+        };
+        let Some(said) = progress(object) else {
+            return Self::nothing("the operator has not noticed the last change yet".to_owned());
+        };
+        Self {
+            rollout: status.rollout.clone().unwrap_or_default(),
+            reason: said.reason.clone(),
+            message: visible(&said.message),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.reason == "Complete" || self.reason == "NotManaged"
+    }
+
+    /// One line, with a bar.
+    fn line(&self) -> String {
+        let RolloutStatus {
+            nodes,
+            updated_nodes,
+            ..
+        } = self.rollout;
+        format!("{} {}", bar(updated_nodes, nodes), self.message)
+    }
+
+    /// All of it: a line, and one for each pool.
+    fn text(&self) -> String {
+        let mut text = self.line() + "\n";
+        for pool in &self.rollout.pools {
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "{} pool {}: {} of {} updated, {} waiting, {} failed",
+                bar(pool.updated_nodes, pool.nodes),
+                visible(&pool.name),
+                pool.updated_nodes,
+                pool.nodes,
+                pool.waiting_nodes,
+                pool.failed_nodes
+            );
+        }
+        text
+    }
+}
+
+fn bar(done: u32, of: u32) -> String {
+    let filled = (done * BAR).checked_div(of).unwrap_or(0).min(BAR);
+    let (full, empty) = (filled as usize, (BAR - filled) as usize);
+    format!("[{}{}]", "#".repeat(full), ".".repeat(empty))
+}
+
+/// The condition of the rollout, where it is about what is wanted now.
+fn progress(object: &WindowsStorage) -> Option<&Condition> {
+    let mut conditions = object.status.as_ref()?.conditions.iter();
+    let said = conditions.find(|condition| condition.type_ == "RolloutProgressing")?;
+    let is_of_now = said.observed_generation >= object.metadata.generation;
+    is_of_now.then_some(said)
+}
+
+async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result<Upgradeable> {
+    let settings = settings(&arguments.cluster).await?;
+    let object = match read(&settings).await {
+        Err(error) if error.is_not_found() => bail!(
+            "there is no WindowsStorage cluster; does the operator run? kubectl get deployment -A -l \
+             app.kubernetes.io/name=windows-storage-operator"
+        ),
+        object => object?,
+    };
+    let is_stopped = progress(&object).is_some_and(|said| said.reason == "Stopped");
+    let spec = wanted(&object, arguments.pool.as_deref(), paused, is_stopped)?;
+    let said = match (paused, is_stopped) {
+        (true, _) => "paused",
+        (false, true) => "resumed; nodes on which the update was undone are tried once more",
+        (false, false) => "resumed",
+    };
+    let patch = json!({
+        // Another change in between is not undone by this one.
+        "metadata": {"resourceVersion": object.metadata.resource_version},
+        "spec": spec,
+    });
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+    let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
+    deadline::call("write WindowsStorage cluster", patching)
+        .await
+        .context("if it was changed at the same time, run the command again")?;
+    let of = arguments.pool.as_ref();
+    let of = of.map_or_else(String::new, |pool| format!(" pool {}", visible(pool)));
+    print(&format!("windowsstorage/cluster{of} {said}\n"))?;
+    let paused_pools = object.spec.node_pools.iter();
+    let names: Vec<&str> = paused_pools
+        .filter(|pool| pool.rollout.paused && arguments.pool.is_none())
+        .map(|pool| pool.name.as_str())
+        .collect();
+    if !paused && !names.is_empty() {
+        let names = visible(&names.join(", "));
+        report_line(format!("note: these pools stay paused: {names}"));
+    }
+    Ok(Upgradeable::True)
+}
+
+/// The part of the spec that is to be written.
+fn wanted(
+    object: &WindowsStorage,
+    pool: Option<&str>,
+    paused: bool,
+    is_stopped: bool,
+) -> anyhow::Result<Value> {
+    let mut spec = json!({});
+    if let Some(name) = pool {
+        let mut pools = object.spec.node_pools.clone();
+        let mut found = pools.iter_mut();
+        let Some(pool) = found.find(|pool| pool.name == name) else {
+            let names: Vec<&str> = (object.spec.node_pools.iter())
+                .map(|pool| pool.name.as_str())
+                .collect();
+            bail!(
+                "there is no pool {} in spec.nodePools of WindowsStorage; there are: {}",
+                visible(name),
+                visible(&names.join(", "))
+            );
+        };
+        pool.rollout.paused = paused;
+        spec["nodePools"] = serde_json::to_value(pools).context("the pools cannot be written")?;
+    } else {
+        spec["rollout"] = json!({"paused": paused});
+    }
+    if !paused && is_stopped {
+        // Any text that was not there before.
+        spec["rollout"]["resume"] = Timestamp::now().to_string().into();
+    }
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(spec: &Value) -> WindowsStorage {
+        serde_json::from_value(json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1", "kind": "WindowsStorage",
+            "metadata": {"name": "cluster", "generation": 2}, "spec": spec,
+            "status": {"conditions": [{
+                "type": "RolloutProgressing", "status": "False", "reason": "Stopped", "message": "words",
+                "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_bar_shows_how_much_is_done() {
+        for (done, of, filled) in [(0, 3, 0), (1, 3, 10), (3, 3, 30), (0, 0, 0)] {
+            let bar = bar(done, of);
+            assert_eq!(bar.matches('#').count(), filled, "{bar}");
+            assert_eq!(bar.len(), 32);
+        }
+    }
+
+    #[test]
+    fn what_was_said_of_an_older_spec_does_not_count() {
+        let mut object = object(&json!({}));
+        assert_eq!(Seen::of(&object).reason, "Stopped");
+        object.metadata.generation = Some(3);
+        assert_eq!(Seen::of(&object).reason, "");
+    }
+
+    #[test]
+    fn a_pool_is_paused_and_what_else_it_says_stays() {
+        let blue = json!({
+            "name": "blue", "nodeSelector": {"a": "b"}, "ssh": {"port": 2222}, "management": "Auto",
+            "rollout": {"maxUnavailable": "10%", "paused": false},
+        });
+        let object = object(&json!({"nodePools": [blue]}));
+        let mut expected = blue.clone();
+        expected["rollout"]["paused"] = true.into();
+        let spec = wanted(&object, Some("blue"), true, false).unwrap();
+        assert_eq!(spec, json!({"nodePools": [expected]}));
+        let spec = wanted(&object, None, false, true).unwrap();
+        assert_eq!(spec["rollout"]["paused"], false);
+        assert!(spec["rollout"]["resume"].is_string());
+        assert!(wanted(&object, Some("green"), true, false).is_err());
+    }
+}
