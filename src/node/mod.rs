@@ -58,7 +58,8 @@ pub use plan::{Desired, is_working};
 pub use planner::{NodePlan, Planner, Purpose, Target, instances, known_hosts, pool_key};
 pub use preflight::Preflight;
 pub use private_key::{
-    KeySource, PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,
+    KeySource, KeyTaken, PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET,
+    check as check_private_key,
 };
 pub use reconcile::{Context, Reconciled, reconcile_node};
 pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agent, unseen_until};

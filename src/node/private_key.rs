@@ -16,6 +16,9 @@ pub const PRIVATE_KEY: &str = "private-key.pem";
 /// The key in the Secret's data that holds the private key's passphrase, where it has one.
 pub const PASSPHRASE: &str = "passphrase";
 
+/// What the name of a key has at its end in the Secret's data whose key hosts took before.
+const PREVIOUS: &str = "previous";
+
 /// Where a private key and its passphrase are, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
@@ -58,6 +61,18 @@ pub struct PrivateKey {
     passphrase: Option<Zeroizing<String>>,
     fingerprint: String,
     source: KeySource,
+    /// The one that hosts took before, while not all take this one.
+    previous: Option<Box<Self>>,
+}
+
+/// Which key a host has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyTaken {
+    /// The one that all are to take.
+    #[default]
+    Current,
+    /// The one before it.
+    Previous,
 }
 
 impl PrivateKey {
@@ -90,7 +105,14 @@ impl PrivateKey {
             pem,
             passphrase,
             source,
+            previous: None,
         })
+    }
+
+    /// The key that hosts took before.
+    #[must_use]
+    pub fn previous(&self) -> Option<&Self> {
+        self.previous.as_deref()
     }
 
     /// The key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
@@ -133,9 +155,19 @@ pub fn check(
     let secret = secret.ok_or_else(|| missing(format!("there is no Secret {SSH_SECRET}")))?;
     let bytes = (secret.data.get(name))
         .ok_or_else(|| missing(format!("Secret {SSH_SECRET} has no key {name}")))?;
-    let passphrase = secret.data.get(&passphrase_of(name));
-    let passphrase = passphrase.map(|bytes| bytes.as_slice());
-    PrivateKey::read(bytes, passphrase, KeySource::of_secret(name))
+    let read = |name: &str, text: &[u8]| {
+        let passphrase = secret.data.get(&passphrase_of(name));
+        let passphrase = passphrase.map(|bytes| bytes.as_slice());
+        PrivateKey::read(text, passphrase, KeySource::of_secret(name))
+    };
+    let key = read(name, bytes)?;
+    let name = format!("{name}.{PREVIOUS}");
+    let previous = secret.data.get(&name);
+    let previous = previous.map(|bytes| read(&name, bytes)).transpose()?;
+    Ok(PrivateKey {
+        previous: previous.map(Box::new),
+        ..key
+    })
 }
 
 const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and none is given";

@@ -21,7 +21,8 @@ use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{
-    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone, printable,
+    Desired, KeyTaken, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone,
+    printable,
 };
 use crate::payload::Payload;
 
@@ -43,6 +44,8 @@ pub struct Reconciled {
     pub problem: Option<NodeError>,
     /// How far the node is on the way to what is desired.
     pub standing: Standing,
+    /// Which key the host has taken.
+    pub key_taken: KeyTaken,
     /// How long the parts of the work took.
     pub phases: Phases,
     /// The files that were sent.
@@ -144,8 +147,9 @@ pub(super) fn work_on(
     desired: &Result<Desired, NodeError>,
     slots: &RolloutSlots,
 ) -> Result<Reconciled, NodeError> {
-    host.login(&target.user, &target.key)?;
+    let key_taken = host.login(&target.user, &target.key)?;
     let mut found = Reconciled {
+        key_taken,
         standing: Standing::Unreachable,
         ..Reconciled::default()
     };

@@ -13,7 +13,7 @@ use ssh2::{BlockDirections, Channel, Sftp};
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
 use crate::node::transfer::{Closing, Sent};
-use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
+use crate::node::{HostKey, KeyTaken, NodeError, PrivateKey, Reason, algorithms, printable};
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -98,8 +98,18 @@ impl Session {
         Ok((session, key))
     }
 
-    /// Logs in.
-    pub fn login(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
+    /// Logs in, with the key before this one where the host does not take this one yet.
+    pub fn login(&self, user: &str, key: &PrivateKey) -> Result<KeyTaken, NodeError> {
+        match (self.login_with(user, key), key.previous()) {
+            (Err(error), Some(previous)) if error.reason == Reason::LoginRefused => self
+                .login_with(user, previous)
+                .map(|()| KeyTaken::Previous)
+                .map_err(|_| error),
+            (done, _) => done.map(|()| KeyTaken::Current),
+        }
+    }
+
+    fn login_with(&self, user: &str, key: &PrivateKey) -> Result<(), NodeError> {
         /// libssh2's code for a private key that it cannot use.
         const UNUSABLE_KEY: i32 = -16;
         /// The one where the server answers that it takes no such key.

@@ -186,7 +186,7 @@ fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
         .map(|pool| (pool, pool_key(cluster, pool)));
     let problem = keys.find_map(|(pool, key)| Some((pool, key.err()?)));
     match problem {
-        None => yes("Valid", format!("Secret {SSH_SECRET} holds a private key")),
+        None => key_taken(cluster),
         Some(_) if !managed => yes("NotNeeded", "no node is managed, so no SSH key is needed"),
         Some((None, error)) => no(error.reason.as_str(), error.message),
         Some((Some(pool), error)) => no(
@@ -194,6 +194,24 @@ fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
             format!("pool {}: {}", pool.name, error.message),
         ),
     }
+}
+
+/// Whether hosts are left that take only the key that was there before.
+fn key_taken(cluster: &Cluster) -> NewCondition {
+    let nodes = cluster.windows_nodes().filter(|(name, _)| {
+        let status = cluster.node_statuses.get(name.as_str());
+        status.is_some_and(|status| status.takes_previous_key)
+    });
+    let names: Vec<String> = nodes.map(|(name, _)| name.to_string()).collect();
+    if names.is_empty() {
+        return yes("Valid", format!("Secret {SSH_SECRET} holds a private key"));
+    }
+    let message = format!(
+        "{} node(s) take only the previous key of Secret {SSH_SECRET}: {}; add the public key of the present one there",
+        names.len(),
+        some_of(&names, NAMED)
+    );
+    yes("PreviousKeyTaken", printable(&message))
 }
 
 /// The pools of nodes, where there are some: which fit nothing, and which nodes fit more than one.

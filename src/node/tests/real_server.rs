@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::index::Secret;
 use crate::node::{
-    HostKey, NodeError, PASSPHRASE, PRIVATE_KEY, Reason, Session, check_private_key,
+    HostKey, KeyTaken, NodeError, PASSPHRASE, PRIVATE_KEY, Reason, Session, check_private_key,
 };
 
 const WORDS: &str = "correct-horse";
@@ -203,6 +203,35 @@ fn an_ed25519_key_of_openssl_logs_in() {
     assert_eq!(server.login(&closed, Some(WORDS)).unwrap(), "in\n");
     let error = server.login(&closed, Some("wrong")).unwrap_err();
     assert_eq!(error.reason, Reason::InvalidPrivateKey);
+}
+
+#[test]
+fn while_a_key_is_changed_hosts_may_take_either() {
+    let server = Server::start("");
+    let folder = server.guardian.dir();
+    let (old, old_public) = generate(folder, "old", &["-t", "rsa", "-b", "2048"], "");
+    let (new, new_public) = generate(folder, "new", &["-t", "ed25519"], "words");
+    let (other, _) = generate(folder, "other", &["-t", "ed25519"], "");
+    let login = |previous: &[u8]| {
+        let data = [
+            (PRIVATE_KEY, new.clone()),
+            (PASSPHRASE, b"words".to_vec()),
+            ("private-key.pem.previous", previous.to_vec()),
+        ];
+        let data = data.map(|(name, bytes)| (name.to_owned(), Zeroizing::new(bytes)));
+        let secret = Secret { data: data.into() };
+        let key = check_private_key(Some(&secret), "ns", PRIVATE_KEY)?;
+        server.shake_hands()?.login(&server.user, &key)
+    };
+    server.authorize(&old_public);
+    assert_eq!(login(&old), Ok(KeyTaken::Previous));
+    assert_eq!(login(&other).unwrap_err().reason, Reason::LoginRefused);
+    let damaged = login(b"-----BEGIN nothing").unwrap_err();
+    assert_eq!(damaged.reason, Reason::InvalidPrivateKey);
+    let named = "key private-key.pem.previous of Secret";
+    assert!(damaged.message.starts_with(named), "{damaged}");
+    server.authorize(&format!("{old_public}{new_public}"));
+    assert_eq!(login(&old), Ok(KeyTaken::Current));
 }
 
 #[test]

@@ -112,8 +112,8 @@ fn each_pool_has_its_own_way_owner_and_limits_and_they_do_not_hold_each_other_up
     let waiting = "pool blue: 0 of 2 updated, 2 waiting";
     assert!(code == Some(3) && said.contains(waiting), "{said}");
     let (code, said) = rollout(harness, &["resume"]);
-    let note = "these pools stay paused: blue";
-    assert!(code == Some(0) && said.contains(note), "{said}");
+    let stay = "these pools stay paused: blue";
+    assert!(code == Some(0) && said.contains(stay), "{said}");
     let (code, said) = rollout(harness, &["resume", "--pool", "blue"]);
     assert_eq!(code, Some(0), "{said}");
     harness.eventually("both have the new csi-proxy", || {
