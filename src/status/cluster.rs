@@ -47,6 +47,10 @@ pub struct ClusterInputs {
     pub in_progress: BTreeSet<String>,
     /// The version of csi-proxy that they shall have.
     pub version: String,
+    /// How the pools fit the nodes, where there are pools.
+    pub node_pools: Option<NewCondition>,
+    /// The nodes that take only the key from before a change.
+    pub with_previous_key: Vec<String>,
     /// What is to be done with the services entry.
     pub services: Result<ServicesPlan, ServicesError>,
     /// Why that could not be done the last time.
@@ -77,12 +81,10 @@ pub fn cluster_status(
         None => rollout_condition(previous, rollout, version, managed),
     };
     let mut conditions = verdict_conditions(previous, inputs);
-    let spec: WindowsStorageSpec = cluster.wanted();
-    if !spec.node_pools.is_empty() {
-        conditions.push(("NodePoolsValid", node_pools(cluster, &spec)));
-    }
+    let pools = inputs.node_pools.clone();
+    conditions.extend(pools.map(|condition| ("NodePoolsValid", condition)));
     conditions.extend([
-        ("CredentialsValid", credentials(cluster, managed)),
+        ("CredentialsValid", credentials(cluster, inputs)),
         ("InstancesValid", instances(cluster)),
         ("HostKeysValid", host_keys(cluster)),
         ("ServicesValid", services),
@@ -173,7 +175,7 @@ fn verdict_condition(verdict: &Verdict) -> NewCondition {
     }
 }
 
-fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
+fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
     let spec: WindowsStorageSpec = cluster.wanted();
     let has_key = |pool: &&NodePool| pool.ssh.private_key.is_some();
     let has_own = |node: &Node| (spec.pools_of(&node.labels).next()).is_some_and(|it| has_key(&it));
@@ -186,8 +188,10 @@ fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
         .map(|pool| (pool, pool_key(cluster, pool)));
     let problem = keys.find_map(|(pool, key)| Some((pool, key.err()?)));
     match problem {
-        None => key_taken(cluster),
-        Some(_) if !managed => yes("NotNeeded", "no node is managed, so no SSH key is needed"),
+        None => key_taken(&inputs.with_previous_key),
+        Some(_) if !inputs.managed => {
+            yes("NotNeeded", "no node is managed, so no SSH key is needed")
+        }
         Some((None, error)) => no(error.reason.as_str(), error.message),
         Some((Some(pool), error)) => no(
             error.reason.as_str(),
@@ -196,26 +200,35 @@ fn credentials(cluster: &Cluster, managed: bool) -> NewCondition {
     }
 }
 
-/// Whether hosts are left that take only the key that was there before.
-fn key_taken(cluster: &Cluster) -> NewCondition {
+/// The nodes whose hosts take only the key from before a change.
+#[must_use]
+pub fn with_previous_key(cluster: &Cluster) -> Vec<String> {
     let nodes = cluster.windows_nodes().filter(|(name, _)| {
         let status = cluster.node_statuses.get(name.as_str());
         status.is_some_and(|status| status.takes_previous_key)
     });
-    let names: Vec<String> = nodes.map(|(name, _)| name.to_string()).collect();
+    nodes.map(|(name, _)| name.to_string()).collect()
+}
+
+/// Whether such hosts are left.
+fn key_taken(names: &[String]) -> NewCondition {
     if names.is_empty() {
         return yes("Valid", format!("Secret {SSH_SECRET} holds a private key"));
     }
     let message = format!(
         "{} node(s) take only the previous key of Secret {SSH_SECRET}: {}; add the public key of the present one there",
         names.len(),
-        some_of(&names, NAMED)
+        some_of(names, NAMED)
     );
     yes("PreviousKeyTaken", printable(&message))
 }
 
-/// The pools of nodes, where there are some: which fit nothing, and which nodes fit more than one.
-fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> NewCondition {
+/// How the pools fit the nodes, where there are pools: which fit none, and which nodes fit more than one.
+#[must_use]
+pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCondition> {
+    if spec.node_pools.is_empty() {
+        return None;
+    }
     let empty = spec.node_pools.iter().filter(|pool| {
         let mut nodes = cluster.windows_nodes();
         !nodes.any(|(_, node)| pool.fits(&node.labels))
@@ -230,20 +243,18 @@ fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> NewCondition {
             "the labels of {} fit more than one pool; the first in the list counts",
             some_of(&several, NAMED)
         );
-        return yes("Overlapping", printable(&message));
+        return Some(yes("Overlapping", printable(&message)));
     }
     if !empty.is_empty() {
         let message = format!(
             "no Windows node has the labels of pool(s) {}; see kubectl get nodes --show-labels",
             some_of(&empty, NAMED)
         );
-        return yes("WithoutNodes", printable(&message));
+        return Some(yes("WithoutNodes", printable(&message)));
     }
     let count = spec.node_pools.len();
-    yes(
-        "Valid",
-        format!("each of {count} pool(s) has nodes, and no node fits two"),
-    )
+    let message = format!("each of {count} pool(s) has nodes, and no node fits two");
+    Some(yes("Valid", message))
 }
 
 fn instances(cluster: &Cluster) -> NewCondition {

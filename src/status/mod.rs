@@ -13,7 +13,7 @@ mod sentence;
 mod writer;
 
 pub use blocked::{BlockedEvents, MOST_BLOCKED};
-pub use cluster::{ClusterInputs, cluster_status, with_verdict};
+pub use cluster::{ClusterInputs, cluster_status, node_pools, with_previous_key, with_verdict};
 pub use events::EventSink;
 pub use node::{NodeInputs, is_ready, is_used, node_status};
 pub use node_writer::{NodeStatus, NodeWriter, Outcome};

@@ -199,7 +199,10 @@ impl Decisions {
         }
         let has_settled = std::mem::replace(&mut self.settling, news.settling) != news.settling;
         let is_proved = self.are_slots_unproved && is_fresh;
-        if replan || self.is_unassigned || !news.observed.is_empty() || has_settled || is_proved {
+        // Labels say which nodes are counted together.
+        let is_regrouped = !touched.is_empty() && !self.spec.node_pools.is_empty();
+        let is_changed = self.is_unassigned || is_regrouped || !news.observed.is_empty();
+        if replan || is_changed || has_settled || is_proved {
             self.decide_slots(cluster, news, is_fresh);
         }
         let (nodes, left) = if complete {

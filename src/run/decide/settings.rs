@@ -6,7 +6,7 @@ use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStora
 use crate::index::{AnyTable, Cluster};
 use crate::node::{NodePlan, RolloutSlots};
 use crate::run::decide::{Decisions, News};
-use crate::status::{ClusterInputs, cluster_status, with_verdict};
+use crate::status::{ClusterInputs, cluster_status, node_pools, with_previous_key, with_verdict};
 
 impl Decisions {
     /// The nodes that are being changed, of those that are there and this operator looks after.
@@ -42,6 +42,8 @@ impl Decisions {
             rollout: self.rollout.clone(),
             in_progress: self.in_progress(news.slots),
             version: self.payload.csi_proxy.version.clone(),
+            node_pools: node_pools(cluster, &self.spec),
+            with_previous_key: with_previous_key(cluster),
             services: self.services.clone(),
             services_problem: news.services_problem.clone(),
             gate: news.gate.clone(),

@@ -105,3 +105,68 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
     rig.want_pool(&json!({"rollout": {"paused": true}}));
     assert_eq!(rig.slots(&[]), ["win-3"]);
 }
+
+/// The reason of a condition, and its message.
+fn said(todo: &Todo, type_: &str) -> Option<(String, String)> {
+    let (_, status) = todo.settings.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let said = conditions.find(|condition| condition.type_ == type_)?;
+    Some((said.reason.clone(), said.message.clone()))
+}
+
+#[test]
+fn how_pools_fit_is_told_and_follows_the_labels() {
+    let mut rig = pools(&json!({}));
+    let blue = json!({"name": "blue", "nodeSelector": {"pool": "blue"}});
+    let first = json!({"name": "first", "nodeSelector": {"pool": "blue", "first": "yes"}});
+    rig.want(&json!({"nodePools": [first, blue]}));
+    let (reason, message) = said(&rig.pass(&[]), "NodePoolsValid").unwrap();
+    assert!(
+        reason == "WithoutNodes" && message.contains("first"),
+        "{message}"
+    );
+    rig.change_node("win-2", |node| {
+        node.labels = [
+            ("first".into(), "yes".into()),
+            ("pool".into(), "blue".into()),
+        ]
+        .into();
+    });
+    let (reason, message) = said(&rig.pass(&[]), "NodePoolsValid").unwrap();
+    assert!(
+        reason == "Overlapping" && message.contains("win-2"),
+        "{message}"
+    );
+    assert_eq!(rig.decisions.rollout.pools["first"].nodes, 1);
+    rig.want(&json!({}));
+    assert_eq!(said(&rig.pass(&[]), "NodePoolsValid"), None);
+}
+
+#[test]
+fn hosts_that_take_only_the_previous_key_are_named() {
+    let mut rig = pools(&json!({}));
+    let seen = |key_taken| Observation {
+        key_taken,
+        last_contact: Some(Timestamp::UNIX_EPOCH),
+        ..Observation::default()
+    };
+    let previous = seen(crate::node::KeyTaken::Previous);
+    rig.observations.insert("win-1".to_owned(), previous);
+    let todo = rig.pass(&["win-1"]);
+    let mut nodes = todo.nodes.into_iter();
+    let status = nodes.find(|node| node.name == "win-1").unwrap().status;
+    assert!(status.takes_previous_key);
+    rig.write("win-1", status);
+    let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    assert!(
+        reason == "PreviousKeyTaken" && message.contains("win-1"),
+        "{message}"
+    );
+    let current = seen(crate::node::KeyTaken::Current);
+    rig.observations.insert("win-1".to_owned(), current);
+    let mut nodes = rig.pass(&["win-1"]).nodes.into_iter();
+    let status = nodes.find(|node| node.name == "win-1").unwrap().status;
+    rig.write("win-1", status);
+    let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    assert_eq!(reason, "Valid");
+}
