@@ -1,5 +1,7 @@
 //! The arguments of the commands that people ask with.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap_complete::Shell;
 use jiff::SignedDuration;
@@ -90,8 +92,20 @@ pub struct AcceptHostKeyArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// The node whose host shows another key
-    #[arg(value_name = "NODE")]
-    pub node: String,
+    #[arg(value_name = "NODE", required_unless_present = "selector")]
+    pub node: Option<String>,
+    /// All nodes with these labels, such as pool=blue, in place of one
+    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with_all = ["node", "fingerprint"], requires = "many")]
+    pub selector: Option<String>,
+    /// With --selector: accept a key only if this file has its fingerprint for the node, on a line such as win-1 SHA256:…
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "selector",
+        group = "many",
+        conflicts_with = "yes"
+    )]
+    pub fingerprints: Option<PathBuf>,
     /// The operator's namespace, where ConfigMap windows-storage-host-keys is; by default the one that its Deployment is in
     #[arg(long, short, value_name = "NAME", env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
@@ -99,7 +113,7 @@ pub struct AcceptHostKeyArgs {
     #[arg(long, value_name = "SHA256:HASH", value_parser = fingerprint)]
     pub fingerprint: Option<String>,
     /// Accept whatever key the host shows now; asks nothing
-    #[arg(long, short)]
+    #[arg(long, short, group = "many")]
     pub yes: bool,
 }
 
@@ -112,7 +126,7 @@ pub struct CompletionArgs {
 }
 
 /// The fingerprint of a key, as `ssh-keygen -l` shows it.
-fn fingerprint(text: &str) -> Result<String, &'static str> {
+pub fn fingerprint(text: &str) -> Result<String, &'static str> {
     /// Base64 of 32 bytes, without its padding.
     const LENGTH: usize = 43;
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';

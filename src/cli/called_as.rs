@@ -132,7 +132,7 @@ mod tests {
         ] {
             for command in ["why", "accept-host-key"] {
                 let error = called_as.usage_error(command, ErrorKind::InvalidValue, "no");
-                let usage = format!("Usage: {name} {command} [OPTIONS] <");
+                let usage = format!("Usage: {name} {command} [OPTIONS] ");
                 assert!(error.to_string().contains(&usage), "{error}");
             }
         }

@@ -1,24 +1,32 @@
 //! `accept-host-key`: another host key for a node, when its administrator says that it is the right one.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::error::ErrorKind;
+use futures::stream::{self, StreamExt};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use windows_storage_operator::api::SETTINGS_NAME;
 use windows_storage_operator::assess::report::API_VERSION;
+use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Judgement, NodeError, Pins, Reason, Way,
     judge_offer, shown_key,
 };
-use windows_storage_operator::objects::{kind, own_kind};
+use windows_storage_operator::objects::{Received, kind, own_kind};
 use windows_storage_operator::visible::visible;
 
-use crate::cli::{AcceptHostKeyArgs, CalledAs};
+use crate::cli::{AcceptHostKeyArgs, CalledAs, fingerprint};
 use crate::command::connect::connect;
 use crate::command::own::{one, operators_namespace};
 use crate::command::{print, report_line, runtime};
+
+/// Hosts that are asked for their keys at one time.
+const AT_ONCE: usize = 16;
 
 /// Shows the keys, asks, and pins.
 pub fn accept_host_key(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::Result<()> {
@@ -33,6 +41,8 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
     let AcceptHostKeyArgs {
         cluster: connection,
         node,
+        selector,
+        fingerprints,
         namespace,
         fingerprint,
         yes,
@@ -42,12 +52,11 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
         Some(namespace) => namespace,
         None => &operators_namespace(&client).await?,
     };
-    let cluster = read(&client, namespace, node).await?;
-    let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
-    let offered = match shown_key(&way).await {
-        Ok(key) => key,
-        Err(error) => return Err(unreachable(&error, namespace, node)),
+    let Some(node) = node else {
+        let selector = selector.as_deref().unwrap_or_default();
+        return accept_many(&client, namespace, selector, fingerprints.as_deref()).await;
     };
+    let (way, offered) = offer(&client, namespace, node).await?;
     let pinned = way.host_keys.pin.as_ref();
     let place = visible(&way.place());
     report_line(format!("node     {} at {place}", visible(node)));
@@ -90,6 +99,119 @@ async fn accept(arguments: &AcceptHostKeyArgs, called_as: CalledAs) -> anyhow::R
     // The key is pinned, whoever reads that.
     let _ = print(&format!("node/{node} host key accepted: {key}\n"));
     Ok(())
+}
+
+/// The way to a node, and the key that its host shows now.
+async fn offer(client: &Client, namespace: &str, node: &str) -> anyhow::Result<(Way, HostKey)> {
+    let cluster = read(client, namespace, node).await?;
+    let way = Way::to(&cluster, node).map_err(|error| shown(&error))?;
+    match shown_key(&way).await {
+        Ok(key) => Ok((way, key)),
+        Err(error) => Err(unreachable(&error, namespace, node)),
+    }
+}
+
+/// Accepts the keys of all nodes with these labels, each only if the file has its fingerprint, where there is a file.
+async fn accept_many(
+    client: &Client,
+    namespace: &str,
+    selector: &str,
+    file: Option<&Path>,
+) -> anyhow::Result<()> {
+    let expected = file.map(read_fingerprints).transpose()?;
+    let names = nodes_with(client, selector).await?;
+    let offers = names.iter().map(|node| async move {
+        let offered = offer(client, namespace, node).await;
+        (node, offered)
+    });
+    let mut offers = stream::iter(offers).buffered(AT_ONCE);
+    let pins = Pins::new(
+        Api::namespaced(client.clone(), namespace),
+        namespace.to_owned(),
+    );
+    let mut left = 0;
+    while let Some((node, offered)) = offers.next().await {
+        let expected = expected.as_ref();
+        let wanted = expected.map(|all| all.get(node).map_or(&[][..], Vec::as_slice));
+        let accepted = match offered {
+            Ok((way, key)) => accept_one(&pins, namespace, node, &way, &key, wanted).await,
+            Err(error) => Err(error),
+        };
+        match accepted {
+            Ok(words) => print(&format!("node/{} {words}\n", visible(node)))?,
+            Err(error) => {
+                left += 1;
+                report_line(format!("node/{} not accepted: {error:#}", visible(node)));
+            }
+        }
+    }
+    if left > 0 {
+        bail!("{left} of {} host keys were not accepted", names.len());
+    }
+    Ok(())
+}
+
+async fn accept_one(
+    pins: &Pins,
+    namespace: &str,
+    node: &str,
+    way: &Way,
+    offered: &HostKey,
+    wanted: Option<&[String]>,
+) -> anyhow::Result<String> {
+    let shown_key = summary(offered);
+    if wanted.is_some_and(|wanted| !wanted.contains(&offered.fingerprint())) {
+        bail!("the file does not have {shown_key} for it, which its host shows");
+    }
+    match judge_offer(&way.host_keys, namespace, node, offered) {
+        Judgement::Known => return Ok(format!("host key is trusted already: {shown_key}")),
+        Judgement::Refused(error) => return Err(shown(&error)),
+        Judgement::New => {}
+    }
+    let replaced = pins.replace(node, way.host_keys.pin.as_ref(), offered);
+    replaced.await.map_err(|error| shown(&error))?;
+    Ok(format!("host key accepted: {shown_key}"))
+}
+
+/// The names of the Nodes with these labels.
+async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<String>> {
+    let nodes = kind("v1", "Node").context("the kind is not known")?;
+    let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
+    let parameters = ListParams::default().labels(selector);
+    let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
+    let names = listed
+        .items
+        .into_iter()
+        .filter_map(|node| node.metadata.name);
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        bail!("no node has the labels {}", visible(selector));
+    }
+    Ok(names)
+}
+
+fn read_fingerprints(path: &Path) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    fingerprints(&text).with_context(|| format!("{} cannot be used", path.display()))
+}
+
+/// Lines of a node's name and a fingerprint; a node may have several.
+fn fingerprints(text: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            [first, ..] if first.starts_with('#') => {}
+            [node, print] => {
+                let print = fingerprint(print).map_err(|why| anyhow!("line {number}: {why}"))?;
+                all.entry(node.to_owned()).or_default().push(print);
+            }
+            _ => bail!("line {number} is not the name of a node and a fingerprint"),
+        }
+    }
+    Ok(all)
 }
 
 /// What the way to a node follows from. Lists with one name: they need no rights that the operator has not.
@@ -156,4 +278,21 @@ fn shown(error: &dyn std::fmt::Display) -> anyhow::Error {
 /// Type and fingerprint. The type comes from the host, or from whoever wrote the pin.
 fn summary(key: &HostKey) -> String {
     visible(&key.summary())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_node_and_a_fingerprint_on_each_line() {
+        let print = "SHA256:uNiVztksCsDhcc0u9e8BrBJWxOcbQlBiBhqLPJFtCfE";
+        let text = format!("# pool blue\n\nwin-1 {print}\nwin-2\t{print}\r\nwin-1 {print}\n");
+        let all = fingerprints(&text).unwrap();
+        assert_eq!(all["win-1"], [print, print]);
+        assert_eq!(all["win-2"], [print]);
+        for wrong in ["win-1", "win-1 MD5:00", &format!("win-1 {print} more")] {
+            assert!(fingerprints(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -277,3 +277,76 @@ fn a_key_is_pinned_where_the_operator_is_and_nowhere_else() {
     assert!(refusal.contains("more than one namespace"), "{refusal}");
     assert!(harness.get(MAP).is_null(), "nothing was pinned");
 }
+
+#[test]
+fn keys_of_a_whole_pool_are_accepted_by_a_file_of_fingerprints() {
+    let simulation = Simulation::new(3);
+    let harness = &simulation.harness;
+    harness.kubectl("label node win-000 win-001 win-002 pool=blue");
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    harness.eventually("all are ready", || simulation.ready().len() == 3);
+    let shown = |node: &str| {
+        let keys = simulation.host(node).host_keys().unwrap();
+        HostKey::parse(&keys[0]).fingerprint()
+    };
+    let third = shown("win-002");
+    for node in ["win-000", "win-001"] {
+        let host = simulation.host(node);
+        host.change_host_keys(&[KeyKind::Ed25519]).unwrap();
+        let object = format!("windowsnodestorage/{node}");
+        harness.expect(&object, "CSIProxyReady", "Unknown", "HostKeyChanged");
+    }
+    let file = harness.sandbox.control_plane.dir().join("fingerprints");
+    // That of another node is not this one's.
+    let first = shown("win-000");
+    let lines = format!("# blue\nwin-000 {first}\nwin-001 {first}\nwin-002 {third}\n");
+    std::fs::write(&file, lines).unwrap();
+    let file = file.to_str().unwrap();
+    let of_pool = ["--selector", "pool=blue"];
+    let (status, out, err) = accept(
+        &simulation,
+        &[&of_pool[..], &["--fingerprints", file]].concat(),
+    );
+    assert_eq!(status, Some(1), "{out}{err}");
+    assert!(out.contains("node/win-000 host key accepted"), "{out}");
+    assert!(
+        out.contains("node/win-002 host key is trusted already"),
+        "{out}"
+    );
+    assert!(
+        err.contains("node/win-001 not accepted: the file does not have"),
+        "{err}"
+    );
+    assert!(err.contains("1 of 3 host keys were not accepted"), "{err}");
+    harness.expect(
+        "windowsnodestorage/win-000",
+        "CSIProxyReady",
+        "True",
+        "PipesOpen",
+    );
+    harness.expect(
+        "windowsnodestorage/win-001",
+        "CSIProxyReady",
+        "Unknown",
+        "HostKeyChanged",
+    );
+    let (status, ..) = accept(&simulation, &of_pool);
+    assert_eq!(
+        status,
+        Some(2),
+        "somebody has to say what is to be accepted"
+    );
+    let (status, out, err) = accept(&simulation, &[&of_pool[..], &["--yes"]].concat());
+    assert_eq!(status, Some(0), "{out}{err}");
+    harness.expect(
+        "windowsnodestorage/win-001",
+        "CSIProxyReady",
+        "True",
+        "PipesOpen",
+    );
+    let (status, _, err) = accept(&simulation, &["--selector", "pool=grey", "--yes"]);
+    assert!(
+        status == Some(1) && err.contains("no node has the labels"),
+        "{err}"
+    );
+}
