@@ -69,7 +69,7 @@ impl Host {
             }
             host.agent_seen = true;
             let command = format!("{AGENT_EXE} status --file {CSI_PROXY_EXE}");
-            let output = host.session.run(&command, COMMAND)?;
+            let output = host.session.query(&command, COMMAND)?;
             match parse(&output) {
                 Some(Answer::Status(state)) => return Ok(Some(state)),
                 other if host.session.exists(&to_sftp(AGENT_EXE))? => {

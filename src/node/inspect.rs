@@ -65,7 +65,7 @@ pub fn state(session: &mut Session) -> Result<Option<NodeState>, NodeError> {
         "{AGENT_EXE} status --file {CSI_PROXY_EXE}{}",
         pipes.concat()
     );
-    let output = session.run(&command, STATUS)?;
+    let output = session.query(&command, STATUS)?;
     answer(
         &output,
         "the agent gives no status",

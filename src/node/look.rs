@@ -51,7 +51,7 @@ impl Look {
 /// as another owner's. Changes nothing.
 pub fn look(session: &mut Session, replaces: bool) -> Result<Look, NodeError> {
     look_with(
-        &mut |command| Ok(session.run(command, LIST)?.stdout),
+        &mut |command| Ok(session.query(command, LIST)?.stdout),
         replaces,
     )
 }
@@ -88,7 +88,7 @@ fn look_with(
 
 /// What shows that the host is a node of a cluster, whether its kubelet runs or not. What Windows does not list may be one.
 pub fn has_kubelet(session: &mut Session) -> Result<Option<String>, NodeError> {
-    has_kubelet_with(&mut |command| Ok(session.run(command, LIST)?.stdout))
+    has_kubelet_with(&mut |command| Ok(session.query(command, LIST)?.stdout))
 }
 
 fn has_kubelet_with(
@@ -116,7 +116,7 @@ fn has_kubelet_with(
 /// Whether the agent's service is on the node, whatever has become of its files.
 pub fn has_agent_service(session: &mut Session) -> Result<bool, NodeError> {
     let command = format!(r"reg query {SERVICES}\{AGENT_SERVICE} /v ImagePath");
-    let output = session.run(&command, LIST)?;
+    let output = session.query(&command, LIST)?;
     let mut found = values(&output.stdout);
     Ok(found.any(|(name, _)| same_name(name, AGENT_SERVICE)))
 }

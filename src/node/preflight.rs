@@ -183,7 +183,7 @@ impl Looked {
     }
 
     fn fill_in(&mut self, session: &mut Session, is_given: bool) -> Result<(), NodeError> {
-        let mut run = |command: &str| Ok(session.run(command, COMMAND)?.stdout);
+        let mut run = |command: &str| Ok(session.query(command, COMMAND)?.stdout);
         self.shell = shell(&run("echo %COMSPEC% $PSHOME")?);
         self.administrator = administrator(&run("whoami /groups")?);
         self.free_bytes = free_bytes(&run(r"cmd.exe /c dir /-c C:\")?);

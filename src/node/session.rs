@@ -154,6 +154,16 @@ impl Session {
         self.start(command)?.finish(self, limit)
     }
 
+    /// Runs a command that only reads, and once more where it says nothing at all: no answer is none of its answers, and a busy
+    /// Windows does not start every program.
+    pub fn query(&mut self, command: &str, limit: Duration) -> Result<Output, NodeError> {
+        let output = self.run(command, limit)?;
+        if output.stdout.trim().is_empty() && output.stderr.trim().is_empty() {
+            return self.run(command, limit);
+        }
+        Ok(output)
+    }
+
     /// Starts a command once all files are closed, and does not wait for word that it runs: files can be sent meanwhile.
     pub fn start(&mut self, command: &str) -> Result<Running, NodeError> {
         let opened = self.ask(1, ssh2::Session::channel_session);

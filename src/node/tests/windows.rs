@@ -65,6 +65,9 @@ async fn a_command_that_outlives_its_connection_ends_by_itself() {
             host.wait_until(|seen| seen.held == 1).await.unwrap();
             host.set_faults(|faults| faults.patience = Some(BRIEF));
             host.cut_connections();
+            // Else what was held might still be answered.
+            let ended = host.wait_until(|seen| seen.connections_now == 0).await;
+            ended.unwrap();
             host.release();
         };
         let (reconciled, ()) = tokio::join!(scene.go(&host, &scene.new), meanwhile);
