@@ -55,9 +55,9 @@ pub struct VerifyNodeArgs {
     #[arg(long, value_name = "FILE")]
     pub other_csi_proxy: Option<PathBuf>,
     /// How fast the slow line is, in kilobytes per second
-    #[arg(long, value_name = "KB", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "KB", default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub slow_line: u64,
-    /// Go on where the host is a node, or has csi-proxy or the agent; all of them lose csi-proxy
+    /// Go on where the host is a node, or has csi-proxy or the agent: the operator's are replaced and removed
     #[arg(long)]
     pub destructive: bool,
 }

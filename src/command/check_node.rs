@@ -1,19 +1,24 @@
 //! `check-node`: what would be in the operator's way on the hosts of nodes.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use windows_storage_operator::api::ForeignService;
+use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::check::{Progress, from_api};
 use windows_storage_operator::deadline;
-use windows_storage_operator::index::Cluster;
+use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
-    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, SSH_SECRET,
+    HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, Present, SSH_SECRET,
 };
 use windows_storage_operator::objects::{Received, kind, own_kind};
 use windows_storage_operator::report::HostList;
+use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::CheckNodeArgs;
@@ -51,6 +56,7 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
     let mut cluster = from_api(&client, version, &mut show).await?;
     cluster.namespace.clone_from(&namespace);
     for (kind, name) in [
+        ("ConfigMap", CONFIG_MAP),
         ("ConfigMap", INSTANCES_CONFIG_MAP),
         ("ConfigMap", HOST_KEYS_CONFIG_MAP),
         ("Secret", SSH_SECRET),
@@ -64,18 +70,36 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
         )
         .await?;
     }
+    cluster.config_maps.finish();
+    cluster.secrets.finish();
+    let mut assessment = Assessment::default();
+    assessment.update(&mut cluster);
+    refuse_unread(&cluster)?;
     let names = names(arguments, &client, &cluster).await?;
     let spec = cluster.wanted();
-    let planner = Planner::read_only(&cluster, &spec, Timestamp::now());
+    let (plans, used_until) = (BTreeMap::new(), BTreeMap::new());
+    let planner = Planner::preview(
+        &cluster,
+        &spec,
+        Present {
+            now: Timestamp::now(),
+            is_fresh: true,
+            assessment: &assessment,
+            plans: &plans,
+            used_until: &used_until,
+            unseen_until: Timestamp::MIN,
+        },
+    );
     let plans = cluster
         .windows_nodes()
         .filter(|(name, _)| names.iter().any(|wanted| wanted == name.as_str()))
         .map(|(name, node)| (name.to_string(), planner.plan(name, node)));
     let plans: Vec<(String, NodePlan)> = plans.collect();
     let of = plans.len();
+    let replaces = spec.csi_proxy.foreign_service == ForeignService::Replace;
     let looks = plans
         .iter()
-        .map(|(name, plan)| Preflight::of(name, plan, &namespace));
+        .map(|(name, plan)| Preflight::of(name, plan, &namespace, replaces));
     let mut looks = stream::iter(looks).buffer_unordered(AT_ONCE);
     let mut found = Vec::new();
     while let Some(seen) = looks.next().await {
@@ -87,6 +111,26 @@ async fn look(arguments: &CheckNodeArgs) -> anyhow::Result<Vec<Preflight>> {
         report_line("No Windows nodes found.");
     }
     Ok(found)
+}
+
+/// Whose a node is, and how it is reached, follows from what was read: nobody logs in without all of it.
+fn refuse_unread(cluster: &Cluster) -> anyhow::Result<()> {
+    let unread: Vec<String> = cluster.unread().iter().map(ToString::to_string).collect();
+    if !unread.is_empty() {
+        bail!(
+            "no host was connected to, because not everything could be read: {}",
+            visible(&unread.join(", "))
+        );
+    }
+    if !cluster.knows_configuration() {
+        let problems = [cluster.settings.problem(), cluster.node_statuses.problem()];
+        let problem = problems.into_iter().flatten().next();
+        bail!(
+            "no host was connected to, because WindowsStorage or WindowsNodeStorages cannot be read: {}",
+            visible(problem.unwrap_or("are the operator's definitions installed?"))
+        );
+    }
+    Ok(())
 }
 
 /// Which nodes are meant.

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windows_storage_operator::api::{RolloutStatus, SETTINGS_NAME, WindowsStorage};
+use windows_storage_operator::api::{NodePool, RolloutStatus, SETTINGS_NAME, WindowsStorage};
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::deadline::{self, CallError};
 use windows_storage_operator::visible::visible;
@@ -23,6 +23,8 @@ use crate::command::{print, report_line, runtime};
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
+/// What the condition says where nothing is left to be done.
+const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
 /// How many characters the bar of a rollout has.
 const BAR: u32 = 30;
 
@@ -65,7 +67,7 @@ async fn status(arguments: &RolloutStatusArgs) -> anyhow::Result<Upgradeable> {
             break print(&seen.text()).map(|()| seen.is_complete());
         }
         match seen.reason.as_str() {
-            "Complete" | "NotManaged" => break print(&seen.text()).map(|()| true),
+            reason if DONE.contains(&reason) => break print(&seen.text()).map(|()| true),
             "Stopped" => break Err(anyhow::anyhow!("{}", seen.text().trim_end())),
             _ => {}
         }
@@ -125,7 +127,7 @@ impl Seen {
     }
 
     fn is_complete(&self) -> bool {
-        self.reason == "Complete" || self.reason == "NotManaged"
+        DONE.contains(&self.reason.as_str())
     }
 
     /// One line, with a bar.
@@ -181,69 +183,76 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
         ),
         object => object?,
     };
-    let is_stopped = progress(&object).is_some_and(|said| said.reason == "Stopped");
-    let spec = wanted(&object, arguments.pool.as_deref(), paused, is_stopped)?;
-    let said = match (paused, is_stopped) {
-        (true, _) => "paused",
-        (false, true) => "resumed; nodes on which the update was undone are tried once more",
-        (false, false) => "resumed",
+    let pool = arguments.pool.as_deref();
+    let is_stopped = progress(&object).is_some_and(|said| said.reason == "Stopped")
+        || (object
+            .status
+            .as_ref()
+            .and_then(|status| status.rollout.as_ref()))
+        .is_some_and(|rollout| rollout.failed_nodes > 0);
+    let retries = !paused && is_stopped && pool.is_none();
+    let patch = match pool {
+        Some(name) => {
+            let operations = of_pool(&object, name, paused)?;
+            let operations = serde_json::from_value(operations);
+            Patch::Json(operations.context("the change cannot be written")?)
+        }
+        None => Patch::Merge(of_all(paused, retries)),
     };
-    let patch = json!({
-        // Another change in between is not undone by this one.
-        "metadata": {"resourceVersion": object.metadata.resource_version},
-        "spec": spec,
-    });
-    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+    let parameters = PatchParams::default();
     let patching = settings.patch(SETTINGS_NAME, &parameters, &patch);
     deadline::call("write WindowsStorage cluster", patching)
         .await
         .context("if it was changed at the same time, run the command again")?;
-    let of = arguments.pool.as_ref();
-    let of = of.map_or_else(String::new, |pool| format!(" pool {}", visible(pool)));
+    let of = pool.map_or_else(String::new, |pool| format!(" pool {}", visible(pool)));
+    let said = match (paused, retries) {
+        (true, _) => "paused",
+        (false, true) => "resumed; nodes on which the update was undone are tried once more",
+        (false, false) => "resumed",
+    };
     print(&format!("windowsstorage/cluster{of} {said}\n"))?;
-    let paused_pools = object.spec.node_pools.iter();
-    let names: Vec<&str> = paused_pools
-        .filter(|pool| pool.rollout.paused && arguments.pool.is_none())
-        .map(|pool| pool.name.as_str())
-        .collect();
-    if !paused && !names.is_empty() {
-        let names = visible(&names.join(", "));
+    let is_left = |it: &&NodePool| it.rollout.paused && pool.is_none() && !paused;
+    let left = object.spec.node_pools.iter().filter(is_left);
+    let left: Vec<&str> = left.map(|pool| pool.name.as_str()).collect();
+    if !left.is_empty() {
+        let names = visible(&left.join(", "));
         report_line(format!("note: these pools stay paused: {names}"));
+    }
+    if !paused && is_stopped && pool.is_some() {
+        report_line(
+            "note: nodes on which the update was undone are tried once more by rollout resume without --pool",
+        );
     }
     Ok(Upgradeable::True)
 }
 
-/// The part of the spec that is to be written.
-fn wanted(
-    object: &WindowsStorage,
-    pool: Option<&str>,
-    paused: bool,
-    is_stopped: bool,
-) -> anyhow::Result<Value> {
-    let mut spec = json!({});
-    if let Some(name) = pool {
-        let mut pools = object.spec.node_pools.clone();
-        let mut found = pools.iter_mut();
-        let Some(pool) = found.find(|pool| pool.name == name) else {
-            let names: Vec<&str> = (object.spec.node_pools.iter())
-                .map(|pool| pool.name.as_str())
-                .collect();
-            bail!(
-                "there is no pool {} in spec.nodePools of WindowsStorage; there are: {}",
-                visible(name),
-                visible(&names.join(", "))
-            );
-        };
-        pool.rollout.paused = paused;
-        spec["nodePools"] = serde_json::to_value(pools).context("the pools cannot be written")?;
-    } else {
-        spec["rollout"] = json!({"paused": paused});
-    }
-    if !paused && is_stopped {
+/// The change of the rollout of all nodes.
+fn of_all(paused: bool, retries: bool) -> Value {
+    let mut rollout = json!({"paused": paused});
+    if retries {
         // Any text that was not there before.
-        spec["rollout"]["resume"] = Timestamp::now().to_string().into();
+        rollout["resume"] = Timestamp::now().to_string().into();
     }
-    Ok(spec)
+    json!({"spec": {"rollout": rollout}})
+}
+
+/// The change of a pool, as a JSON patch: what this program does not know of pools stays.
+fn of_pool(object: &WindowsStorage, name: &str, paused: bool) -> anyhow::Result<Value> {
+    let pools = &object.spec.node_pools;
+    let Some(at) = pools.iter().position(|pool| pool.name == name) else {
+        let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+        bail!(
+            "there is no pool {} in spec.nodePools of WindowsStorage; there are: {}",
+            visible(name),
+            visible(&names.join(", "))
+        );
+    };
+    let at = format!("/spec/nodePools/{at}");
+    // Another change in between is not mistaken for it. That `rollout` is there is the definition's doing.
+    Ok(json!([
+        {"op": "test", "path": format!("{at}/name"), "value": name},
+        {"op": "add", "path": format!("{at}/rollout/paused"), "value": paused},
+    ]))
 }
 
 #[cfg(test)]
@@ -280,19 +289,18 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_paused_and_what_else_it_says_stays() {
-        let blue = json!({
-            "name": "blue", "nodeSelector": {"a": "b"}, "ssh": {"port": 2222}, "management": "Auto",
-            "rollout": {"maxUnavailable": "10%", "paused": false},
-        });
-        let object = object(&json!({"nodePools": [blue]}));
-        let mut expected = blue.clone();
-        expected["rollout"]["paused"] = true.into();
-        let spec = wanted(&object, Some("blue"), true, false).unwrap();
-        assert_eq!(spec, json!({"nodePools": [expected]}));
-        let spec = wanted(&object, None, false, true).unwrap();
-        assert_eq!(spec["rollout"]["paused"], false);
-        assert!(spec["rollout"]["resume"].is_string());
-        assert!(wanted(&object, Some("green"), true, false).is_err());
+    fn a_pool_is_paused_by_its_name_and_what_else_it_says_stays() {
+        let pool = |name: &str| json!({"name": name, "nodeSelector": {"a": "b"}});
+        let object = object(&json!({"nodePools": [pool("green"), pool("blue")]}));
+        assert_eq!(
+            of_pool(&object, "blue", true).unwrap(),
+            json!([
+                {"op": "test", "path": "/spec/nodePools/1/name", "value": "blue"},
+                {"op": "add", "path": "/spec/nodePools/1/rollout/paused", "value": true},
+            ])
+        );
+        assert!(of_pool(&object, "grey", true).is_err());
+        assert!(of_all(false, true)["spec"]["rollout"]["resume"].is_string());
+        assert!(of_all(false, false)["spec"]["rollout"]["resume"].is_null());
     }
 }

@@ -110,7 +110,8 @@ async fn open_one(address: SocketAddr) -> std::io::Result<TcpStream> {
     sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
     sockopt::set_tcp_keepintvl(&stream, PROBE_EVERY)?;
     sockopt::set_tcp_keepcnt(&stream, PROBES)?;
-    sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED)?;
+    // Not every system has it: the first Windows Subsystem for Linux has not. Without it a lost host is noticed later.
+    let _ = sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED);
     Ok(stream)
 }
 

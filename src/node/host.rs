@@ -11,7 +11,7 @@ use protocol::{Answer, ApplyResult, NodeState, Packed, Request, parts};
 
 use crate::node::answer::{answer, brief, parse};
 use crate::node::session::{Running, Session};
-use crate::node::{KeyTaken, Look, NodeError, Phases, PrivateKey, Reason, look, phases};
+use crate::node::{Look, NodeError, Phases, PrivateKey, Reason, look, phases};
 use crate::payload::{Payload, Program};
 
 /// How long the agent may take to say what it sees.
@@ -55,8 +55,8 @@ impl Host {
         }
     }
 
-    /// Logs in.
-    pub fn login(&mut self, user: &str, key: &PrivateKey) -> Result<KeyTaken, NodeError> {
+    /// Logs in; says with which key.
+    pub fn login<'k>(&mut self, user: &str, key: &'k PrivateKey) -> Result<&'k str, NodeError> {
         self.phase("login", |host| host.session.login(user, key))
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::api::WindowsNodeStorageStatus;
 use crate::node::plan::is_working;
 use crate::node::reconcile::Reconciled;
-use crate::node::{Desired, KeyTaken, Look, NodeError, Purpose, Standing, Target, UNKNOWN_OWNER};
+use crate::node::{Desired, Look, NodeError, Purpose, Standing, Target, UNKNOWN_OWNER};
 
 /// What is known of a node since this process started.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +26,7 @@ pub struct Observation {
     /// When the operator was last logged in there.
     pub last_contact: Option<Timestamp>,
     /// Which key the host took then.
-    pub key_taken: KeyTaken,
+    pub ssh_key: String,
     /// What went wrong the last time.
     pub problem: Option<NodeError>,
     /// Reconciles that ended, well or not.
@@ -159,7 +159,7 @@ impl Observations {
             match result {
                 Ok(reconciled) => {
                     observation.last_contact = Some(Timestamp::now());
-                    observation.key_taken = reconciled.key_taken;
+                    observation.ssh_key.clone_from(&reconciled.ssh_key);
                     if reconciled.look != Look::NotTaken {
                         observation.look.clone_from(&reconciled.look);
                     }

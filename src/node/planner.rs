@@ -161,6 +161,19 @@ impl<'a> Planner<'a> {
         Self::with(cluster, spec, Some(Err(nothing_desired())), now)
     }
 
+    /// A planner that plans as the operator would, for work that only reads.
+    #[must_use]
+    pub fn preview(
+        cluster: &'a Cluster,
+        spec: &'a WindowsStorageSpec,
+        present: Present<'a>,
+    ) -> Self {
+        Self {
+            present: Some(present),
+            ..Self::read_only(cluster, spec, present.now)
+        }
+    }
+
     fn with(
         cluster: &'a Cluster,
         spec: &'a WindowsStorageSpec,
@@ -174,13 +187,7 @@ impl<'a> Planner<'a> {
             instances: instances(cluster),
             known_hosts: known_hosts(cluster),
             pinned: pinned(cluster),
-            pools: std::iter::once(None)
-                .chain(spec.node_pools.iter().map(Some))
-                .map(|pool| Wanted {
-                    spec: spec.for_pool(pool),
-                    key: pool_key(cluster, pool),
-                })
-                .collect(),
+            pools: wanted(cluster, spec),
             desired,
             present: None,
         }
@@ -398,11 +405,32 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The private key that opens the nodes of a pool, or those of none.
-pub fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
+/// What is wanted of nodes of no pool, then of those of each.
+fn wanted<'a>(cluster: &Cluster, spec: &'a WindowsStorageSpec) -> Vec<Wanted<'a>> {
+    // Each key is read once: one with a passphrase takes its time.
+    let mut keys = BTreeMap::new();
+    let pools = std::iter::once(None).chain(spec.node_pools.iter().map(Some));
+    let wanted = |pool: Option<&NodePool>| Wanted {
+        spec: spec.for_pool(pool),
+        key: keys
+            .entry(key_name(pool))
+            .or_insert_with(|| pool_key(cluster, pool))
+            .clone(),
+    };
+    pools.map(wanted).collect()
+}
+
+/// The name of the key in the Secret that opens the nodes of a pool, or those of none.
+#[must_use]
+pub fn key_name(pool: Option<&NodePool>) -> String {
     let name = pool.and_then(|pool| pool.ssh.private_key.as_deref());
+    name.unwrap_or(PRIVATE_KEY).to_owned()
+}
+
+/// That key.
+pub fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
     let secret = cluster.secrets.get(SSH_SECRET);
-    check_private_key(secret, &cluster.namespace, name.unwrap_or(PRIVATE_KEY))
+    check_private_key(secret, &cluster.namespace, &key_name(pool))
 }
 
 fn nothing_desired() -> NodeError {

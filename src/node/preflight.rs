@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::node::connect::place;
 use crate::node::session::Session;
 use crate::node::{
-    Look, NodeError, NodePlan, Target, Trust, inspect, look::look, printable, state,
+    HostKey, Judgement, Look, NodeError, NodePlan, Target, Trust, inspect, look::look, printable,
+    state,
 };
 
 /// How long a look may take from the login on.
@@ -29,6 +30,8 @@ pub struct Preflight {
     pub address: Option<String>,
     /// Who logs in.
     pub user: Option<String>,
+    /// The key that it shows, and whether it is known.
+    pub host_key: Option<String>,
     /// Whether the login worked.
     pub reached: bool,
     /// Whether that user is an administrator there.
@@ -49,7 +52,9 @@ pub struct Preflight {
 
 impl Preflight {
     /// Looks at the host of a node with that plan.
-    pub async fn of(node: &str, plan: &NodePlan, namespace: &str) -> Self {
+    ///
+    /// `replaces`: a service `csi-proxy` may be taken over.
+    pub async fn of(node: &str, plan: &NodePlan, namespace: &str, replaces: bool) -> Self {
         let seen = Self {
             node: node.to_owned(),
             ..Self::default()
@@ -81,10 +86,10 @@ impl Preflight {
                 let next = "remove csi-proxy and the agent".to_owned();
                 Self {
                     next,
-                    ..seen.visit(target, namespace).await
+                    ..seen.visit(target, namespace, replaces).await
                 }
             }
-            NodePlan::Reconcile(target) => seen.visit(target, namespace).await,
+            NodePlan::Reconcile(target) => seen.visit(target, namespace, replaces).await,
         }
     }
 
@@ -111,22 +116,33 @@ impl Preflight {
         self
     }
 
-    async fn visit(mut self, target: &Target, namespace: &str) -> Self {
+    async fn visit(mut self, target: &Target, namespace: &str, replaces: bool) -> Self {
         self.address = Some(place(&target.address, target.port));
         self.user = Some(target.user.clone());
-        let is_given = target.is_given;
         let looked = inspect(target, namespace, Trust::AsOperator, LOOK, move |session| {
-            Looked::at(session, is_given)
+            Looked::at(session, replaces)
         });
         match looked.await {
-            Ok(looked) => self.take(looked),
+            Ok(looked) => {
+                let host_key = looked.host_key.as_ref().map(|key| {
+                    match target.host_keys.judge(namespace, &target.node, key) {
+                        Judgement::New => format!("{} (not known yet)", key.summary()),
+                        _ => key.summary(),
+                    }
+                });
+                Self {
+                    host_key,
+                    ..self.take(looked, target.is_given)
+                }
+            }
             Err(error) => self.failed(&error),
         }
     }
 
     /// Judges what was seen.
-    fn take(mut self, looked: Looked) -> Self {
+    fn take(mut self, looked: Looked, is_given: bool) -> Self {
         let Looked {
+            host_key: _,
             administrator,
             shell,
             free_bytes,
@@ -149,6 +165,12 @@ impl Preflight {
         self.next = match (&owner, &agent) {
             (Look::Owner(who), None) => {
                 self.other_owner = Some(who.clone());
+                if is_given {
+                    self.problems.push(format!(
+                        "a csi-proxy is there that the operator neither replaces nor leaves to its owner: {who}; remove it, or set \
+                         spec.csiProxy.foreignService to Replace"
+                    ));
+                }
                 "leave csi-proxy to its owner".to_owned()
             }
             (_, Some(_)) => {
@@ -167,6 +189,7 @@ impl Preflight {
 /// What a host shows.
 #[derive(Default)]
 struct Looked {
+    host_key: Option<HostKey>,
     administrator: Option<bool>,
     shell: Option<&'static str>,
     free_bytes: Option<u64>,
@@ -176,13 +199,16 @@ struct Looked {
 }
 
 impl Looked {
-    fn at(session: &mut Session, is_given: bool) -> Self {
-        let mut looked = Self::default();
-        looked.problem = looked.fill_in(session, is_given).err();
+    fn at(session: &mut Session, replaces: bool) -> Self {
+        let mut looked = Self {
+            host_key: session.host_key(),
+            ..Self::default()
+        };
+        looked.problem = looked.fill_in(session, replaces).err();
         looked
     }
 
-    fn fill_in(&mut self, session: &mut Session, is_given: bool) -> Result<(), NodeError> {
+    fn fill_in(&mut self, session: &mut Session, replaces: bool) -> Result<(), NodeError> {
         let mut run = |command: &str| Ok(session.query(command, COMMAND)?.stdout);
         self.shell = shell(&run("echo %COMSPEC% $PSHOME")?);
         self.administrator = administrator(&run("whoami /groups")?);
@@ -190,26 +216,28 @@ impl Looked {
         // The first that opens SFTP.
         match state(session)? {
             Some(state) => self.agent = Some(printable(&state.agent_version)),
-            None if !is_given => self.owner = look(session, false)?,
-            None => {}
+            None => self.owner = look(session, replaces)?,
         }
         Ok(())
     }
 }
 
-/// Which shell has printed the names of two variables: each knows one of them.
+/// Which shell has printed two variables, of which each knows one: as a path of Windows.
 fn shell(printed: &str) -> Option<&'static str> {
     match (printed.contains("%COMSPEC%"), printed.contains("$PSHOME")) {
         (false, true) => Some("cmd"),
-        (true, false) => Some("PowerShell"),
+        (true, false) if printed.contains(":\\") => Some("PowerShell"),
         _ => None,
     }
 }
 
-/// Whether a list of groups has administrators; `None` where it is no such list.
+/// Whether a list of groups has administrators, with their rights; `None` where it is no such list.
 fn administrator(groups: &str) -> Option<bool> {
+    // The labels of a process that has them, as one of an SSH session has: `whoami` lists them among the groups.
+    const ELEVATED: [&str; 2] = ["S-1-16-12288", "S-1-16-16384"];
     let is_list = groups.contains("S-1-1-0");
-    is_list.then(|| groups.contains(ADMINISTRATORS))
+    let is_elevated = ELEVATED.iter().any(|label| groups.contains(label));
+    is_list.then(|| groups.contains(ADMINISTRATORS) && is_elevated)
 }
 
 /// The free space from the last line that `dir` prints, in whatever language: its last number.
@@ -233,7 +261,8 @@ mod tests {
                 "%COMSPEC%\r\nC:\\Windows\\System32\\WindowsPowerShell\\v1.0\r\n",
                 Some("PowerShell"),
             ),
-            ("%COMSPEC% \n", Some("PowerShell")),
+            // Git Bash.
+            ("%COMSPEC% \n", None),
             ("", None),
         ] {
             assert_eq!(shell(printed), expected, "{printed}");
@@ -243,8 +272,10 @@ mod tests {
     #[test]
     fn the_group_of_administrators_counts_in_every_language() {
         let everyone = "Jeder   Bekannte Gruppe  S-1-1-0\r\n";
-        let both = format!("{everyone}VORDEFINIERT\\Administratoren  Alias  S-1-5-32-544\r\n");
+        let denied = format!("{everyone}VORDEFINIERT\\Administratoren  Alias  S-1-5-32-544\r\n");
+        let both = format!("{denied}Hohe Verbindlichkeitsstufe  Bezeichnung  S-1-16-12288\r\n");
         assert_eq!(administrator(&both), Some(true));
+        assert_eq!(administrator(&denied), Some(false));
         assert_eq!(administrator(everyone), Some(false));
         assert_eq!(administrator("whoami: unknown option"), None);
     }
@@ -269,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_in_the_way_is_named() {
-        let seen = |looked| Preflight::default().take(looked);
+        let seen = |looked| Preflight::default().take(looked, false);
         let well = Looked {
             administrator: Some(true),
             free_bytes: Some(1 << 40),
@@ -311,5 +342,11 @@ mod tests {
             ..Looked::default()
         });
         assert!(other.is_fine() && other.other_owner.is_some(), "{other:?}");
+        let looked = Looked {
+            owner: Look::Owner("unknown owner by service x".to_owned()),
+            ..Looked::default()
+        };
+        let given = Preflight::default().take(looked, true);
+        assert!(given.problems[0].contains("service x"), "{given:?}");
     }
 }

@@ -62,17 +62,7 @@ pub struct PrivateKey {
     fingerprint: String,
     source: KeySource,
     /// The one that hosts took before, while not all take this one.
-    previous: Option<Box<Self>>,
-}
-
-/// Which key a host has taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyTaken {
-    /// The one that all are to take.
-    #[default]
-    Current,
-    /// The one before it.
-    Previous,
+    previous: Option<Result<Box<Self>, NodeError>>,
 }
 
 impl PrivateKey {
@@ -109,10 +99,17 @@ impl PrivateKey {
         })
     }
 
-    /// The key that hosts took before.
+    /// The key that hosts took before, or why it cannot be used.
     #[must_use]
-    pub fn previous(&self) -> Option<&Self> {
-        self.previous.as_deref()
+    pub fn previous(&self) -> Option<Result<&Self, &NodeError>> {
+        let previous = self.previous.as_ref()?;
+        Some(previous.as_deref())
+    }
+
+    /// The first digits of the SHA-256 of its text: enough to tell it from others.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.fingerprint[..12]
     }
 
     /// The key's text: unencrypted PKCS#8, or as OpenSSH wrote it.
@@ -136,7 +133,7 @@ impl PrivateKey {
 
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PrivateKey({})", &self.fingerprint[..12])
+        write!(f, "PrivateKey({})", self.id())
     }
 }
 
@@ -146,15 +143,19 @@ pub fn check(
     namespace: &str,
     name: &str,
 ) -> Result<PrivateKey, NodeError> {
-    let missing = |what: String| {
-        Reason::CredentialsMissing.error(format!(
-            "{what}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} --from-file={name}=<path of \
-             the private key>"
+    let missing = |what: String| Reason::CredentialsMissing.error(what);
+    let secret = secret.ok_or_else(|| {
+        missing(format!(
+            "there is no Secret {SSH_SECRET}; create it with: kubectl create secret generic {SSH_SECRET} -n {namespace} \
+             --from-file={name}=<path of the private key>"
         ))
-    };
-    let secret = secret.ok_or_else(|| missing(format!("there is no Secret {SSH_SECRET}")))?;
-    let bytes = (secret.data.get(name))
-        .ok_or_else(|| missing(format!("Secret {SSH_SECRET} has no key {name}")))?;
+    })?;
+    let bytes = secret.data.get(name).ok_or_else(|| {
+        missing(format!(
+            "Secret {SSH_SECRET} has no key {name}; add it with: kubectl patch secret {SSH_SECRET} -n {namespace} --type=merge -p \
+             \"{{\\\"data\\\":{{\\\"{name}\\\":\\\"$(base64 -w0 < <path of the private key>)\\\"}}}}\""
+        ))
+    })?;
     let read = |name: &str, text: &[u8]| {
         let passphrase = secret.data.get(&passphrase_of(name));
         let passphrase = passphrase.map(|bytes| bytes.as_slice());
@@ -163,11 +164,9 @@ pub fn check(
     let key = read(name, bytes)?;
     let name = format!("{name}.{PREVIOUS}");
     let previous = secret.data.get(&name);
-    let previous = previous.map(|bytes| read(&name, bytes)).transpose()?;
-    Ok(PrivateKey {
-        previous: previous.map(Box::new),
-        ..key
-    })
+    // The one that all hosts are to take counts, whatever that is.
+    let previous = previous.map(|bytes| read(&name, bytes).map(Box::new));
+    Ok(PrivateKey { previous, ..key })
 }
 
 const WITHOUT_PASSPHRASE: &str = "is protected by a passphrase, and none is given";
@@ -251,11 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_secret_says_how_to_create_it() {
-        for secret in [None, Some(Secret::default())] {
+    fn a_missing_key_says_how_to_add_it() {
+        let create = "kubectl create secret generic cloud-private-key -n ns";
+        // Where there is a Secret it may hold other keys.
+        let patch = r#"kubectl patch secret cloud-private-key -n ns --type=merge -p "{\"data\":{\"private-key.pem\":\"$(base64"#;
+        for (secret, command) in [(None, create), (Some(Secret::default()), patch)] {
             let error = check(secret.as_ref(), "ns", PRIVATE_KEY).unwrap_err();
             assert_eq!(error.reason, Reason::CredentialsMissing);
-            let command = "kubectl create secret generic cloud-private-key -n ns";
             assert!(error.message.contains(command), "{error}");
         }
     }

@@ -21,8 +21,7 @@ use crate::node::rollout::Standing;
 use crate::node::slots::{RolloutSlots, Slot};
 use crate::node::variables::{fill_in, needs_node, unresolved};
 use crate::node::{
-    Desired, KeyTaken, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone,
-    printable,
+    Desired, Look, NodeError, Phases, Pins, Purpose, Reason, Sent, Target, left_alone, printable,
 };
 use crate::payload::Payload;
 
@@ -45,7 +44,7 @@ pub struct Reconciled {
     /// How far the node is on the way to what is desired.
     pub standing: Standing,
     /// Which key the host has taken.
-    pub key_taken: KeyTaken,
+    pub ssh_key: String,
     /// How long the parts of the work took.
     pub phases: Phases,
     /// The files that were sent.
@@ -147,9 +146,9 @@ pub(super) fn work_on(
     desired: &Result<Desired, NodeError>,
     slots: &RolloutSlots,
 ) -> Result<Reconciled, NodeError> {
-    let key_taken = host.login(&target.user, &target.key)?;
+    let ssh_key = host.login(&target.user, &target.key)?;
     let mut found = Reconciled {
-        key_taken,
+        ssh_key: ssh_key.to_owned(),
         standing: Standing::Unreachable,
         ..Reconciled::default()
     };

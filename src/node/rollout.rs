@@ -103,8 +103,9 @@ pub struct Rollout {
     pub slots: BTreeSet<String>,
     /// Why no node gets a slot, where none does.
     pub halt: Option<Halt>,
-    /// The pool of which that is so, where others go on.
-    pub halted_pool: Option<String>,
+    /// The nodes that are counted together and were stopped by failures: the pool that they are, or those of none with a limit of
+    /// its own, and on which of them.
+    pub stopped: Vec<(Option<String>, Vec<String>)>,
     /// How far each pool is.
     pub pools: BTreeMap<String, PoolProgress>,
     /// Managed nodes.
@@ -125,17 +126,18 @@ impl Rollout {
     /// What has been decided of nodes that are counted apart, by the pool that they are, or of those of none.
     #[must_use]
     pub fn merge(parts: Vec<(Option<String>, Self)>) -> Self {
-        let is_one = parts.len() == 1;
         let mut merged = Self::default();
-        let is_stopped = |it: &Self| it.halt == Some(Halt::Failures);
-        let is_waiting = |it: &Self| it.halt.is_none() && it.waiting > 0;
-        let stopped = parts.iter().find(|(_, part)| is_stopped(part));
-        let paused = parts.iter().find(|(_, part)| part.halt.is_some());
-        let paused = paused.filter(|_| !parts.iter().any(|(_, part)| is_waiting(part)));
-        if let Some((pool, part)) = stopped.or(paused) {
-            merged.halt = part.halt;
-            merged.halted_pool = pool.clone().filter(|_| !is_one);
+        let goes_on = |it: &Self| it.halt.is_none() && (it.waiting > 0 || !it.slots.is_empty());
+        if !parts.iter().any(|(_, part)| goes_on(part)) {
+            let halts = || parts.iter().filter_map(|(_, part)| part.halt);
+            let failures = halts().find(|halt| *halt == Halt::Failures);
+            merged.halt = failures.or_else(|| halts().next());
         }
+        let stopped = parts.iter();
+        let stopped = stopped.filter(|(_, part)| part.halt == Some(Halt::Failures));
+        merged.stopped = stopped
+            .map(|(pool, part)| (pool.clone(), part.failed.clone()))
+            .collect();
         for (_, part) in parts {
             merged.slots.extend(part.slots);
             merged.nodes += part.nodes;
@@ -185,7 +187,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
     Rollout {
         slots,
         halt,
-        halted_pool: None,
+        stopped: Vec::new(),
         pools: BTreeMap::new(),
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
@@ -329,38 +331,52 @@ mod tests {
             let part = rollout(&candidates(nodes), &LIMITS);
             (pool.map(str::to_owned), part)
         };
-        for (blue, others, slots, halt, pool) in [
-            ("a waiting, b waiting", "c waiting", "a b c", None, None),
+        for (blue, others, slots, halt, stopped) in [
+            ("a waiting, b waiting", "c waiting", "a b c", None, &[][..]),
             // The failure stops its pool, and the others go on.
             (
                 "a failed, b waiting",
                 "c waiting",
                 "c",
-                Some(Halt::Failures),
-                Some("blue"),
-            ),
-            (
-                "a waiting",
-                "c failed, d waiting",
-                "a",
-                Some(Halt::Failures),
                 None,
+                &[Some("blue")],
             ),
-            // A pause is told where nothing else goes on.
-            ("a waiting paused", "c waiting", "c", None, None),
+            ("a waiting", "c failed, d waiting", "a", None, &[None]),
             (
-                "a waiting paused",
+                "a failed",
                 "c current",
                 "",
-                Some(Halt::Paused),
-                Some("blue"),
+                Some(Halt::Failures),
+                &[Some("blue")],
+            ),
+            (
+                "a failed",
+                "c failed",
+                "",
+                Some(Halt::Failures),
+                &[None, Some("blue")],
+            ),
+            // A pause is told where nothing else goes on.
+            ("a waiting paused", "c waiting", "c", None, &[]),
+            ("a waiting paused", "c current", "", Some(Halt::Paused), &[]),
+            (
+                "a waiting paused",
+                "c failed",
+                "",
+                Some(Halt::Failures),
+                &[None],
             ),
         ] {
             let merged = Rollout::merge(vec![of(None, others), of(Some("blue"), blue)]);
             let names: Vec<_> = merged.slots.iter().map(String::as_str).collect();
             assert_eq!(names.join(" "), slots, "{blue} | {others}");
             assert_eq!(merged.halt, halt, "{blue} | {others}");
-            assert_eq!(merged.halted_pool.as_deref(), pool, "{blue} | {others}");
+            let pools: Vec<_> = merged
+                .stopped
+                .iter()
+                .map(|(pool, _)| pool.as_deref())
+                .collect();
+            assert_eq!(pools, stopped, "{blue} | {others}");
         }
         let all = candidates("a waiting, b current, c failed, d unseen");
         let progress = PoolProgress::of(all.values());

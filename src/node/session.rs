@@ -13,7 +13,7 @@ use ssh2::{BlockDirections, Channel, Sftp};
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
 use crate::node::transfer::{Closing, Sent};
-use crate::node::{HostKey, KeyTaken, NodeError, PrivateKey, Reason, algorithms, printable};
+use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
 
 /// The most that a command may print on one stream, in bytes.
 const OUTPUT: usize = 1024 * 1024;
@@ -80,9 +80,6 @@ impl Session {
                     None => lost(&error),
                 },
             })?;
-        let key = (ssh.host_key())
-            .and_then(|(bytes, _)| HostKey::from_bytes(bytes))
-            .ok_or_else(|| lost(&"the server showed no host key"))?;
         let session = Self {
             ssh,
             closing: Vec::new(),
@@ -95,17 +92,19 @@ impl Session {
             given_up: false,
             sink: None,
         };
+        let key = session.host_key();
+        let key = key.ok_or_else(|| lost(&"the server showed no host key"))?;
         Ok((session, key))
     }
 
-    /// Logs in, with the key before this one where the host does not take this one yet.
-    pub fn login(&self, user: &str, key: &PrivateKey) -> Result<KeyTaken, NodeError> {
+    /// Logs in, with the key before this one where the host does not take this one yet; says which it was.
+    pub fn login<'k>(&self, user: &str, key: &'k PrivateKey) -> Result<&'k str, NodeError> {
         match (self.login_with(user, key), key.previous()) {
-            (Err(error), Some(previous)) if error.reason == Reason::LoginRefused => self
+            (Err(error), Some(Ok(previous))) if error.reason == Reason::LoginRefused => self
                 .login_with(user, previous)
-                .map(|()| KeyTaken::Previous)
+                .map(|()| previous.id())
                 .map_err(|_| error),
-            (done, _) => done.map(|()| KeyTaken::Current),
+            (done, _) => done.map(|()| key.id()),
         }
     }
 
@@ -138,6 +137,13 @@ impl Session {
     #[must_use]
     pub fn server(&self) -> String {
         printable(self.ssh.banner().unwrap_or_default())
+    }
+
+    /// The key that the server has shown.
+    #[must_use]
+    pub fn host_key(&self) -> Option<HostKey> {
+        let (bytes, _) = self.ssh.host_key()?;
+        HostKey::from_bytes(bytes)
     }
 
     /// Whether the server has ended the connection.

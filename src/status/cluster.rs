@@ -1,16 +1,18 @@
 //! The status of `WindowsStorage`: the verdict, numbers, and what is wrong with the inputs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::api::{Counts, NodePool, UPGRADEABLE, WindowsStorageSpec, WindowsStorageStatus};
+use crate::api::{Counts, UPGRADEABLE, WindowsStorageSpec, WindowsStorageStatus};
 use crate::assess::BlockingVolumes;
 use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
-use crate::index::{Cluster, Node};
+use crate::index::Cluster;
 use crate::node::{
-    self, HOST_KEYS_CONFIG_MAP, Halt, KNOWN_HOSTS, Rollout, SSH_SECRET, pool_key, printable,
+    self, HOST_KEYS_CONFIG_MAP, Halt, KNOWN_HOSTS, PRIVATE_KEY, Rollout, SSH_SECRET,
+    check_private_key, printable,
 };
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
@@ -25,6 +27,9 @@ const OPERATOR_CONDITION_WRITTEN: &str = "OperatorConditionWritten";
 
 /// How many nodes or pools a message names before it only counts.
 const NAMED: usize = 5;
+
+/// Nodes by the name of the key that they need, each with the key that its host took last.
+pub type NodesByKey = BTreeMap<String, Vec<(String, String)>>;
 
 /// What the status follows from, beside the index.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,8 +54,8 @@ pub struct ClusterInputs {
     pub version: String,
     /// How the pools fit the nodes, where there are pools.
     pub node_pools: Option<NewCondition>,
-    /// The nodes that take only the key from before a change.
-    pub with_previous_key: Vec<String>,
+    /// The names of the keys that managed nodes need, each with the nodes and the key that their hosts took last.
+    pub nodes_by_key: Arc<NodesByKey>,
     /// What is to be done with the services entry.
     pub services: Result<ServicesPlan, ServicesError>,
     /// Why that could not be done the last time.
@@ -176,51 +181,35 @@ fn verdict_condition(verdict: &Verdict) -> NewCondition {
 }
 
 fn credentials(cluster: &Cluster, inputs: &ClusterInputs) -> NewCondition {
-    let spec: WindowsStorageSpec = cluster.wanted();
-    let has_key = |pool: &&NodePool| pool.ssh.private_key.is_some();
-    let has_own = |node: &Node| (spec.pools_of(&node.labels).next()).is_some_and(|it| has_key(&it));
-    let mut nodes = cluster.windows_nodes().peekable();
-    let needs_common = nodes.peek().is_none() || nodes.any(|(_, node)| !has_own(node));
-    let common = needs_common.then_some(None).into_iter();
-    let pools = spec.node_pools.iter().filter(has_key).map(Some);
-    let mut keys = common
-        .chain(pools)
-        .map(|pool| (pool, pool_key(cluster, pool)));
-    let problem = keys.find_map(|(pool, key)| Some((pool, key.err()?)));
-    match problem {
-        None => key_taken(&inputs.with_previous_key),
-        Some(_) if !inputs.managed => {
-            yes("NotNeeded", "no node is managed, so no SSH key is needed")
+    let secret = cluster.secrets.get(SSH_SECRET);
+    let read = |name: &str| check_private_key(secret, &cluster.namespace, name);
+    let mut left = Vec::new();
+    for (name, nodes) in &*inputs.nodes_by_key {
+        let key = match read(name) {
+            Ok(key) => key,
+            Err(error) => return no(error.reason.as_str(), error.message),
+        };
+        match key.previous() {
+            Some(Err(error)) => return no(error.reason.as_str(), &error.message),
+            Some(Ok(_)) => {
+                let others = nodes.iter().filter(|(_, taken)| taken != key.id());
+                left.extend(others.map(|(node, _)| node.clone()));
+            }
+            None => {}
         }
-        Some((None, error)) => no(error.reason.as_str(), error.message),
-        Some((Some(pool), error)) => no(
-            error.reason.as_str(),
-            format!("pool {}: {}", pool.name, error.message),
-        ),
     }
-}
-
-/// The nodes whose hosts take only the key from before a change.
-#[must_use]
-pub fn with_previous_key(cluster: &Cluster) -> Vec<String> {
-    let nodes = cluster.windows_nodes().filter(|(name, _)| {
-        let status = cluster.node_statuses.get(name.as_str());
-        status.is_some_and(|status| status.takes_previous_key)
-    });
-    nodes.map(|(name, _)| name.to_string()).collect()
-}
-
-/// Whether such hosts are left.
-fn key_taken(names: &[String]) -> NewCondition {
-    if names.is_empty() {
+    if inputs.nodes_by_key.is_empty() && read(PRIVATE_KEY).is_err() {
+        return yes("NotNeeded", "no node is managed, so no SSH key is needed");
+    }
+    if left.is_empty() {
         return yes("Valid", format!("Secret {SSH_SECRET} holds a private key"));
     }
     let message = format!(
-        "{} node(s) take only the previous key of Secret {SSH_SECRET}: {}; add the public key of the present one there",
-        names.len(),
-        some_of(names, NAMED)
+        "{} managed node(s) have not taken the new key of Secret {SSH_SECRET} yet: {}; add its public key there",
+        left.len(),
+        some_of(&left, NAMED)
     );
-    yes("PreviousKeyTaken", printable(&message))
+    yes("KeyChanging", printable(&message))
 }
 
 /// How the pools fit the nodes, where there are pools: which fit none, and which nodes fit more than one.
@@ -238,19 +227,24 @@ pub fn node_pools(cluster: &Cluster, spec: &WindowsStorageSpec) -> Option<NewCon
         .windows_nodes()
         .filter(|(_, node)| spec.pools_of(&node.labels).count() > 1);
     let several: Vec<String> = several.map(|(name, _)| name.to_string()).collect();
+    let none = format!(
+        "no Windows node has the labels of pool(s) {}; see kubectl get nodes --show-labels",
+        some_of(&empty, NAMED)
+    );
     if !several.is_empty() {
+        let more = if empty.is_empty() {
+            String::new()
+        } else {
+            format!("; {none}")
+        };
         let message = format!(
-            "the labels of {} fit more than one pool; the first in the list counts",
+            "the labels of {} fit more than one pool; the first in the list counts{more}",
             some_of(&several, NAMED)
         );
         return Some(yes("Overlapping", printable(&message)));
     }
     if !empty.is_empty() {
-        let message = format!(
-            "no Windows node has the labels of pool(s) {}; see kubectl get nodes --show-labels",
-            some_of(&empty, NAMED)
-        );
-        return Some(yes("WithoutNodes", printable(&message)));
+        return Some(yes("WithoutNodes", printable(&none)));
     }
     let count = spec.node_pools.len();
     let message = format!("each of {count} pool(s) has nodes, and no node fits two");

@@ -13,7 +13,8 @@ mod sentence;
 mod writer;
 
 pub use blocked::{BlockedEvents, MOST_BLOCKED};
-pub use cluster::{ClusterInputs, cluster_status, node_pools, with_previous_key, with_verdict};
+pub use cluster::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
+pub use conditions::NewCondition;
 pub use events::EventSink;
 pub use node::{NodeInputs, is_ready, is_used, node_status};
 pub use node_writer::{NodeStatus, NodeWriter, Outcome};

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{CsiProxyStatus, FailedUpdate, WindowsNodeStorageStatus};
 use crate::assess::report::NodeReadiness;
 use crate::node::{
-    Absence, CSI_PROXY_USED, EXTERNAL, KeyTaken, MANAGED, NOT_NEEDED, NodePlan, OPERATOR,
-    Observation, RELEASING, REMOVED, REMOVING, Standing, describe_foreign, found_owner, printable,
+    Absence, CSI_PROXY_USED, EXTERNAL, MANAGED, NOT_NEEDED, NodePlan, OPERATOR, Observation,
+    RELEASING, REMOVED, REMOVING, Standing, describe_foreign, found_owner, printable,
 };
 use crate::status::conditions::{NewCondition, find, no, settle, whole_seconds, yes};
 use crate::status::csi_proxy::{CSI_PROXY_READY, csi_proxy_condition, csi_proxy_status};
@@ -90,11 +90,11 @@ pub fn node_status(
             NodePlan::Undecided(_) => String::new(),
             _ => owner.map_or_else(|| OPERATOR.to_owned(), printable),
         },
-        takes_previous_key: observation
-            .filter(|seen| seen.last_contact.is_some())
-            .map_or(previous.takes_previous_key && !is_external, |seen| {
-                seen.key_taken == KeyTaken::Previous
-            }),
+        ssh_key: match observation.filter(|seen| !seen.ssh_key.is_empty()) {
+            _ if is_external => String::new(),
+            Some(seen) => seen.ssh_key.clone(),
+            None => previous.ssh_key.clone(),
+        },
         node_pool: inputs.pool.unwrap_or_default().to_owned(),
         csi_proxy,
         failed_update: failed_update(previous, plan, observation),

@@ -2,6 +2,7 @@
 
 use crate::node::printable;
 use crate::status::conditions::{NewCondition, condition};
+use crate::status::rollout::PAUSED;
 use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
@@ -44,8 +45,7 @@ pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCond
     let names = held.into_iter().chain(going).map(describe);
     let names = some_of(names, NAMED);
     let (status, reason, more) = if is_paused {
-        let more = "; removals wait while spec.rollout.paused is true";
-        ("False", "Paused", more)
+        ("False", "Paused", PAUSED)
     } else {
         ("True", "Removing", "")
     };

@@ -8,6 +8,9 @@ use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
 const NAMED: usize = 5;
+/// What is added where the administrator has paused what is left.
+pub const PAUSED: &str =
+    "; that waits while spec.rollout.paused, or rollout.paused of the nodes' pool, is true";
 /// The condition of the rollout.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 
@@ -65,28 +68,10 @@ pub fn rollout_condition(
         return unchanged(known);
     }
     let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
-    // Where only one pool is stopped, the others go on.
-    let further = match &rollout.halted_pool {
-        Some(pool) => format!("no further node of pool {pool}"),
-        None => "no further node".to_owned(),
-    };
     let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
     let (status, reason, more) = match rollout.halt {
-        Some(Halt::Failures) => (
-            "False",
-            "Stopped",
-            format!(
-                "; it did not work on {} and was undone there, so {further} is updated. See kubectl describe windowsnodestorage {}. When \
-                 the cause is removed, let it go on: kubectl patch windowsstorage cluster --type=merge -p \
-                 '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
-                some_of(&rollout.failed, NAMED),
-                rollout.failed.first().map_or("", String::as_str)
-            ),
-        ),
-        Some(Halt::Paused) => {
-            let more = "; updates wait while spec.rollout.paused is true";
-            ("False", "Paused", more.to_owned())
-        }
+        Some(Halt::Failures) => ("False", "Stopped", String::new()),
+        Some(Halt::Paused) => ("False", "Paused", PAUSED.to_owned()),
         None if waiting > 0 && is_blocked => (
             "False",
             "Blocked",
@@ -106,8 +91,33 @@ pub fn rollout_condition(
         }
         None => ("False", "Complete", String::new()),
     };
-    let message = format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}");
+    let stopped = stopped(rollout);
+    let message =
+        format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}{stopped}");
     condition(status, reason, printable(&message))
+}
+
+/// What has stopped the nodes that are counted together, and what to do about it.
+fn stopped(rollout: &Rollout) -> String {
+    let Some((_, first)) = rollout.stopped.first() else {
+        return String::new();
+    };
+    let is_all = rollout.pools.is_empty();
+    let why = |(pool, failed): &(Option<String>, Vec<String>)| {
+        let further = match pool {
+            Some(pool) => format!("no further node of pool {pool}"),
+            None if is_all => "no further node".to_owned(),
+            None => "no further node without a limit of its pool".to_owned(),
+        };
+        let failed = some_of(failed, NAMED);
+        format!("; it did not work on {failed} and was undone there, so {further} is updated")
+    };
+    let why: String = rollout.stopped.iter().map(why).collect();
+    format!(
+        "{why}. See kubectl describe windowsnodestorage {}. When the cause is removed, let it go on: kubectl patch windowsstorage \
+         cluster --type=merge -p '{{\"spec\":{{\"rollout\":{{\"resume\":\"any other text than before\"}}}}}}'",
+        first.first().map_or("", String::as_str)
+    )
 }
 
 #[cfg(test)]
@@ -129,7 +139,10 @@ mod tests {
         };
         for (rollout, reason, words) in [
             (
-                of(&|rollout| (rollout.halt, rollout.failed) = (Some(Halt::Failures), names(7))),
+                of(&|rollout| {
+                    rollout.halt = Some(Halt::Failures);
+                    rollout.stopped = vec![(None, names(7))];
+                }),
                 "Stopped",
                 "win-4 and 2 more",
             ),
@@ -140,6 +153,11 @@ mod tests {
             ),
             (of(&|rollout| rollout.down = names(1)), "Blocked", "win-0"),
             (of(&|_| ()), "Updating", "for a rollout slot"),
+            (
+                of(&|rollout| rollout.stopped = vec![(Some("blue".to_owned()), names(1))]),
+                "Updating",
+                "no further node of pool blue is updated",
+            ),
             (of(&|rollout| rollout.waiting = 0), "Updating", "the others"),
             (
                 of(&|rollout| (rollout.waiting, rollout.current) = (0, 9)),

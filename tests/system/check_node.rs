@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use testbed::objects::NAMESPACE;
 
 use crate::harness::{Harness, logins};
 
@@ -17,8 +18,11 @@ fn check_node(harness: &Harness, arguments: &[&str]) -> Output {
 }
 
 /// What the operator would write.
-const EVERYTHING: &str =
-    "get configmaps,secrets,windowsstorages,windowsnodestorages,events -A -o json";
+fn everything(harness: &Harness) -> String {
+    let own = format!("get configmaps,secrets -n {NAMESPACE} -o json");
+    let all = "get windowsstorages,windowsnodestorages -o json";
+    harness.kubectl(&own) + &harness.kubectl(all)
+}
 
 fn items(output: &Output) -> Vec<Value> {
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -42,7 +46,7 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
     assert!(problem.contains("CredentialsMissing"), "{problem}");
 
     sandbox.give_access().unwrap();
-    let before = harness.kubectl(EVERYTHING);
+    let before = everything(&harness);
     let one = check_node(&harness, &["--selector", "pool=blue", "-o", "json"]);
     assert_eq!(one.status.code(), Some(0), "{one:?}");
     let [seen] = &items(&one)[..] else {
@@ -51,6 +55,11 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
     assert_eq!(seen["node"], "win-1");
     assert_eq!(seen["reached"], true);
     assert_eq!(seen["shell"], "cmd");
+    let key = seen["hostKey"].as_str().unwrap();
+    assert!(
+        key.contains("SHA256:") && key.ends_with("(not known yet)"),
+        "{seen}"
+    );
     assert!(seen["freeBytes"].as_u64() > Some(1 << 20), "{seen}");
     assert_eq!(seen["next"], "install the agent and csi-proxy");
 
@@ -61,9 +70,60 @@ fn hosts_are_looked_at_and_what_is_in_the_way_is_named() {
         assert!(table.contains(words), "{table}");
     }
     // Nothing was changed: in the cluster, and on the host.
-    let after = harness.kubectl(EVERYTHING);
+    let after = everything(&harness);
     assert_eq!(before, after);
     assert!(!host.drive_c().join("k/windows-storage").exists());
+    assert_eq!(logins(&host), 2);
+
+    // Who may not read what it rests on is not told that all is fine, and nobody logs in.
+    let stranger = sandbox
+        .control_plane
+        .kubeconfig_for("stranger", &[])
+        .unwrap();
+    let blind = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(["check-node", "-n", NAMESPACE, "--kubeconfig"])
+        .arg(stranger)
+        .output()
+        .unwrap();
+    assert_eq!(blind.status.code(), Some(1), "{blind:?}");
+    // Where csi-proxy is to be removed, or nothing needs it, nothing is installed.
+    for (spec, words) in [
+        (
+            r#"{"csiProxy":{"management":"Removed"}}"#,
+            "nothing: csi-proxy is not to be",
+        ),
+        (
+            r#"{"csiProxy":{"install":"WhereNeeded"}}"#,
+            "nothing: csi-proxy is not to be",
+        ),
+        (
+            r#"{"csiProxy":{"management":"External"}}"#,
+            "leave csi-proxy to its owner",
+        ),
+    ] {
+        let patch = format!(r#"{{"spec":{spec}}}"#);
+        let patched = [
+            "patch",
+            "windowsstorage",
+            "cluster",
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        harness.kubectl_with(&patched);
+        let seen = check_node(&harness, &["-o", "json", "win-1"]);
+        let next = items(&seen)[0]["next"].to_string();
+        assert!(next.contains(words), "{spec}: {next}");
+        let back = r#"{"spec":{"csiProxy":null}}"#;
+        harness.kubectl_with(&[
+            "patch",
+            "windowsstorage",
+            "cluster",
+            "--type=merge",
+            "-p",
+            back,
+        ]);
+    }
     assert_eq!(logins(&host), 2);
 
     let _operator = harness.start();

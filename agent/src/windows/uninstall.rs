@@ -20,7 +20,7 @@ use windows_storage_agent::state::Memory;
 
 use super::install::{end_running, lock};
 use super::observe::Kept;
-use super::process::{self, Process};
+use super::process::Process;
 use super::services::Services;
 use super::{events, files, log, machine, point, store};
 
@@ -66,13 +66,19 @@ pub fn uninstall(keeps_csi_proxy: bool) -> Result<Answer, Failure> {
 fn end_commands() -> Result<(), Failure> {
     let ending = "ending what still runs of the agent";
     for seen in machine::processes(&[]).context(ending)? {
-        let Some(program) = process::program_of(seen.id) else {
+        // By one handle, so that the number is not another process's meanwhile.
+        let Ok(Some(command)) = Process::open(seen.id) else {
             continue;
         };
-        let is_ours = PROGRAMS.iter().any(|ours| same_path(ours, &program));
-        if is_ours && let Some(command) = Process::open(seen.id).context(ending)? {
-            command.terminate().context(ending)?;
-            command.wait(STOP);
+        let is_ours = command
+            .program()
+            .is_ok_and(|program| PROGRAMS.iter().any(|ours| same_path(ours, &program)));
+        // One that has just ended cannot be ended.
+        if is_ours && seen.id != std::process::id() && !command.has_ended() {
+            let ended = command.terminate();
+            if !command.wait(STOP) {
+                ended.context(ending)?;
+            }
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::index::Secret;
 use crate::node::{
-    HostKey, KeyTaken, NodeError, PASSPHRASE, PRIVATE_KEY, Reason, Session, check_private_key,
+    HostKey, NodeError, PASSPHRASE, PRIVATE_KEY, PrivateKey, Reason, Session, check_private_key,
 };
 
 const WORDS: &str = "correct-horse";
@@ -212,7 +212,7 @@ fn while_a_key_is_changed_hosts_may_take_either() {
     let (old, old_public) = generate(folder, "old", &["-t", "rsa", "-b", "2048"], "");
     let (new, new_public) = generate(folder, "new", &["-t", "ed25519"], "words");
     let (other, _) = generate(folder, "other", &["-t", "ed25519"], "");
-    let login = |previous: &[u8]| {
+    let key = |previous: &[u8]| {
         let data = [
             (PRIVATE_KEY, new.clone()),
             (PASSPHRASE, b"words".to_vec()),
@@ -220,18 +220,28 @@ fn while_a_key_is_changed_hosts_may_take_either() {
         ];
         let data = data.map(|(name, bytes)| (name.to_owned(), Zeroizing::new(bytes)));
         let secret = Secret { data: data.into() };
-        let key = check_private_key(Some(&secret), "ns", PRIVATE_KEY)?;
-        server.shake_hands()?.login(&server.user, &key)
+        check_private_key(Some(&secret), "ns", PRIVATE_KEY).unwrap()
     };
+    let login = |key: &PrivateKey| {
+        let session = server.shake_hands()?;
+        session.login(&server.user, key).map(str::to_owned)
+    };
+    let with_old = key(&old);
     server.authorize(&old_public);
-    assert_eq!(login(&old), Ok(KeyTaken::Previous));
-    assert_eq!(login(&other).unwrap_err().reason, Reason::LoginRefused);
-    let damaged = login(b"-----BEGIN nothing").unwrap_err();
-    assert_eq!(damaged.reason, Reason::InvalidPrivateKey);
-    let named = "key private-key.pem.previous of Secret";
-    assert!(damaged.message.starts_with(named), "{damaged}");
+    let previous = with_old.previous().unwrap().unwrap();
+    assert_eq!(login(&with_old).unwrap(), previous.id());
+    let refused = login(&key(&other)).unwrap_err();
+    assert_eq!(refused.reason, Reason::LoginRefused);
     server.authorize(&format!("{old_public}{new_public}"));
-    assert_eq!(login(&old), Ok(KeyTaken::Current));
+    assert_eq!(login(&with_old).unwrap(), with_old.id());
+    assert_ne!(with_old.id(), previous.id());
+    // What is wrong with the old one is told, and keeps nobody out who takes the new one.
+    let damaged = key(b"-----BEGIN nothing");
+    assert_eq!(login(&damaged).unwrap(), with_old.id());
+    let problem = damaged.previous().unwrap().unwrap_err();
+    assert_eq!(problem.reason, Reason::InvalidPrivateKey);
+    let named = "key private-key.pem.previous of Secret";
+    assert!(problem.message.starts_with(named), "{problem}");
 }
 
 #[test]

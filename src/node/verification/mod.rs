@@ -23,6 +23,9 @@ use line::Line;
 use programs::Programs;
 use steps::{Step, end, observed, steps};
 
+/// Where kubelets keep pods and plugins on Windows, by SFTP's name.
+const KUBELET_FOLDER: &str = "C:/var/lib/kubelet";
+
 /// Tries each thing on one host.
 pub struct Verification {
     target: Target,
@@ -82,6 +85,10 @@ impl Verification {
     pub async fn look(&self) -> Result<Before, NodeError> {
         self.logged_in(|host| {
             let mut in_use = has_kubelet(&mut host.session)?;
+            // One that is stopped, and a part of another service.
+            if in_use.is_none() && host.session.exists(KUBELET_FOLDER)? {
+                in_use = Some(format!("the folder {KUBELET_FOLDER} of a kubelet is there"));
+            }
             if in_use.is_none() && host.has_agent()? {
                 in_use = Some("the operator's agent is installed there".to_owned());
             }

@@ -9,6 +9,7 @@ mod todo;
 mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -24,7 +25,8 @@ use crate::node::{NodePlan, Planner, Present, Rollout, unseen_until};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{
-    ClusterInputs, MOST_BLOCKED, NodeInputs, NodeStatus, is_ready, is_used, node_status,
+    ClusterInputs, MOST_BLOCKED, NewCondition, NodeInputs, NodeStatus, NodesByKey, is_ready,
+    is_used, node_status,
 };
 use throttle::MessageThrottle;
 pub use todo::{Left, LeftOver, News, Todo};
@@ -86,6 +88,10 @@ pub struct Decisions {
     csi_proxy_findings: Vec<Finding>,
     /// Some Windows node is another owner's.
     has_others: bool,
+    /// How the pools fit the nodes, where there are pools.
+    node_pools: Option<NewCondition>,
+    /// Which key managed nodes need, and which they took.
+    nodes_by_key: Arc<NodesByKey>,
     /// What the status of `WindowsStorage` follows from, once it has been written.
     settings: Option<ClusterInputs>,
     /// What was written and the index does not have yet.
@@ -124,6 +130,8 @@ impl Decisions {
             has_left_keys: false,
             csi_proxy_findings: Vec::new(),
             has_others: false,
+            node_pools: None,
+            nodes_by_key: Arc::default(),
             settings: None,
             unseen: Unseen::default(),
             blocked_looked_at: None,
@@ -201,6 +209,9 @@ impl Decisions {
         let is_proved = self.are_slots_unproved && is_fresh;
         // Labels say which nodes are counted together.
         let is_regrouped = !touched.is_empty() && !self.spec.node_pools.is_empty();
+        if replan || !touched.is_empty() {
+            self.group_nodes(cluster);
+        }
         let is_changed = self.is_unassigned || is_regrouped || !news.observed.is_empty();
         if replan || is_changed || has_settled || is_proved {
             self.decide_slots(cluster, news, is_fresh);

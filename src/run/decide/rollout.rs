@@ -46,7 +46,9 @@ impl Decisions {
             let candidates = managed.iter().map(|&(name, plan, observation)| {
                 let is_gone_to = matches!(plan, NodePlan::Reconcile(_) | NodePlan::Remove(..));
                 let seen = observation.filter(|_| is_gone_to);
-                let is_down = !plan.removes_csi_proxy() && seen.is_some_and(Observation::is_down);
+                // Also where it cannot be gone to any more.
+                let is_down =
+                    !plan.removes_csi_proxy() && observation.is_some_and(Observation::is_down);
                 let pool = pool_of(name);
                 let candidate = Candidate {
                     standing: standing(plan, seen),

@@ -1,14 +1,32 @@
 //! What the status of `WindowsStorage` shall say, and whether it may differ from what it says.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::api::{SETTINGS_NAME, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus};
 use crate::index::{AnyTable, Cluster};
-use crate::node::{NodePlan, RolloutSlots};
+use crate::node::{NodePlan, RolloutSlots, key_name};
 use crate::run::decide::{Decisions, News};
-use crate::status::{ClusterInputs, cluster_status, node_pools, with_previous_key, with_verdict};
+use crate::status::{ClusterInputs, NodesByKey, cluster_status, node_pools, with_verdict};
 
 impl Decisions {
+    /// Looks again how pools fit the nodes, and which keys these need.
+    pub(super) fn group_nodes(&mut self, cluster: &Cluster) {
+        self.node_pools = node_pools(cluster, &self.spec);
+        let managed = self.plans.iter().filter(|(_, plan)| plan.is_managed());
+        let mut by_key = NodesByKey::new();
+        for (name, node) in managed.filter_map(|(name, _)| {
+            let node = cluster.nodes.get(name.as_str())?;
+            Some((name, node))
+        }) {
+            let key = key_name(self.spec.pools_of(&node.labels).next());
+            let status = cluster.node_statuses.get(name.as_str());
+            let taken = status.map_or_else(String::new, |status| status.ssh_key.clone());
+            by_key.entry(key).or_default().push((name.clone(), taken));
+        }
+        self.nodes_by_key = Arc::new(by_key);
+    }
+
     /// The nodes that are being changed, of those that are there and this operator looks after.
     pub fn in_progress(&self, slots: &RolloutSlots) -> BTreeSet<String> {
         let mut nodes = slots.in_progress();
@@ -42,8 +60,8 @@ impl Decisions {
             rollout: self.rollout.clone(),
             in_progress: self.in_progress(news.slots),
             version: self.payload.csi_proxy.version.clone(),
-            node_pools: node_pools(cluster, &self.spec),
-            with_previous_key: with_previous_key(cluster),
+            node_pools: self.node_pools.clone(),
+            nodes_by_key: Arc::clone(&self.nodes_by_key),
             services: self.services.clone(),
             services_problem: news.services_problem.clone(),
             gate: news.gate.clone(),

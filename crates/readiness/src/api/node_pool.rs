@@ -52,7 +52,7 @@ pub struct PoolSsh {
     /// The key of Secret cloud-private-key that holds the private key for the pool, in place of private-key.pem. Its passphrase, if it has
     /// one, is under the same key with .passphrase at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 240), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
+    #[schemars(length(min = 1, max = 230), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub private_key: Option<String>,
 }
 

@@ -42,9 +42,9 @@ pub struct WindowsNodeStorageStatus {
     /// The pool of `spec.nodePools` of WindowsStorage that the node belongs to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_pool: String,
-    /// The host takes only the SSH key that was there before the present one.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub takes_previous_key: bool,
+    /// The SSH key that the host took last: the first digits of the SHA-256 of its text.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ssh_key: String,
     /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,

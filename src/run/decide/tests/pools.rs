@@ -143,30 +143,63 @@ fn how_pools_fit_is_told_and_follows_the_labels() {
 }
 
 #[test]
-fn hosts_that_take_only_the_previous_key_are_named() {
+fn while_a_key_is_changed_the_nodes_that_have_not_taken_it_are_named() {
     let mut rig = pools(&json!({}));
-    let seen = |key_taken| Observation {
-        key_taken,
-        last_contact: Some(Timestamp::UNIX_EPOCH),
-        ..Observation::default()
-    };
-    let previous = seen(crate::node::KeyTaken::Previous);
-    rig.observations.insert("win-1".to_owned(), previous);
-    let todo = rig.pass(&["win-1"]);
-    let mut nodes = todo.nodes.into_iter();
-    let status = nodes.find(|node| node.name == "win-1").unwrap().status;
-    assert!(status.takes_previous_key);
-    rig.write("win-1", status);
+    let mut secret = rig.cluster.secrets.get(SSH_SECRET).unwrap().clone();
+    let old = secret.data[PRIVATE_KEY].clone();
+    let new = openssl::rsa::Rsa::generate(2048).unwrap();
+    let new = Zeroizing::new(new.private_key_to_pem().unwrap());
+    secret.data.insert(PRIVATE_KEY.to_owned(), new);
+    secret.data.insert(format!("{PRIVATE_KEY}.previous"), old);
+    rig.cluster
+        .secrets
+        .apply(SSH_SECRET.to_owned(), secret.clone());
     let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    // Of those that were not logged in to since, nobody knows.
     assert!(
-        reason == "PreviousKeyTaken" && message.contains("win-1"),
+        reason == "KeyChanging" && message.contains("3 managed node(s)"),
         "{message}"
     );
-    let current = seen(crate::node::KeyTaken::Current);
-    rig.observations.insert("win-1".to_owned(), current);
-    let mut nodes = rig.pass(&["win-1"]).nodes.into_iter();
-    let status = nodes.find(|node| node.name == "win-1").unwrap().status;
-    rig.write("win-1", status);
+    let id = rig.target("win-1").key.id().to_owned();
+    for name in ["win-1", "win-2", "win-3"] {
+        let seen = Observation {
+            ssh_key: id.clone(),
+            last_contact: Some(Timestamp::UNIX_EPOCH),
+            ..Observation::default()
+        };
+        rig.observations.insert(name.to_owned(), seen);
+        let todo = rig.pass(&[name]);
+        let mut nodes = todo.nodes.into_iter();
+        let status = nodes.find(|node| node.name == name).unwrap().status;
+        assert_eq!(status.ssh_key, id);
+        rig.write(name, status);
+    }
+    let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    assert_eq!(reason, "Valid");
+    // One that is damaged is told, and nobody waits for that.
+    let damaged = Zeroizing::new(b"no key".to_vec());
+    secret
+        .data
+        .insert(format!("{PRIVATE_KEY}.previous"), damaged);
+    rig.cluster.secrets.apply(SSH_SECRET.to_owned(), secret);
+    let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    assert!(
+        reason == "InvalidPrivateKey" && message.contains(".previous"),
+        "{message}"
+    );
+    assert_eq!(rig.target("win-1").key.id(), id);
+}
+
+#[test]
+fn a_key_that_only_nodes_of_others_would_need_is_not_missed() {
+    let mut rig = pools(&json!({"ssh": {"privateKey": "blue.pem"}, "management": "External"}));
+    rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
+    let (reason, message) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
+    assert!(
+        reason == "CredentialsMissing" && message.contains("blue.pem"),
+        "{message}"
+    );
+    rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}, "management": "External"}));
     let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
 }
