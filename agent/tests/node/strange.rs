@@ -1,9 +1,13 @@
 //! Hosts that are not as most are.
 
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
 
-use crate::host::{Node, is_well};
+use protocol::Outcome;
+use protocol::paths::INCOMING_DIR;
+
+use crate::host::{Node, is_well, sha256, upload_path};
 use crate::standin::variant;
 
 const SERVICES: usize = 200;
@@ -43,4 +47,25 @@ fn one_with_two_hundred_services_and_a_name_in_cyrillic() {
     let services = node.ask(r"reg query HKLM\SYSTEM\CurrentControlSet\Services");
     let theirs = services.lines().filter(|line| line.contains("-1"));
     assert!(theirs.count() > SERVICES / 2, "{services}");
+}
+
+/// What the agent judges by the clock is the age of files that were brought: all else goes by a clock that does not jump.
+#[test]
+fn one_whose_clock_jumps_by_a_day() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let node = Node::new();
+    let date = |path: &str, time: SystemTime| {
+        let file = File::options().write(true).open(node.local(path)).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    let now = SystemTime::now();
+    for (number, time) in [(0, now - DAY), (1, now + DAY), (2, now - DAY)] {
+        let (id, content) = (format!("request-{number}"), variant(number));
+        node.upload(&id, &content, &sha256(&content));
+        date(&upload_path(&id), time);
+        date(&format!(r"{INCOMING_DIR}\{id}.json"), time);
+        let result = node.apply_uploaded(&id);
+        assert_eq!(result.end.outcome, Outcome::Applied, "{result:?}");
+        assert!(is_well(&result.state, &content), "{result:?}");
+    }
 }
