@@ -7,22 +7,20 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use clap::error::ErrorKind;
 use futures::stream::{self, StreamExt};
-use kube::api::ListParams;
 use kube::{Api, Client};
 use windows_storage_operator::api::SETTINGS_NAME;
 use windows_storage_operator::assess::report::API_VERSION;
-use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, HostKey, INSTANCES_CONFIG_MAP, Judgement, NodeError, Pins, Reason, Way,
     judge_offer, shown_key,
 };
-use windows_storage_operator::objects::{Received, kind, own_kind};
+use windows_storage_operator::objects::{kind, own_kind};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{AcceptHostKeyArgs, CalledAs, fingerprint};
 use crate::command::connect::connect;
-use crate::command::own::{one, operators_namespace};
+use crate::command::own::{nodes_with, one, operators_namespace};
 use crate::command::{print, report_line, runtime};
 
 /// Hosts that are asked for their keys at one time.
@@ -171,23 +169,6 @@ async fn accept_one(
     let replaced = pins.replace(node, way.host_keys.pin.as_ref(), offered);
     replaced.await.map_err(|error| shown(&error))?;
     Ok(format!("host key accepted: {shown_key}"))
-}
-
-/// The names of the Nodes with these labels.
-async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<String>> {
-    let nodes = kind("v1", "Node").context("the kind is not known")?;
-    let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
-    let parameters = ListParams::default().labels(selector);
-    let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
-    let names = listed
-        .items
-        .into_iter()
-        .filter_map(|node| node.metadata.name);
-    let names: Vec<String> = names.collect();
-    if names.is_empty() {
-        bail!("no node has the labels {}", visible(selector));
-    }
-    Ok(names)
 }
 
 fn read_fingerprints(path: &Path) -> anyhow::Result<BTreeMap<String, Vec<String>>> {

@@ -2,28 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
 use windows_storage_operator::api::ForeignService;
 use windows_storage_operator::assess::Assessment;
 use windows_storage_operator::assess::report::Upgradeable;
 use windows_storage_operator::check::{Progress, from_api};
-use windows_storage_operator::deadline;
 use windows_storage_operator::index::{AnyTable, Cluster};
 use windows_storage_operator::node::{
     HOST_KEYS_CONFIG_MAP, INSTANCES_CONFIG_MAP, NodePlan, Planner, Preflight, Present, SSH_SECRET,
 };
-use windows_storage_operator::objects::{Received, kind, own_kind};
+use windows_storage_operator::objects::own_kind;
 use windows_storage_operator::report::HostList;
 use windows_storage_operator::services::CONFIG_MAP;
 use windows_storage_operator::visible::visible;
 
 use crate::cli::CheckNodeArgs;
 use crate::command::connect::connect;
-use crate::command::own::{one, operators_namespace};
+use crate::command::own::{nodes_with, one, operators_namespace};
 use crate::command::progress::{show_reading, spinner};
 use crate::command::{is_colored, print, report_line, runtime};
 
@@ -145,15 +143,8 @@ async fn names(
             .any(|(there, _)| there.as_str() == name)
     };
     if let Some(selector) = &arguments.selector {
-        let nodes = kind("v1", "Node").context("the kind is not known")?;
-        let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
-        let parameters = ListParams::default().labels(selector);
-        let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
-        let names = listed
-            .items
-            .into_iter()
-            .filter_map(|node| node.metadata.name);
-        let names: Vec<String> = names.filter(is_there).collect();
+        let mut names = nodes_with(client, selector).await?;
+        names.retain(is_there);
         if names.is_empty() {
             bail!("no Windows node has the labels {}", visible(selector));
         }

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use windows_storage_operator::deadline;
 use windows_storage_operator::index::Cluster;
 use windows_storage_operator::installed::{self, OPERATOR};
-use windows_storage_operator::objects::{Kind, Received};
+use windows_storage_operator::objects::{Kind, Received, kind};
 use windows_storage_operator::visible::visible;
 
 /// Where the operator is.
@@ -59,4 +59,21 @@ pub async fn one(
         bail!("{}", visible(problem));
     }
     Ok(is_there)
+}
+
+/// The names of the Nodes with these labels.
+pub async fn nodes_with(client: &Client, selector: &str) -> anyhow::Result<Vec<String>> {
+    let nodes = kind("v1", "Node").context("the kind is not known")?;
+    let nodes: Api<Received> = Api::all_with(client.clone(), &nodes.resource);
+    let parameters = ListParams::default().labels(selector);
+    let listed = deadline::call("list nodes", nodes.list_metadata(&parameters)).await?;
+    let names = listed
+        .items
+        .into_iter()
+        .filter_map(|node| node.metadata.name);
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        bail!("no node has the labels {}", visible(selector));
+    }
+    Ok(names)
 }

@@ -184,12 +184,9 @@ async fn set_paused(arguments: &RolloutPoolArgs, paused: bool) -> anyhow::Result
         object => object?,
     };
     let pool = arguments.pool.as_deref();
-    let is_stopped = progress(&object).is_some_and(|said| said.reason == "Stopped")
-        || (object
-            .status
-            .as_ref()
-            .and_then(|status| status.rollout.as_ref()))
-        .is_some_and(|rollout| rollout.failed_nodes > 0);
+    let status = object.status.as_ref();
+    let rollout = status.and_then(|status| status.rollout.as_ref());
+    let is_stopped = rollout.is_some_and(|rollout| rollout.failed_nodes > 0);
     let retries = !paused && is_stopped && pool.is_none();
     let patch = match pool {
         Some(name) => {

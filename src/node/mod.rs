@@ -55,7 +55,7 @@ pub use observation::{Observation, Observations, found_owner, restarts_since};
 pub use phases::Phases;
 pub use pins::Pins;
 pub use plan::{Desired, is_working};
-pub use planner::{NodePlan, Planner, Purpose, Target, instances, key_name, known_hosts, pool_key};
+pub use planner::{NodePlan, Planner, Purpose, Target, instances, key_name, known_hosts};
 pub use preflight::Preflight;
 pub use private_key::{
     KeySource, PASSPHRASE, PRIVATE_KEY, PrivateKey, SSH_SECRET, check as check_private_key,

@@ -428,7 +428,7 @@ pub fn key_name(pool: Option<&NodePool>) -> String {
 }
 
 /// That key.
-pub fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
+fn pool_key(cluster: &Cluster, pool: Option<&NodePool>) -> Result<PrivateKey, NodeError> {
     let secret = cluster.secrets.get(SSH_SECRET);
     check_private_key(secret, &cluster.namespace, &key_name(pool))
 }

@@ -1,0 +1,195 @@
+//! A cluster, the decisions about it, and what is seen on nodes.
+
+use super::*;
+
+/// All that a pass of the decisions rests on.
+pub(super) struct Rig {
+    pub(super) cluster: Cluster,
+    pub(super) decisions: Decisions,
+    pub(super) observations: BTreeMap<String, Observation>,
+    pub(super) slots: RolloutSlots,
+    pub(super) gate: Option<GateReport>,
+    pub(super) settling: bool,
+    pub(super) is_fresh: bool,
+    /// In seconds since 1970.
+    pub(super) now: i64,
+    /// An hour later at each pass: nothing has just been published.
+    pub(super) instant: Instant,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self {
+            cluster: Cluster::default(),
+            decisions: Decisions::new(Payload::of_test()),
+            observations: BTreeMap::new(),
+            slots: RolloutSlots::default(),
+            gate: None,
+            settling: false,
+            is_fresh: true,
+            now: 1_000,
+            instant: Instant::now(),
+        }
+    }
+
+    /// A cluster that has been read, with a Windows node whose status was written.
+    pub(super) fn settled() -> Self {
+        let mut rig = Self::new();
+        rig.add_node("win-1", "windows");
+        rig.read_verdict_kinds();
+        rig.read_configuration();
+        let todo = rig.pass(&[]);
+        for node in &todo.nodes {
+            rig.write(&node.name.clone(), node.status.clone());
+        }
+        rig.decisions.is_unassigned = false;
+        rig.pass(&[]);
+        rig
+    }
+
+    pub(super) fn add_node(&mut self, name: &str, operating_system: &str) {
+        let node = crate::index::Node {
+            uid: format!("uid-{name}"),
+            operating_system: operating_system.to_owned(),
+            addresses: vec![NodeAddress {
+                type_: "InternalIP".to_owned(),
+                address: "10.0.0.1".to_owned(),
+            }],
+            ..crate::index::Node::default()
+        };
+        self.cluster.nodes.apply(name.into(), node);
+        self.cluster
+            .csi_nodes
+            .apply(name.into(), CsiNode::default());
+    }
+
+    pub(super) fn reject_settings(&mut self) {
+        let settings = WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default());
+        self.cluster
+            .settings
+            .reject(&settings.metadata, "words".to_owned());
+    }
+
+    pub(super) fn read_verdict_kinds(&mut self) {
+        for kind in KINDS.iter().filter(|kind| kind.decides) {
+            kind.table_mut(&mut self.cluster).finish();
+        }
+    }
+
+    pub(super) fn add_configuration(&mut self) {
+        let key = openssl::rsa::Rsa::generate(2048).unwrap();
+        let pem = Zeroizing::new(key.private_key_to_pem().unwrap());
+        let data = [("private-key.pem".to_owned(), pem)].into();
+        self.cluster
+            .secrets
+            .apply(SSH_SECRET.to_owned(), Secret { data });
+        let entry = csi_proxy_service(&[]);
+        let Ok(ServicesPlan::Create(data)) = services::plan(None, &entry) else {
+            unreachable!("without a ConfigMap one is made");
+        };
+        self.put_config_map(services::CONFIG_MAP, data);
+    }
+
+    pub(super) fn put_config_map(&mut self, name: &str, data: BTreeMap<String, String>) {
+        let map = ConfigMap {
+            data,
+            ..ConfigMap::default()
+        };
+        self.cluster.config_maps.apply(name.to_owned(), map);
+    }
+
+    pub(super) fn finish_configuration(&mut self) {
+        self.cluster.secrets.finish();
+        self.cluster.config_maps.finish();
+        self.cluster.node_statuses.finish();
+    }
+
+    pub(super) fn read_configuration(&mut self) {
+        self.add_configuration();
+        self.finish_configuration();
+    }
+
+    pub(super) fn change_node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+        let mut node = self.cluster.nodes.get(name).unwrap().clone();
+        change(&mut node);
+        self.cluster.nodes.apply(name.into(), node);
+    }
+
+    pub(super) fn pass(&mut self, observed: &[&str]) -> Todo {
+        self.pass_after(3_600, observed)
+    }
+
+    pub(super) fn pass_after(&mut self, seconds: u64, observed: &[&str]) -> Todo {
+        self.instant += Duration::from_secs(seconds);
+        let news = News {
+            observations: &self.observations,
+            observed: observed.iter().map(|&name| name.to_owned()).collect(),
+            services_problem: None,
+            gate: self.gate.clone(),
+            slots: &self.slots,
+            settling: self.settling,
+            is_fresh: self.is_fresh,
+            now: Timestamp::from_second(self.now).unwrap(),
+            instant: self.instant,
+        };
+        let todo = self.decisions.update(&mut self.cluster, &news);
+        self.slots.hand_out();
+        todo
+    }
+
+    pub(super) fn write(&mut self, name: &str, status: WindowsNodeStorageStatus) {
+        self.cluster.node_statuses.apply(name.to_owned(), status);
+        self.decisions.open.remove(name);
+    }
+
+    pub(super) fn write_settings(&mut self, status: WindowsStorageStatus) {
+        let object = self.cluster.settings.get(SETTINGS_NAME).cloned();
+        let mut object = object
+            .unwrap_or_else(|| WindowsStorage::new(SETTINGS_NAME, WindowsStorageSpec::default()));
+        object.status = Some(status);
+        self.cluster
+            .settings
+            .apply(SETTINGS_NAME.to_owned(), object);
+    }
+
+    pub(super) fn put(&mut self, object: &Value) {
+        let name = |field: &str| object[field].as_str().unwrap();
+        let kind = kind(name("apiVersion"), name("kind")).unwrap();
+        let object = serde_json::from_value(object.clone()).unwrap();
+        kind.absorb(&mut self.cluster, &object);
+    }
+
+    /// Records how far a node is with what is desired now.
+    pub(super) fn see(&mut self, node: &str, standing: Standing) {
+        let NodePlan::Reconcile(target) = &self.decisions.plans[node] else {
+            panic!("{node} is to be reconciled")
+        };
+        let desired = target.desired.as_ref().unwrap();
+        let observation = Observation {
+            reconciles: 1,
+            standing,
+            revision: desired.revision.clone(),
+            attempt: desired.attempt.clone(),
+            problem: (standing == Standing::Failed)
+                .then(|| crate::node::Reason::RolledBack.error("undone")),
+            ..Observation::default()
+        };
+        self.observations.insert(node.to_owned(), observation);
+    }
+
+    pub(super) fn slots(&mut self, observed: &[&str]) -> Vec<String> {
+        self.pass(observed);
+        self.decisions.rollout.slots.iter().cloned().collect()
+    }
+
+    pub(super) fn want(&mut self, spec: &serde_json::Value) {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1",
+            "kind": "WindowsStorage",
+            "metadata": {"name": "cluster"},
+            "spec": spec,
+        }))
+        .unwrap();
+        self.cluster.settings.apply("cluster".to_owned(), object);
+    }
+}
