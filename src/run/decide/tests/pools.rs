@@ -203,3 +203,23 @@ fn a_key_that_only_nodes_of_others_would_need_is_not_missed() {
     let (reason, _) = said(&rig.pass(&[]), "CredentialsValid").unwrap();
     assert_eq!(reason, "Valid");
 }
+
+#[test]
+fn a_node_that_is_down_takes_its_place_also_where_its_key_is_gone() {
+    let mut rig = pools(&json!({}));
+    for name in ["win-2", "win-3"] {
+        rig.see(name, Standing::Waiting);
+    }
+    rig.see("win-1", Standing::NotInstalled);
+    let down = protocol::NodeState {
+        request_id: Some("kept".to_owned()),
+        ..protocol::NodeState::default()
+    };
+    rig.observations.get_mut("win-1").unwrap().state = Some(down);
+    let all = ["win-1", "win-2", "win-3"];
+    assert_eq!(rig.slots(&all), [""; 0]);
+    rig.want_pool(&json!({"ssh": {"privateKey": "blue.pem"}}));
+    rig.pass(&[]);
+    assert!(matches!(rig.decisions.plans["win-1"], NodePlan::Blocked(_)));
+    assert_eq!(rig.slots(&["win-3"]), [""; 0]);
+}
