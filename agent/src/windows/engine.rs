@@ -54,9 +54,7 @@ pub fn run(
     loop {
         engine.beat();
         #[cfg(feature = "fault-injection")]
-        while fault_injection::hangs() {
-            std::thread::sleep(CALM);
-        }
+        fault_injection::hang();
         match jobs.try_recv() {
             Ok(Job::Apply(path, reply)) => {
                 // Nobody may be waiting any more; the result is kept on disk.

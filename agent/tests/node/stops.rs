@@ -47,8 +47,8 @@ fn an_agent_whose_work_stands_still_says_so_and_is_replaced_by_its_next_process(
     // What the operator does then. The next process does not hang.
     let restarted = std::thread::scope(|scope| {
         let install = scope.spawn(|| node.answer(&format!("{AGENT_EXE} install")));
-        node.eventually("the old one is to stop", |_| {
-            node.log().contains("agent stops")
+        until("the old one stops, or nobody stops it any more", || {
+            node.log().contains("agent stops") || install.is_finished()
         });
         fs::remove_file(&hang).unwrap();
         install.join().unwrap()

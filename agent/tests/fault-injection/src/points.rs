@@ -6,6 +6,9 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use protocol::paths::STATE_DIR;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess};
@@ -43,11 +46,22 @@ pub fn shuts_down() -> bool {
     fs::exists(format!(r"{STATE_DIR}\shutdown")).unwrap_or(false)
 }
 
-/// Whether a test has the agent's work stand still: while the file `hang` is in the agent's folder.
+/// Stands still, while a test has the file `hang` in the agent's folder.
+pub fn hang() {
+    while fs::exists(format!(r"{STATE_DIR}\hang")).unwrap_or(false) {
+        HANGS.store(true, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(100));
+    }
+    HANGS.store(false, Ordering::Relaxed);
+}
+
+/// Whether [`hang`] stands still.
 #[must_use]
 pub fn hangs() -> bool {
-    fs::exists(format!(r"{STATE_DIR}\hang")).unwrap_or(false)
+    HANGS.load(Ordering::Relaxed)
 }
+
+static HANGS: AtomicBool = AtomicBool::new(false);
 
 /// Without a word to anybody: no destructor, no handler, no flush.
 fn die() {
