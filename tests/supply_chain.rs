@@ -177,14 +177,53 @@ fn the_operator_is_linked_with_one_libcrypto() {
     assert_eq!(own, None, "it brings a crypto stack of its own");
 }
 
+/// A file of what is brought to nodes.
+fn payload(name: &str) -> PathBuf {
+    let file = root().join("target/payload").join(name);
+    assert!(
+        file.exists(),
+        "{} is not there: make payload",
+        file.display()
+    );
+    file
+}
+
+/// Windows shows it, and rules of application control can ask for it.
+#[test]
+fn both_programs_say_what_they_are_and_of_which_version() {
+    let index = fs::read_to_string(payload("payload.json")).unwrap();
+    let index: Value = serde_json::from_str(&index).unwrap();
+    for (part, name) in [
+        ("csiProxy", "csi-proxy.exe"),
+        ("agent", "windows-storage-agent.exe"),
+    ] {
+        let version = index[part]["version"].as_str().unwrap();
+        let program = fs::read(payload(name)).unwrap();
+        for (key, value) in [
+            ("OriginalFilename", name),
+            ("ProductVersion", version),
+            ("FileVersion", version),
+        ] {
+            let units = format!("{key}\0").encode_utf16().collect::<Vec<_>>();
+            let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+            let mut windows = program.windows(bytes.len());
+            let at = windows.position(|there| there == bytes);
+            let at = at.unwrap_or_else(|| panic!("{name} has no {key}"));
+            let units = program[at + bytes.len()..][..100]
+                .chunks(2)
+                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+                // Texts begin at whole groups of four bytes.
+                .skip_while(|unit| *unit == 0)
+                .take_while(|unit| *unit != 0);
+            let text = String::from_utf16_lossy(&units.collect::<Vec<_>>());
+            assert_eq!(text, value, "{name}: {key}");
+        }
+    }
+}
+
 #[test]
 fn the_agent_asks_windows_for_no_cryptography_but_random_numbers() {
-    let agent = root().join("target/payload/windows-storage-agent.exe");
-    assert!(
-        agent.exists(),
-        "{} is not there: make payload",
-        agent.display()
-    );
+    let agent = payload("windows-storage-agent.exe");
     let headers = output(
         Command::new("x86_64-w64-mingw32-objdump")
             .arg("-p")

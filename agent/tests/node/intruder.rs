@@ -249,27 +249,6 @@ fn what_is_no_call_is_refused_and_costs_nobody_else_anything() {
     node.applied("first", &csi_proxy);
 }
 
-/// Windows shows it, and rules of application control can ask for it.
-#[test]
-fn the_agents_program_says_what_it_is_and_of_which_version() {
-    let program = agent(Build::Payload);
-    for (key, value) in [
-        ("OriginalFilename", "windows-storage-agent.exe"),
-        ("ProductVersion", env!("CARGO_PKG_VERSION")),
-    ] {
-        let units = format!("{key}\0").encode_utf16().collect::<Vec<_>>();
-        let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-        let mut windows = program.windows(bytes.len());
-        let at = windows.position(|there| there == bytes);
-        let after = &program[at.unwrap_or_else(|| panic!("{key}"))..][..160];
-        let units = after
-            .chunks(2)
-            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        let text = String::from_utf16_lossy(&units.collect::<Vec<_>>());
-        assert!(text.contains(value), "{text}");
-    }
-}
-
 /// DLLs that Windows takes from its own folder whatever lies beside a program: those of `KnownDLLs`, and names of API
 /// sets, which are no files.
 #[test]
