@@ -17,9 +17,23 @@ const STOP_TIMEOUT_SECONDS: u32 = 30;
 /// Seconds from a service's start to its pipes.
 const START_TIMEOUT_SECONDS: u32 = 60;
 
+/// The version that the administrator wants, where the payload has another one.
+#[must_use]
+pub fn other_version<'a>(payload: &Payload, spec: &'a WindowsStorageSpec) -> Option<&'a str> {
+    let pin = spec.csi_proxy.version.as_deref()?;
+    let number = |version: &str| version.trim_start_matches('v').to_owned();
+    (number(pin) != number(&payload.csi_proxy.version)).then_some(pin)
+}
+
 /// Whether the payload's csi-proxy may go to nodes.
 pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Result<(), NodeError> {
     let version = &payload.csi_proxy.version;
+    if let Some(pin) = other_version(payload, spec) {
+        return Err(Reason::OtherVersion.error(format!(
+            "spec.csiProxy.version of WindowsStorage is {pin}, and this operator brings csi-proxy {version}, so nothing is changed on any node; \
+             change the field, or take the operator that brings {pin}"
+        )));
+    }
     let problem = match versions::parse(version) {
         _ if spec.csi_proxy.allow_vulnerable => return Ok(()),
         Some(number) if number >= OLDEST_SAFE => return Ok(()),

@@ -18,6 +18,8 @@ readiness::names! {
         InvalidServices,
         /// The csi-proxy to bring is too old to be trusted.
         VulnerableVersion,
+        /// The csi-proxy to bring is not the one that the administrator wants.
+        OtherVersion,
         /// The Node object has no address.
         NoAddress,
         /// No connection.

@@ -26,9 +26,11 @@ mod removal;
 mod rollout;
 mod session;
 mod slots;
+mod steps;
 mod transfer;
 mod variables;
 mod verification;
+mod window;
 mod worker;
 
 #[cfg(test)]
@@ -37,6 +39,7 @@ mod tests;
 pub use acceptance::{NoWay, Way, judge_offer, shown_key};
 pub use answer::{brief, parse as parse_answer};
 pub use connect::{Connected, Cutter, HANDSHAKE, connect};
+pub use desired::other_version;
 pub use error::{NodeError, Reason, printable};
 pub use host::Host;
 pub use host_key::{
@@ -64,7 +67,9 @@ pub use reconcile::{Context, Reconciled, reconcile_node};
 pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agent, unseen_until};
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
-pub use slots::RolloutSlots;
+pub use slots::{RolloutSlots, Slot};
+pub use steps::{Member, StepRecord, StepState, Steps, follow};
 pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use verification::{Before, Tried, Verification};
+pub use window::{Windows, windows};
 pub use worker::Workers;

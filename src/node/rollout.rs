@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::node::{Steps, Windows};
+
 /// How far one managed node is on the way to what is desired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
@@ -39,8 +41,19 @@ pub struct Candidate {
     pub cut_short: bool,
     /// The administrator has paused its pool.
     pub paused: bool,
+    /// It waits for another step of the rollout.
+    pub held: bool,
     /// Reconciles that failed in a row: nodes that have tried without success come after those that have not.
     pub failures: u32,
+}
+
+impl Candidate {
+    /// Who comes first: least. A node whose update was cut short, so that it is known what has become of it before others follow;
+    /// one that has not failed yet; one that has a slot.
+    #[must_use]
+    pub fn order<'a>(&self, name: &'a str) -> (bool, u32, bool, &'a str) {
+        (!self.cut_short, self.failures, !self.has_slot, name)
+    }
 }
 
 /// What the administrator allows.
@@ -52,6 +65,8 @@ pub struct RolloutLimits {
     pub max_failures: usize,
     /// No node gets a slot.
     pub paused: bool,
+    /// No node gets a slot before a window opens.
+    pub is_closed: bool,
     /// This process has started only just: a node that it has not seen yet, or does not reach, may be in the middle of an
     /// update that the process before it began.
     pub settling: bool,
@@ -64,6 +79,8 @@ pub enum Halt {
     Paused,
     /// The update was undone on too many nodes.
     Failures,
+    /// No window is open.
+    Closed,
 }
 
 /// How many nodes of a pool are how far.
@@ -106,6 +123,12 @@ pub struct Rollout {
     /// The nodes that are counted together and were stopped by failures: the pool that they are, or those of none with a limit of
     /// its own, and on which of them.
     pub stopped: Vec<(Option<String>, Vec<String>)>,
+    /// How far the steps are, where there are steps.
+    pub steps: Option<Steps>,
+    /// Whether a window is open.
+    pub windows: Windows,
+    /// The version that the administrator wants, where this operator brings another one.
+    pub pinned: Option<String>,
     /// How far each pool is.
     pub pools: BTreeMap<String, PoolProgress>,
     /// Managed nodes.
@@ -169,6 +192,8 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         Some(Halt::Failures)
     } else if limits.paused || are_all_paused(of(Standing::Waiting)) {
         Some(Halt::Paused)
+    } else if limits.is_closed && of(Standing::Waiting).any(|(_, it)| !it.at_work) {
+        Some(Halt::Closed)
     } else {
         None
     };
@@ -179,15 +204,18 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         let free = limits.max_unavailable.saturating_sub(unavailable);
         let waiting = of(Standing::Waiting);
         let mut queue: Vec<_> = waiting
-            .filter(|(_, it)| !it.at_work && !it.paused)
+            .filter(|(_, it)| !it.at_work && !it.paused && !it.held)
             .collect();
-        queue.sort_by_key(|&(name, it)| (!it.cut_short, it.failures, !it.has_slot, name));
+        queue.sort_by_key(|&(name, it)| it.order(name));
         slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
     Rollout {
         slots,
         halt,
         stopped: Vec::new(),
+        steps: None,
+        windows: Windows::default(),
+        pinned: None,
         pools: BTreeMap::new(),
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
@@ -199,7 +227,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
 }
 
 fn are_all_paused<'a>(waiting: impl Iterator<Item = (&'a String, &'a Candidate)>) -> bool {
-    let mut waiting = waiting.peekable();
+    let mut waiting = waiting.filter(|(_, it)| !it.held).peekable();
     waiting.peek().is_some() && waiting.all(|(_, candidate)| candidate.paused)
 }
 
@@ -217,6 +245,7 @@ mod tests {
         max_unavailable: 2,
         max_failures: 1,
         paused: false,
+        is_closed: false,
         settling: false,
     };
     type Candidates = BTreeMap<String, Candidate>;
@@ -240,6 +269,7 @@ mod tests {
                 at_work: words.contains(&"at-work"),
                 cut_short: words.contains(&"cut-short"),
                 paused: words.contains(&"paused"),
+                held: words.contains(&"held"),
                 failures: u32::from(words.contains(&"tried")),
             };
             (words[0].to_owned(), candidate)

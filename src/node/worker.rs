@@ -221,12 +221,13 @@ fn remind(target: &mut Arc<Target>, undone: Option<&Desired>) {
 
 fn pause_after(problem: Option<&NodeError>, failures: u32, interval: Duration) -> Duration {
     // Only an administrator can mend these, and a change of what the work rests on wakes the task.
-    const FOR_PEOPLE: [Reason; 5] = [
+    const FOR_PEOPLE: [Reason; 6] = [
         Reason::HostKeyChanged,
         Reason::HostKeyUnknown,
         Reason::RolledBack,
         Reason::ForeignCSIProxy,
         Reason::VulnerableVersion,
+        Reason::OtherVersion,
     ];
     match problem {
         Some(error) if !FOR_PEOPLE.contains(&error.reason) => {

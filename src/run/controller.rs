@@ -175,6 +175,7 @@ impl Controller {
         let now = Instant::now();
         let blocked = self.status.blocked.due_in(now);
         let decided = self.decisions.decided_in(Timestamp::now());
+        let rollout = self.decisions.rollout_due_in(Timestamp::now());
         let due = [
             self.gate.as_ref().and_then(Gate::due),
             self.freshness.due(),
@@ -182,6 +183,7 @@ impl Controller {
             self.retries.next(now),
             blocked.map(|pause| now + pause.max(LEAST_PAUSE)),
             decided.map(|pause| now + pause.max(LEAST_PAUSE)),
+            rollout.map(|pause| now + pause.max(LEAST_PAUSE)),
             Some(self.settled_at).filter(|at| *at > now),
         ];
         let first = due.into_iter().flatten().min();

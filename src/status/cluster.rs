@@ -11,8 +11,8 @@ use crate::assess::report::{Upgradeable, Verdict};
 use crate::gate::GateReport;
 use crate::index::Cluster;
 use crate::node::{
-    self, HOST_KEYS_CONFIG_MAP, Halt, KNOWN_HOSTS, PRIVATE_KEY, Rollout, SSH_SECRET,
-    check_private_key, printable,
+    self, HOST_KEYS_CONFIG_MAP, KNOWN_HOSTS, PRIVATE_KEY, Rollout, SSH_SECRET, check_private_key,
+    printable,
 };
 use crate::services::{ServicesError, ServicesPlan};
 use crate::status::conditions::{
@@ -82,7 +82,7 @@ pub fn cluster_status(
         _ => services(&inputs.services, inputs.services_problem.as_deref()),
     };
     let progress = match &inputs.removal {
-        Some(removal) => removal_condition(removal, rollout.halt == Some(Halt::Paused)),
+        Some(removal) => removal_condition(removal, rollout),
         None => rollout_condition(previous, rollout, version, managed),
     };
     let mut conditions = verdict_conditions(previous, inputs);

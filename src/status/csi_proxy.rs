@@ -192,7 +192,7 @@ fn failed(error: &NodeError, works: Option<String>, is_wanted: bool) -> NewCondi
         | Reason::TransferFailed
         | Reason::TimedOut => return unknown(reason, &error.message),
         // An old one that works is better than none, and it is not the node's fault.
-        Reason::VulnerableVersion => true,
+        Reason::VulnerableVersion | Reason::OtherVersion => true,
         // The fault is another service's, or the document's, where csi-proxy itself is the one that is wanted.
         Reason::InvalidServices
         | Reason::UnresolvedCommand

@@ -1,8 +1,9 @@
 //! What the status of `WindowsStorage` says while csi-proxy and the agent are removed from all nodes.
 
+use crate::node::Rollout;
 use crate::node::printable;
 use crate::status::conditions::{NewCondition, condition};
-use crate::status::rollout::PAUSED;
+use crate::status::rollout::held;
 use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
@@ -20,7 +21,7 @@ pub struct RemovalProgress {
 }
 
 /// The condition of the rollout during a removal.
-pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCondition {
+pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCondition {
     let RemovalProgress {
         removed,
         left,
@@ -37,17 +38,16 @@ pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCond
         return condition("False", "Removed", message);
     }
     // Those that need somebody's attention first.
-    let (held, going): (Vec<_>, Vec<_>) = left.iter().partition(|(_, why)| why.is_some());
+    let (waiting, going): (Vec<_>, Vec<_>) = left.iter().partition(|(_, why)| why.is_some());
     let describe = |(name, why): &(String, Option<String>)| match why {
         Some(why) => format!("{name} ({why})"),
         None => name.clone(),
     };
-    let names = held.into_iter().chain(going).map(describe);
+    let names = waiting.into_iter().chain(going).map(describe);
     let names = some_of(names, NAMED);
-    let (status, reason, more) = if is_paused {
-        ("False", "Paused", PAUSED)
-    } else {
-        ("True", "Removing", "")
+    let (status, reason, more) = match held(rollout) {
+        Some((reason, more)) => ("False", reason, more),
+        None => ("True", "Removing", String::new()),
     };
     let message = format!("{message}; to be removed: {names}{more}");
     condition(status, reason, printable(&message))
@@ -56,6 +56,7 @@ pub fn removal_condition(progress: &RemovalProgress, is_paused: bool) -> NewCond
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Halt;
 
     #[test]
     fn the_nodes_that_are_left_are_named_with_what_they_wait_for() {
@@ -67,23 +68,29 @@ mod tests {
             });
             list.collect::<Vec<_>>()
         };
-        let of = |removed, list: &[(&str, &str)], is_paused| {
+        let of = |removed, list: &[(&str, &str)], halt| {
             let left = left(list);
             let progress = RemovalProgress {
                 removed,
                 left,
                 is_stored: false,
             };
-            let said = removal_condition(&progress, is_paused);
+            let rollout = Rollout {
+                halt,
+                ..Rollout::default()
+            };
+            let said = removal_condition(&progress, &rollout);
             (said.status, said.reason, said.message)
         };
-        let (status, reason, message) = of(1, &[("a", ""), ("b", "out of reach")], false);
+        let (status, reason, message) = of(1, &[("a", ""), ("b", "out of reach")], None);
         assert_eq!((&*status, &*reason), ("True", "Removing"));
         let expected = "nothing of this operator is left on 1 of 3 node(s); to be removed: b (out of reach), a";
         assert_eq!(message, expected);
-        let (status, reason, _) = of(1, &[("a", "")], true);
+        let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Paused));
         assert_eq!((&*status, &*reason), ("False", "Paused"));
-        let (status, reason, message) = of(3, &[], true);
+        let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Closed));
+        assert_eq!((&*status, &*reason), ("False", "WindowClosed"));
+        let (status, reason, message) = of(3, &[], Some(Halt::Paused));
         assert_eq!((&*status, &*reason), ("False", "Removed"));
         assert!(message.ends_with("on 3 of 3 node(s)"), "{message}");
     }

@@ -1,16 +1,16 @@
 //! What the status of `WindowsStorage` says of the rollout.
 
-use crate::api::{PoolRolloutStatus, RolloutStatus, WindowsStorageStatus};
-use crate::node::{Halt, Rollout, printable};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::api::{PoolRolloutStatus, RolloutStatus, StrategyStatus, WindowsStorageStatus};
+use crate::node::{Halt, Rollout, StepState, printable};
 use crate::status::ClusterInputs;
 use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
 use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
 const NAMED: usize = 5;
-/// What is added where the administrator has paused what is left.
-pub const PAUSED: &str =
-    "; that waits while spec.rollout.paused, or rollout.paused of the nodes' pool, is true";
 /// The condition of the rollout.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 
@@ -49,7 +49,46 @@ pub fn rollout_status(
             })
             .collect(),
         in_progress,
+        strategy: rollout.steps.as_ref().map(|steps| StrategyStatus {
+            revision: steps.record.revision.clone(),
+            completed_steps: count(steps.record.completed),
+            soaking_since: steps.record.soaking_since.map(Time),
+        }),
+        window_opens: opens(rollout).map(Time),
     })
+}
+
+/// When the next window opens, where none is open.
+fn opens(rollout: &Rollout) -> Option<Timestamp> {
+    let windows = &rollout.windows;
+    windows.until.filter(|_| !windows.is_open)
+}
+
+/// What the administrator has wanted that nodes wait for: the reason, and what to say of it.
+pub fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
+    match (rollout.halt?, opens(rollout)) {
+        (Halt::Failures, _) => None,
+        (Halt::Paused, _) => Some(("Paused", PAUSED.to_owned())),
+        (Halt::Closed, Some(opens)) => {
+            let opens = printed(opens);
+            let text = format!(
+                "; that waits for a window of spec.rollout.windows, of which the next opens at {opens}"
+            );
+            Some(("WindowClosed", text))
+        }
+        (Halt::Closed, None) => Some((
+            "WindowClosed",
+            "; that waits for a window of spec.rollout.windows, and none opens".to_owned(),
+        )),
+    }
+}
+
+const PAUSED: &str =
+    "; that waits while spec.rollout.paused, or rollout.paused of the nodes' pool, is true";
+
+/// To the second, as all of Kubernetes has it.
+fn printed(time: Timestamp) -> String {
+    format!("{time:.0}")
 }
 
 /// The condition `RolloutProgressing`: False also where there is nothing to be done.
@@ -63,15 +102,26 @@ pub fn rollout_condition(
         let message = "this operator looks after csi-proxy on no node";
         return no("NotManaged", message);
     }
+    if let Some(pin) = &rollout.pinned {
+        let message = format!(
+            "nothing is changed on {} managed node(s): spec.csiProxy.version is {pin}, and this operator brings csi-proxy {version}",
+            rollout.nodes
+        );
+        return no("Pinned", printable(&message));
+    }
     let known = find(&previous.conditions, ROLLOUT_PROGRESSING);
     if let (true, None, Some(known)) = (rollout.settling, rollout.halt, known) {
         return unchanged(known);
     }
     let (nodes, current, waiting) = (rollout.nodes, rollout.current, rollout.waiting);
     let is_blocked = rollout.slots.is_empty() && !rollout.down.is_empty();
+    let step = step(rollout).filter(|_| waiting > 0 && rollout.slots.is_empty());
     let (status, reason, more) = match rollout.halt {
         Some(Halt::Failures) => ("False", "Stopped", String::new()),
-        Some(Halt::Paused) => ("False", "Paused", PAUSED.to_owned()),
+        Some(Halt::Paused | Halt::Closed) => {
+            let (reason, more) = held(rollout).unwrap_or_default();
+            ("False", reason, more)
+        }
         None if waiting > 0 && is_blocked => (
             "False",
             "Blocked",
@@ -81,8 +131,12 @@ pub fn rollout_condition(
                 some_of(&rollout.down, NAMED)
             ),
         ),
+        None if step.is_some() => step.unwrap_or_default(),
         None if waiting > 0 => {
-            let more = format!("; {waiting} wait(s) for a rollout slot or is being updated");
+            let of_step = place(rollout)
+                .map_or_else(String::new, |place| format!("; {place} is in progress"));
+            let more =
+                format!("{of_step}; {waiting} wait(s) for a rollout slot or is being updated");
             ("True", "Updating", more)
         }
         None if current < nodes => {
@@ -92,9 +146,58 @@ pub fn rollout_condition(
         None => ("False", "Complete", String::new()),
     };
     let stopped = stopped(rollout);
-    let message =
-        format!("csi-proxy {version} is on {current} of {nodes} managed node(s){more}{stopped}");
-    condition(status, reason, printable(&message))
+    let problems = rollout.windows.problems.iter();
+    let said = [format!(
+        "csi-proxy {version} is on {current} of {nodes} managed node(s){more}{stopped}"
+    )];
+    let said: Vec<_> = said.iter().chain(problems).map(String::as_str).collect();
+    condition(status, reason, printable(&said.join("; ")))
+}
+
+/// Which step is the next to be finished.
+fn place(rollout: &Rollout) -> Option<String> {
+    let steps = rollout
+        .steps
+        .as_ref()
+        .filter(|steps| steps.state.is_some())?;
+    let number = steps.record.completed + 1;
+    Some(format!(
+        "step {number} of {} of spec.rollout.strategy",
+        steps.of
+    ))
+}
+
+/// What the nodes after that step wait for, where nothing is to be updated before.
+fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
+    let (place, waiting) = (place(rollout)?, rollout.waiting);
+    Some(match rollout.steps.as_ref()?.state? {
+        StepState::Updating | StepState::Unseen => return None,
+        StepState::Soaking(until) => (
+            "True",
+            "Soaking",
+            format!(
+                "; {waiting} wait(s) until csi-proxy has answered on the nodes of {place} to {}, and at a look at each after that",
+                printed(until)
+            ),
+        ),
+        StepState::Failed => (
+            "False",
+            "StepBlocked",
+            format!(
+                "; {waiting} wait(s), because it did not work on {} of {place} and was undone there. When the cause is removed, let it be \
+                 tried once more: kubectl windows-storage rollout resume",
+                some_of(&rollout.failed, NAMED)
+            ),
+        ),
+        StepState::NoNodes => (
+            "False",
+            "StepBlocked",
+            format!(
+                "; {waiting} wait(s), because {place} has no node that this operator looks after and reaches, so that nothing shows whether \
+                 it works; bring such nodes back, or change the step"
+            ),
+        ),
+    })
 }
 
 /// What has stopped the nodes that are counted together, and what to do about it.

@@ -21,7 +21,7 @@ use crate::assess::{
     Assessment, Blocked, BlockedKey, Departed, daemon_sets_that_use_it, only_fresh_data_opens,
 };
 use crate::index::{Cluster, Node, NodeSide, ObjectKey};
-use crate::node::{NodePlan, Planner, Present, Rollout, unseen_until};
+use crate::node::{NodePlan, Planner, Present, Rollout, StepRecord, unseen_until};
 use crate::payload::Payload;
 use crate::services::{self, Document, ServicesError, ServicesPlan, csi_proxy_service, wmco_entry};
 use crate::status::{
@@ -65,6 +65,8 @@ pub struct Decisions {
     pub is_unassigned: bool,
     /// Which nodes have slots, and how far the rollout is.
     pub rollout: Rollout,
+    /// How far its steps are.
+    steps: Option<StepRecord>,
     settling: bool,
     /// What a process before this one had in hand is known.
     is_restored: bool,
@@ -118,6 +120,7 @@ impl Decisions {
             is_complete: false,
             is_unassigned: false,
             rollout: Rollout::default(),
+            steps: None,
             settling: true,
             is_restored: false,
             csi_proxy_sets: Vec::new(),
@@ -213,7 +216,8 @@ impl Decisions {
             self.group_nodes(cluster);
         }
         let is_changed = self.is_unassigned || is_regrouped || !news.observed.is_empty();
-        if replan || is_changed || has_settled || is_proved {
+        let is_due = self.is_rollout_due(news.now);
+        if replan || is_changed || has_settled || is_proved || is_due {
             self.decide_slots(cluster, news, is_fresh);
         }
         let (nodes, left) = if complete {

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{NodePool, SETTINGS_NAME};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{NodePool, RolloutStep, SETTINGS_NAME, StrategyStatus, has_all};
 use crate::index::Cluster;
 use crate::node::{
-    Candidate, NodePlan, Observation, PoolProgress, Purpose, Rollout, RolloutLimits, Standing,
-    found_owner, rollout,
+    Candidate, Member, NodePlan, Observation, PoolProgress, Purpose, Rollout, RolloutLimits,
+    Standing, StepRecord, StepState, Steps, Windows, follow, found_owner, other_version, rollout,
+    windows,
 };
 use crate::run::decide::{Decisions, News};
 
@@ -26,6 +31,7 @@ impl Decisions {
             let nodes = rollout.into_iter().flat_map(|it| &it.in_progress);
             let there = nodes.filter(|node| self.is_managed(node));
             news.slots.restore(there.cloned());
+            self.steps = rollout.and_then(|it| it.strategy.as_ref()).map(record);
         }
         // One that waits for its removal is not connected to, so nothing is begun there, and nothing is found out.
         let managed = self
@@ -58,10 +64,18 @@ impl Decisions {
                     at_work: slots.at_work.contains(name),
                     cut_short: slots.cut_short.contains(name),
                     paused: pool.is_some_and(|pool| pool.rollout.paused),
+                    held: false,
                 };
                 (name.clone(), pool, candidate)
             });
-            let mut rollout = self.by_pool(candidates.collect(), news.settling);
+            let mut candidates: Vec<_> = candidates.collect();
+            let steps = self.steps(cluster, news, &mut candidates);
+            let windows = windows(&self.spec.rollout.windows, news.now);
+            let mut rollout = Rollout {
+                steps,
+                pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
+                ..self.by_pool(candidates, windows, news.settling)
+            };
             let before = rollout.slots.len();
             rollout.slots.retain(|name| {
                 let removes = self
@@ -76,7 +90,100 @@ impl Decisions {
         let (rollout, unproved) = rollout;
         self.are_slots_unproved = unproved;
         self.is_unassigned |= rollout.slots != self.rollout.slots;
+        self.steps = rollout.steps.as_ref().map(|steps| steps.record.clone());
         self.rollout = rollout;
+    }
+
+    /// How far the steps are. Nodes that wait for another step than their own are marked.
+    fn steps(
+        &self,
+        cluster: &Cluster,
+        news: &News<'_>,
+        candidates: &mut [InPool<'_>],
+    ) -> Option<Steps> {
+        let steps = &self.spec.rollout.strategy.steps;
+        if steps.is_empty() {
+            return None;
+        }
+        let before = self.steps.clone().unwrap_or_default();
+        let Some(revision) = self.revision() else {
+            // Nothing is to be rolled out, so nothing waits.
+            let (record, of) = (before, steps.len());
+            return Some(Steps {
+                record,
+                of,
+                ..Steps::default()
+            });
+        };
+        let removes = |name: &String| {
+            self.plans
+                .get(name)
+                .is_some_and(NodePlan::removes_csi_proxy)
+        };
+        let member = |(name, pool, candidate): &InPool<'_>| {
+            let node = cluster.nodes.get(name.as_str());
+            let is_in = |step: &RolloutStep| match (&step.pool, &step.node_selector) {
+                (Some(wanted), _) => pool.is_some_and(|pool| pool.name == *wanted),
+                (None, Some(selector)) => node.is_some_and(|node| has_all(&node.labels, selector)),
+                (None, None) => false,
+            };
+            let seen = news
+                .observations
+                .get(name)
+                .and_then(|seen| seen.last_contact);
+            let member = Member {
+                candidate: *candidate,
+                seen,
+                steps: steps.iter().map(is_in).collect(),
+            };
+            (name.clone(), member)
+        };
+        let updated = candidates.iter().filter(|(name, ..)| !removes(name));
+        let members = updated.map(member).collect();
+        let found = follow(steps, &members, before, revision, news.now);
+        for (name, _, candidate) in candidates {
+            candidate.held = found.held.contains(name);
+        }
+        Some(found)
+    }
+
+    /// What nodes shall have: one and the same on all on which csi-proxy is to run.
+    fn revision(&self) -> Option<&str> {
+        self.plans.values().find_map(|plan| match plan {
+            NodePlan::Reconcile(target) => {
+                let desired = target.desired.as_ref().ok();
+                let desired = desired.filter(|desired| desired.has_csi_proxy())?;
+                Some(desired.revision.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether what holds the rollout has an end that has come.
+    pub(super) fn is_rollout_due(&self, now: Timestamp) -> bool {
+        self.rollout_changes().any(|at| at <= now)
+    }
+
+    /// How long until that is so.
+    pub fn rollout_due_in(&self, now: Timestamp) -> Option<Duration> {
+        let first = self.rollout_changes().filter(|at| *at > now).min()?;
+        Some(Duration::try_from(now.until(first).ok()?).unwrap_or_default())
+    }
+
+    fn rollout_changes(&self) -> impl Iterator<Item = Timestamp> {
+        let soak = match self.rollout.steps.as_ref().and_then(|steps| steps.state) {
+            Some(StepState::Soaking(until)) => Some(until),
+            _ => None,
+        };
+        self.rollout.windows.until.into_iter().chain(soak)
+    }
+}
+
+fn record(status: &StrategyStatus) -> StepRecord {
+    StepRecord {
+        revision: status.revision.clone(),
+        completed: usize::try_from(status.completed_steps).unwrap_or(0),
+        soaking_since: status.soaking_since.as_ref().map(|time| time.0),
     }
 }
 
@@ -87,7 +194,7 @@ type Group<'a> = (Option<&'a NodePool>, BTreeMap<String, Candidate>);
 
 impl Decisions {
     /// Nodes of a pool with a limit of its own are counted apart, and all others together.
-    fn by_pool(&self, candidates: Vec<InPool<'_>>, settling: bool) -> Rollout {
+    fn by_pool(&self, candidates: Vec<InPool<'_>>, windows: Windows, settling: bool) -> Rollout {
         let progress = |pool: &NodePool| {
             let of_pool = candidates.iter().filter(|(_, of, _)| *of == Some(pool));
             let progress = PoolProgress::of(of_pool.map(|(_, _, candidate)| candidate));
@@ -108,13 +215,16 @@ impl Decisions {
                 max_unavailable: spec.max_unavailable_of(group.len()),
                 max_failures: usize::try_from(spec.max_failures).unwrap_or(usize::MAX),
                 paused: spec.paused,
+                is_closed: !windows.is_open,
                 settling,
             };
             (name.map(str::to_owned), rollout(&group, &limits))
         });
+        let decided = decided.collect();
         Rollout {
+            windows,
             pools,
-            ..Rollout::merge(decided.collect())
+            ..Rollout::merge(decided)
         }
     }
 }

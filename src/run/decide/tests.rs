@@ -1,10 +1,12 @@
 mod gate;
 mod left;
+mod model;
 mod pools;
 mod removal;
 mod removal_edges;
 mod rig;
 mod rollout;
+mod steps;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

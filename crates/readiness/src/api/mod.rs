@@ -3,13 +3,18 @@
 mod definitions;
 mod node_pool;
 mod operator_condition;
+mod rollout;
 mod windows_node_storage;
 mod windows_storage;
 
 pub use definitions::custom_resource_definitions;
-pub use node_pool::{NodePool, PoolManagement, PoolRollout, PoolSsh};
+pub use node_pool::{NodePool, PoolManagement, PoolRollout, PoolSsh, has_all};
 pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
+};
+pub use rollout::{
+    PoolRolloutStatus, RolloutSpec, RolloutStatus, RolloutStep, RolloutStrategy, RolloutWindow,
+    StrategyStatus,
 };
 pub use windows_node_storage::{
     CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,
@@ -17,8 +22,7 @@ pub use windows_node_storage::{
 };
 pub use windows_storage::{
     Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
-    PoolRolloutStatus, RolloutSpec, RolloutStatus, SshSpec, UpgradeGate, WindowsStorage,
-    WindowsStorageSpec, WindowsStorageStatus,
+    SshSpec, UpgradeGate, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
 };
 
 /// The group of the operator's own kinds.

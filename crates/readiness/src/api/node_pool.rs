@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::windows_storage::{Install, Management, WindowsStorageSpec, checked_max_unavailable};
+use super::rollout::{number_or_percentage, number_or_percentage_schema};
+use super::windows_storage::{Install, Management, WindowsStorageSpec};
 use crate::index::Name;
 
 /// Nodes with these labels, and what is different there. What a pool does not say is as for all nodes.
@@ -75,35 +76,30 @@ pub struct PoolRollout {
     /// managed nodes, rounded up. Where it is given, the pool's nodes count apart from all others, and so do their failures.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "checked_max_unavailable"
+        deserialize_with = "number_or_percentage"
     )]
-    #[schemars(schema_with = "max_unavailable_schema")]
+    #[schemars(schema_with = "number_or_percentage_schema")]
     pub max_unavailable: Option<IntOrString>,
     /// No node of the pool is updated while this is true.
     pub paused: bool,
-}
-
-/// Without a rule in CEL, which would cost too much for each of a list.
-fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "x-kubernetes-int-or-string": true,
-        "nullable": true,
-        "minimum": 1,
-        "maximum": 100_000,
-        "pattern": "^([1-9][0-9]?|100)%$"
-    })
 }
 
 impl NodePool {
     /// Whether a node with these labels is one of the pool's, if no pool before it fits.
     #[must_use]
     pub fn fits(&self, labels: &[(Name, Name)]) -> bool {
-        let has = |(key, value): (&String, &String)| {
-            labels.iter().any(|(k, v)| **k == **key && **v == **value)
-        };
-        // A pool without labels is refused by the API server, and would be all nodes.
-        !self.node_selector.is_empty() && self.node_selector.iter().all(has)
+        has_all(labels, &self.node_selector)
     }
+}
+
+/// Whether all labels of a selector are among these.
+#[must_use]
+pub fn has_all(labels: &[(Name, Name)], selector: &BTreeMap<String, String>) -> bool {
+    let has = |(key, value): (&String, &String)| {
+        labels.iter().any(|(k, v)| **k == **key && **v == **value)
+    };
+    // A selector without labels is refused by the API server, and would be all nodes.
+    !selector.is_empty() && selector.iter().all(has)
 }
 
 impl WindowsStorageSpec {

@@ -1,12 +1,12 @@
 //! `WindowsStorage`: what the administrator wants, and the operator's verdict.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::node_pool::NodePool;
+use super::rollout::{RolloutSpec, RolloutStatus};
 
 /// How the operator looks after storage on the Windows nodes. One object, named `cluster`; without it the defaults hold.
 #[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,6 +89,11 @@ pub struct CsiProxySpec {
     pub extra_args: Vec<String>,
     /// What to do on a managed node with a service csi-proxy that is not this operator's.
     pub foreign_service: ForeignService,
+    /// The only version of csi-proxy that the operator may bring, such as v1.3.0. Under an operator that brings another one, nodes stay as
+    /// they are: what runs goes on running, and a node without csi-proxy gets none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
+    pub version: Option<String>,
     /// Bring csi-proxy also where it is older than 1.1.3. Such versions let a pod run commands on the node (CVE-2023-3893).
     pub allow_vulnerable: bool,
 }
@@ -101,52 +106,6 @@ pub enum ForeignService {
     Leave,
     /// It becomes this operator's: same name, this operator's program and command. Where that does not work it is put back.
     Replace,
-}
-
-/// How another csi-proxy reaches nodes on which one works. Nodes without a working one get it at once.
-#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RolloutSpec {
-    /// How many nodes may be without csi-proxy at one time for the sake of an update: a number, or a percentage of the
-    /// managed nodes, rounded up.
-    #[serde(deserialize_with = "max_unavailable_or_default")]
-    #[schemars(schema_with = "max_unavailable_schema")]
-    pub max_unavailable: IntOrString,
-    /// After the update was undone on so many nodes no further node is updated.
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_failures: u32,
-    /// No node is updated while this is true.
-    pub paused: bool,
-    /// Any text. Another text than before lets an update that has stopped go on, and tries it once more on the nodes on which it was
-    /// undone.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 256))]
-    pub resume: String,
-}
-
-impl Default for RolloutSpec {
-    fn default() -> Self {
-        Self {
-            max_unavailable: default_max_unavailable(),
-            max_failures: 1,
-            paused: false,
-            resume: String::new(),
-        }
-    }
-}
-
-impl RolloutSpec {
-    /// The number of nodes that `maxUnavailable` allows out of so many; at least one.
-    #[must_use]
-    pub fn max_unavailable_of(&self, nodes: usize) -> usize {
-        let number = match &self.max_unavailable {
-            IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),
-            IntOrString::String(text) => {
-                percentage(text).map_or(0, |percent| nodes.saturating_mul(percent).div_ceil(100))
-            }
-        };
-        number.max(1)
-    }
 }
 
 /// Who looks after csi-proxy on the nodes.
@@ -245,56 +204,6 @@ pub enum LogLevel {
     TraceAll,
 }
 
-fn default_max_unavailable() -> IntOrString {
-    IntOrString::Int(1)
-}
-
-/// The API server takes a null, which means the same as nothing.
-fn max_unavailable_or_default<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<IntOrString, D::Error> {
-    let value = checked_max_unavailable(deserializer)?;
-    Ok(value.unwrap_or_else(default_max_unavailable))
-}
-
-/// API servers before 1.25 do not check the rule of the schema.
-pub(super) fn checked_max_unavailable<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<IntOrString>, D::Error> {
-    let value = Option::<IntOrString>::deserialize(deserializer)?;
-    let is_usable = match &value {
-        None => true,
-        Some(IntOrString::Int(number)) => (1..=100_000).contains(number),
-        Some(IntOrString::String(text)) => percentage(text).is_some(),
-    };
-    if is_usable {
-        return Ok(value);
-    }
-    let problem = format!("rollout.maxUnavailable {MAX_UNAVAILABLE}");
-    Err(serde::de::Error::custom(problem))
-}
-
-const MAX_UNAVAILABLE: &str = "must be a number from 1 to 100000, or a percentage from 1% to 100%";
-
-fn percentage(text: &str) -> Option<usize> {
-    let digits = text.strip_suffix('%')?;
-    let number = digits.parse().ok()?;
-    let is_plain = digits.starts_with(|digit: char| ('1'..='9').contains(&digit));
-    (is_plain && number <= 100).then_some(number)
-}
-
-/// Whole numbers from 1 and percentages from 1% to 100%.
-fn max_unavailable_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "x-kubernetes-int-or-string": true,
-        "default": 1,
-        "x-kubernetes-validations": [{
-            "rule": "type(self) == int ? self >= 1 && self <= 100000 : self.matches('^([1-9][0-9]?|100)%$')",
-            "message": MAX_UNAVAILABLE
-        }]
-    })
-}
-
 /// What the operator found.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -313,46 +222,6 @@ pub struct WindowsStorageStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// How far csi-proxy is on the nodes that this operator looks after.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RolloutStatus {
-    /// The version of csi-proxy that nodes shall have.
-    pub version: String,
-    /// Nodes that this operator looks after.
-    pub nodes: u32,
-    /// Those that are as they shall be.
-    pub updated_nodes: u32,
-    /// Those on which csi-proxy works and waits for its update, or is being updated.
-    pub waiting_nodes: u32,
-    /// Those on which the update was undone.
-    pub failed_nodes: u32,
-    /// The same by pool, for those that `spec.nodePools` names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub pools: Vec<PoolRolloutStatus>,
-    /// The nodes that are being changed, by name, and those that were lost in the middle. An operator that starts reads
-    /// them here: no other node is changed in their place before they have been looked at.
-    pub in_progress: Vec<String>,
-}
-
-/// How far csi-proxy is on the nodes of a pool that this operator looks after.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("required" = ["name"]))]
-pub struct PoolRolloutStatus {
-    /// The pool's name.
-    pub name: String,
-    /// Nodes that this operator looks after.
-    pub nodes: u32,
-    /// Those that are as they shall be.
-    pub updated_nodes: u32,
-    /// Those on which csi-proxy works and waits for its update, or is being updated.
-    pub waiting_nodes: u32,
-    /// Those on which the update was undone.
-    pub failed_nodes: u32,
-}
-
 /// Numbers for a quick look.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -368,52 +237,6 @@ pub struct Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_percentage_is_of_all_nodes_and_never_none() {
-        let of = |max_unavailable, nodes| {
-            let spec = RolloutSpec {
-                max_unavailable,
-                ..RolloutSpec::default()
-            };
-            spec.max_unavailable_of(nodes)
-        };
-        let percent = |text: &str| IntOrString::String(text.to_owned());
-        assert_eq!(of(IntOrString::Int(3), 2), 3);
-        assert_eq!(of(IntOrString::Int(0), 2), 1);
-        assert_eq!(of(percent("10%"), 41), 5);
-        assert_eq!(of(percent("10%"), 0), 1);
-        assert_eq!(of(percent("nonsense"), 100), 1);
-    }
-
-    #[test]
-    fn what_the_schema_refuses_is_refused_where_it_is_not_checked() {
-        for (value, is_usable) in [
-            ("1", true),
-            ("100000", true),
-            (r#""1%""#, true),
-            (r#""100%""#, true),
-            ("0", false),
-            ("-1", false),
-            ("100001", false),
-            (r#""0%""#, false),
-            (r#""01%""#, false),
-            (r#""+1%""#, false),
-            (r#""101%""#, false),
-            (r#""10""#, false),
-            (r#""most""#, false),
-        ] {
-            let spec = format!(r#"{{"maxUnavailable":{value}}}"#);
-            let read = serde_json::from_str::<RolloutSpec>(&spec);
-            assert_eq!(read.is_ok(), is_usable, "{value}: {read:?}");
-        }
-    }
-
-    #[test]
-    fn a_null_means_the_default() {
-        let spec: RolloutSpec = serde_json::from_str(r#"{"maxUnavailable":null}"#).unwrap();
-        assert_eq!(spec, RolloutSpec::default());
-    }
 
     #[test]
     fn a_missing_object_means_the_same_as_an_empty_one() {

@@ -1,6 +1,7 @@
 //! A cluster, the decisions about it, and what is seen on nodes.
 
 use super::*;
+use crate::node::Slot;
 
 /// All that a pass of the decisions rests on.
 pub(super) struct Rig {
@@ -8,6 +9,8 @@ pub(super) struct Rig {
     pub(super) decisions: Decisions,
     pub(super) observations: BTreeMap<String, Observation>,
     pub(super) slots: RolloutSlots,
+    /// Slots in which nodes are at work.
+    pub(super) held: Vec<(String, Slot)>,
     pub(super) gate: Option<GateReport>,
     pub(super) settling: bool,
     pub(super) is_fresh: bool,
@@ -24,6 +27,7 @@ impl Rig {
             decisions: Decisions::new(Payload::of_test()),
             observations: BTreeMap::new(),
             slots: RolloutSlots::default(),
+            held: Vec::new(),
             gate: None,
             settling: false,
             is_fresh: true,
@@ -170,6 +174,7 @@ impl Rig {
             standing,
             revision: desired.revision.clone(),
             attempt: desired.attempt.clone(),
+            last_contact: Timestamp::from_second(self.now).ok(),
             problem: (standing == Standing::Failed)
                 .then(|| crate::node::Reason::RolledBack.error("undone")),
             ..Observation::default()
@@ -180,6 +185,14 @@ impl Rig {
     pub(super) fn slots(&mut self, observed: &[&str]) -> Vec<String> {
         self.pass(observed);
         self.decisions.rollout.slots.iter().cloned().collect()
+    }
+
+    /// The same, and what the object says already stays.
+    pub(super) fn want_again(&mut self, spec: &serde_json::Value) {
+        let object = self.cluster.settings.get(SETTINGS_NAME);
+        let status = object.and_then(|object| object.status.clone());
+        self.want(spec);
+        self.write_settings(status.unwrap_or_default());
     }
 
     pub(super) fn want(&mut self, spec: &serde_json::Value) {

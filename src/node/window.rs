@@ -1,0 +1,200 @@
+//! When updates of nodes may begin.
+
+use cronexpr::parse_crontab;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::api::RolloutWindow;
+use crate::node::printable;
+
+/// Whether a window is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// Nothing holds: there are no windows, or one is open.
+    pub is_open: bool,
+    /// When that changes, if it does.
+    pub until: Option<Timestamp>,
+    /// What is wrong with windows that can never open.
+    pub problems: Vec<String>,
+}
+
+/// Which of these windows is open.
+#[must_use]
+pub fn windows(windows: &[RolloutWindow], now: Timestamp) -> Windows {
+    let mut found = Windows {
+        is_open: windows.is_empty(),
+        ..Windows::default()
+    };
+    let mut opens: Option<Timestamp> = None;
+    for (place, window) in windows.iter().enumerate() {
+        match look(window, now) {
+            Ok(Look::Closes(at)) => {
+                found.is_open = true;
+                found.until = found.until.max(Some(at));
+            }
+            Ok(Look::Opens(at)) => opens = Some(opens.map_or(at, |earlier| earlier.min(at))),
+            Err(problem) => {
+                let text = format!("spec.rollout.windows[{place}] never opens: {problem}");
+                found.problems.push(printable(&text));
+            }
+        }
+    }
+    if !found.is_open {
+        found.until = opens;
+    }
+    found
+}
+
+enum Look {
+    Opens(Timestamp),
+    Closes(Timestamp),
+}
+
+fn look(window: &RolloutWindow, now: Timestamp) -> Result<Look, String> {
+    let schedule = parse_crontab(&format!("{} {}", window.schedule, window.time_zone));
+    let schedule = schedule.map_err(|error| error.to_string())?;
+    let duration = SignedDuration::from_mins(window.duration_minutes.into());
+    // The first that would be open now or later.
+    let earliest = now.saturating_sub(duration).unwrap_or(now);
+    let opens = schedule.find_next(earliest);
+    // What the library says names the moment, and would be another text each time.
+    let opens = opens.map_err(|_| "its schedule names no time in the next four years")?;
+    let opens = opens.timestamp();
+    if opens > now {
+        return Ok(Look::Opens(opens));
+    }
+    let closes = opens.saturating_add(duration).unwrap_or(Timestamp::MAX);
+    Ok(Look::Closes(closes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said at that time of windows, each with its schedule, time zone and minutes.
+    fn at(now: &str, list: &[(&str, &str, u32)]) -> String {
+        let list = list
+            .iter()
+            .map(|&(schedule, time_zone, duration_minutes)| RolloutWindow {
+                schedule: schedule.to_owned(),
+                time_zone: time_zone.to_owned(),
+                duration_minutes,
+            });
+        let list: Vec<_> = list.collect();
+        let found = windows(&list, now.parse().unwrap());
+        let until = found
+            .until
+            .map_or_else(|| "never".to_owned(), |until| until.to_string());
+        format!(
+            "{} until {until}",
+            if found.is_open { "open" } else { "closed" }
+        )
+    }
+
+    #[test]
+    fn a_window_is_open_from_its_time_on_for_its_minutes() {
+        // 24 November 2026 is a Tuesday.
+        let tuesday = [("0 22 * * 2", "Europe/Berlin", 240)];
+        for (now, windows, expected) in [
+            (
+                "2026-11-24T20:59:59Z",
+                &tuesday[..],
+                "closed until 2026-11-24T21:00:00Z",
+            ),
+            (
+                "2026-11-24T21:00:00Z",
+                &tuesday,
+                "open until 2026-11-25T01:00:00Z",
+            ),
+            (
+                "2026-11-25T00:59:59Z",
+                &tuesday,
+                "open until 2026-11-25T01:00:00Z",
+            ),
+            (
+                "2026-11-25T01:00:00Z",
+                &tuesday,
+                "closed until 2026-12-01T21:00:00Z",
+            ),
+            ("2026-11-24T00:00:00Z", &[], "open until never"),
+            // The first that opens; the last that closes.
+            (
+                "2026-11-24T00:00:00Z",
+                &[("0 3 * * *", "UTC", 60), ("0 2 * * *", "UTC", 60)],
+                "closed until 2026-11-24T02:00:00Z",
+            ),
+            (
+                "2026-11-24T02:30:00Z",
+                &[("0 2 * * *", "UTC", 60), ("15 2 * * *", "UTC", 60)],
+                "open until 2026-11-24T03:15:00Z",
+            ),
+            // Longer than the time until the next one.
+            (
+                "2026-11-24T12:00:00Z",
+                &[("0 * * * *", "UTC", 120)],
+                "open until 2026-11-24T13:00:00Z",
+            ),
+        ] {
+            assert_eq!(at(now, windows), expected, "{now} {windows:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_clock_moves_what_follows_it() {
+        // In Berlin 2027-03-28 has no time from 2:00 to 3:00, and 2027-10-31 has that twice.
+        let window = [("30 1 * * *", "Europe/Berlin", 120)];
+        assert_eq!(
+            at("2027-03-28T01:00:00Z", &window),
+            "open until 2027-03-28T02:30:00Z"
+        );
+        assert_eq!(
+            at("2027-03-28T03:00:00Z", &window),
+            "closed until 2027-03-28T23:30:00Z"
+        );
+        let missing = [("30 2 * * *", "Europe/Berlin", 60)];
+        assert_eq!(
+            at("2027-03-28T00:00:00Z", &missing),
+            "closed until 2027-03-29T00:30:00Z"
+        );
+        let twice = [("30 2 * * *", "Europe/Berlin", 30)];
+        assert_eq!(
+            at("2027-10-31T00:30:00Z", &twice),
+            "open until 2027-10-31T01:00:00Z"
+        );
+        assert_eq!(
+            at("2027-10-31T01:30:00Z", &twice),
+            "open until 2027-10-31T02:00:00Z"
+        );
+    }
+
+    #[test]
+    fn what_never_opens_is_told() {
+        for (schedule, time_zone) in [
+            ("0 0 30 2 *", "UTC"),
+            ("0 22 * * 2", "Europe/Atlantis"),
+            ("61 * * * *", "UTC"),
+            ("* * * *", "UTC"),
+            ("", ""),
+            ("@daily", "UTC"),
+        ] {
+            let list = [(schedule, time_zone, 60)];
+            assert_eq!(
+                at("2026-11-24T00:00:00Z", &list),
+                "closed until never",
+                "{list:?}"
+            );
+            let window = RolloutWindow {
+                schedule: schedule.to_owned(),
+                time_zone: time_zone.to_owned(),
+                duration_minutes: 60,
+            };
+            let problems = windows(&[window], Timestamp::UNIX_EPOCH).problems;
+            assert!(
+                problems[0].starts_with("spec.rollout.windows[0] never opens: "),
+                "{problems:?}"
+            );
+            // Another one opens all the same.
+            let list = [(schedule, time_zone, 60), ("0 0 * * *", "UTC", 60)];
+            assert!(at("2026-11-24T00:00:00Z", &list).starts_with("open"));
+        }
+    }
+}

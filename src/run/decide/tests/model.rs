@@ -1,0 +1,356 @@
+//! Random fleets, settings, failures and restarts of the operator: whatever happens, the limits and windows hold, steps are waited for, and
+//! the rollout ends.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use crate::api::RolloutSpec;
+
+/// Seconds from one moment of the model to the next.
+const TICK: i64 = 300;
+/// The windows of the model: the first hour of each six.
+const WINDOW: &str = "0 */6 * * *";
+const FLEETS: u64 = 40;
+/// Each moment has at least one chance to go on: nodes are few.
+const LONGEST: usize = 3_000;
+
+/// What a node of the model really is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Host {
+    /// csi-proxy as it was before.
+    Old,
+    /// In the middle of an update, for so many moments.
+    Busy(u32),
+    New,
+    Undone,
+}
+
+struct Fleet {
+    rng: StdRng,
+    rig: Rig,
+    hosts: BTreeMap<String, Host>,
+    /// Out of reach until that moment.
+    dead: BTreeMap<String, usize>,
+    /// On these it does not work before the cause is removed.
+    bad: BTreeSet<String>,
+    canaries: BTreeSet<String>,
+    /// Those of them that were never out of reach. The others may come when the first step is over.
+    steady: BTreeSet<String>,
+    /// Where a process has seen that it was undone.
+    known: BTreeSet<String>,
+    spec: Value,
+    /// Until when this process has just started.
+    settles: usize,
+    /// When the last canary became new.
+    canary_updated: Option<i64>,
+    counts: Counts,
+}
+
+/// What has happened in all fleets, so that the model cannot pass by doing nothing.
+#[derive(Debug, Default)]
+struct Counts {
+    updates: u64,
+    failures: u64,
+    restarts: u64,
+    lost: u64,
+    resumed: u64,
+    soaked: u64,
+}
+
+impl Fleet {
+    fn new(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut rig = Rig::settled();
+        let mut hosts = BTreeMap::new();
+        let (mut bad, mut canaries) = (BTreeSet::new(), BTreeSet::new());
+        for number in 1..=rng.random_range(3..=12) {
+            let name = format!("win-{number}");
+            rig.add_node(&name, "windows");
+            if number == 1 || rng.random_bool(0.2) {
+                rig.change_node(&name, |node| {
+                    node.labels = [("canary".into(), "yes".into())].into();
+                });
+                canaries.insert(name.clone());
+            }
+            if rng.random_bool(0.1) {
+                bad.insert(name.clone());
+            }
+            hosts.insert(name, Host::Old);
+        }
+        let mut rollout = json!({
+            "maxUnavailable": rng.random_range(1..=3),
+            "maxFailures": rng.random_range(1..=3),
+        });
+        if rng.random_bool(0.7) {
+            let soak = TICK * rng.random_range(1..=30);
+            rollout["strategy"] = json!({"steps": [
+                {"nodeSelector": {"canary": "yes"}, "soakSeconds": soak},
+                {"nodes": "50%", "soakSeconds": 600},
+            ]});
+        }
+        if rng.random_bool(0.5) {
+            rollout["windows"] = json!([{"schedule": WINDOW, "durationMinutes": 60}]);
+        }
+        let spec = json!({"rollout": rollout});
+        rig.now = 1_000_000_000;
+        rig.want(&spec);
+        rig.pass(&[]);
+        Self {
+            rng,
+            rig,
+            hosts,
+            dead: BTreeMap::new(),
+            bad,
+            steady: canaries.clone(),
+            canaries,
+            known: BTreeSet::new(),
+            spec,
+            settles: 0,
+            canary_updated: None,
+            counts: Counts::default(),
+        }
+    }
+
+    fn rollout(&self) -> RolloutSpec {
+        serde_json::from_value(self.spec["rollout"].clone()).unwrap()
+    }
+
+    /// Another process, which knows what objects say and nothing else.
+    fn restart(&mut self) {
+        self.rig.decisions = Decisions::new(Payload::of_test());
+        self.rig.slots = RolloutSlots::default();
+        self.rig.observations.clear();
+        let before = std::mem::take(&mut self.rig.cluster);
+        let cluster = &mut self.rig.cluster;
+        for name in self.hosts.keys() {
+            let node = before.nodes.get(name.as_str()).unwrap();
+            cluster.nodes.apply(name.as_str().into(), node.clone());
+            cluster
+                .csi_nodes
+                .apply(name.as_str().into(), CsiNode::default());
+            let status = before.node_statuses.get(name);
+            cluster
+                .node_statuses
+                .apply(name.clone(), status.cloned().unwrap_or_default());
+        }
+        let map = before.config_maps.get(services::CONFIG_MAP).unwrap();
+        cluster
+            .config_maps
+            .apply(services::CONFIG_MAP.to_owned(), map.clone());
+        let data = before.secrets.get(SSH_SECRET).unwrap().data.clone();
+        cluster
+            .secrets
+            .apply(SSH_SECRET.to_owned(), Secret { data });
+        let settings = before.settings.get(SETTINGS_NAME).unwrap();
+        cluster
+            .settings
+            .apply(SETTINGS_NAME.to_owned(), settings.clone());
+        self.rig.read_verdict_kinds();
+        self.rig.finish_configuration();
+        self.rig.pass_after(0, &[]);
+    }
+
+    /// A pass, with what it decides written, and what it saw on nodes that can be reached.
+    fn pass(&mut self, moment: usize) {
+        let names: Vec<String> = self.hosts.keys().cloned().collect();
+        for name in &names {
+            let standing = match self.hosts[name] {
+                _ if self.dead.contains_key(name) => Standing::Unreachable,
+                // A login while it is at work waits for the agent's answer.
+                Host::Busy(_) => continue,
+                Host::Old => Standing::Waiting,
+                Host::New => Standing::Current,
+                Host::Undone => Standing::Failed,
+            };
+            // Nodes are looked at one after the other.
+            if moment < self.settles && self.rng.random_bool(0.5) {
+                continue;
+            }
+            self.rig.see(name, standing);
+            if standing == Standing::Failed {
+                self.known.insert(name.clone());
+            }
+            if standing != Standing::Unreachable {
+                self.rig.slots.mark_settled(name);
+            }
+        }
+        self.rig.settling = moment < self.settles;
+        let observed: Vec<&str> = names.iter().map(String::as_str).collect();
+        let todo = self.rig.pass_after(u64::try_from(TICK).unwrap(), &observed);
+        for node in todo.nodes {
+            self.rig.write(&node.name.clone(), node.status);
+        }
+        if let Some((_, status)) = todo.settings {
+            self.counts.soaked += u64::from(is_soaking(&status));
+            self.rig.write_settings(status);
+        }
+        // What was written is seen.
+        self.rig.pass_after(0, &[]);
+    }
+
+    /// Begins where a slot was given, and checks that it may.
+    fn begin(&mut self) {
+        let names: Vec<String> = self.hosts.keys().cloned().collect();
+        for name in names {
+            if self.dead.contains_key(&name) || self.hosts[&name] != Host::Old {
+                continue;
+            }
+            let Some(mut slot) = self.rig.slots.take(&name) else {
+                continue;
+            };
+            slot.begin();
+            self.check(&name);
+            let lasts = self.rng.random_range(0..3);
+            self.hosts.insert(name.clone(), Host::Busy(lasts));
+            self.counts.updates += 1;
+            if self.rng.random_bool(0.1) {
+                // The line is lost; the agent goes on by itself.
+                self.counts.lost += 1;
+                drop(slot);
+            } else {
+                self.rig.held.push((name, slot));
+            }
+        }
+    }
+
+    fn check(&self, name: &str) {
+        let spec = self.rollout();
+        let busy = self
+            .hosts
+            .values()
+            .filter(|host| matches!(host, Host::Busy(_)));
+        let most = spec.max_unavailable_of(self.hosts.len());
+        assert!(busy.count() < most, "{name}: more than {most} at one time");
+        let failed = self.known.len();
+        assert!(
+            failed < spec.max_failures as usize,
+            "{name}: after {failed} failures"
+        );
+        if !spec.windows.is_empty() {
+            assert!(
+                self.rig.now % 21_600 < 3_600,
+                "{name}: no window is open at {}",
+                self.rig.now
+            );
+        }
+        if let Some(step) = spec.strategy.steps.first()
+            && !self.canaries.contains(name)
+        {
+            let waits = |canary: &&String| self.hosts[*canary] != Host::New;
+            let waiting: Vec<_> = self.steady.iter().filter(waits).collect();
+            assert!(waiting.is_empty(), "{name}: before {waiting:?}");
+            if let Some(updated) = self.canary_updated {
+                let soaked = self.rig.now - updated;
+                let least = step.soak_seconds.into();
+                assert!(soaked >= least, "{name}: after {soaked} s");
+            }
+        }
+    }
+
+    /// Updates go on, whoever watches them.
+    fn work(&mut self) {
+        for (name, host) in &mut self.hosts {
+            let Host::Busy(left) = host else { continue };
+            if let Some(less) = left.checked_sub(1) {
+                *left = less;
+                continue;
+            }
+            *host = if self.bad.contains(name) {
+                Host::Undone
+            } else {
+                Host::New
+            };
+            self.counts.failures += u64::from(*host == Host::Undone);
+            if self.steady.contains(name) && *host == Host::New {
+                self.canary_updated = Some(self.rig.now);
+            }
+            let held = self.rig.held.iter().position(|(held, _)| held == name);
+            if let Some(at) = held {
+                self.rig.held.remove(at).1.settle();
+            }
+        }
+    }
+
+    /// Runs it to its end.
+    fn run(mut self, seed: u64) -> Counts {
+        for moment in 0..LONGEST {
+            self.rig.now += TICK;
+            self.dead.retain(|_, until| *until > moment);
+            let calm = moment > LONGEST / 2;
+            let names: Vec<String> = self.hosts.keys().cloned().collect();
+            if !calm && self.rng.random_bool(0.05) {
+                let name = &names[self.rng.random_range(0..names.len())];
+                let until = moment + self.rng.random_range(1..20);
+                self.dead.insert(name.clone(), until);
+                self.steady.remove(name);
+            }
+            if !calm && self.rng.random_bool(0.05) {
+                self.counts.restarts += 1;
+                self.rig.held.clear();
+                self.settles = moment + 3;
+                self.restart();
+            }
+            self.work();
+            self.pass(moment);
+            self.begin();
+            let is_new = |host: &Host| *host == Host::New;
+            if self.hosts.values().all(is_new)
+                && self.rig.decisions.rollout.current == self.hosts.len()
+            {
+                return self.counts;
+            }
+            let is_stopped = self.hosts.values().any(|host| *host == Host::Undone);
+            if is_stopped && self.rng.random_bool(0.02) {
+                // The administrator removes the cause.
+                self.counts.resumed += 1;
+                self.bad.clear();
+                self.known.clear();
+                self.spec["rollout"]["resume"] = moment.to_string().into();
+                for host in self
+                    .hosts
+                    .values_mut()
+                    .filter(|host| **host == Host::Undone)
+                {
+                    *host = Host::Old;
+                }
+                self.rig.want_again(&self.spec);
+            }
+        }
+        panic!(
+            "fleet {seed} does not end: {:?} {:?} {:?} {}",
+            self.hosts, self.dead, self.rig.decisions.rollout, self.spec
+        );
+    }
+}
+
+fn is_soaking(status: &WindowsStorageStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.reason == "Soaking")
+}
+
+#[test]
+fn whatever_happens_the_limits_hold_and_the_rollout_ends() {
+    let mut all = Counts::default();
+    for seed in 0..FLEETS {
+        let counts = Fleet::new(seed).run(seed);
+        all.updates += counts.updates;
+        all.failures += counts.failures;
+        all.restarts += counts.restarts;
+        all.lost += counts.lost;
+        all.resumed += counts.resumed;
+        all.soaked += counts.soaked;
+    }
+    println!("{FLEETS} fleets: {all:?}");
+    let least = FLEETS / 5;
+    for count in [
+        all.updates,
+        all.failures,
+        all.restarts,
+        all.lost,
+        all.resumed,
+        all.soaked,
+    ] {
+        assert!(count > least, "{all:?}");
+    }
+}

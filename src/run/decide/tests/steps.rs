@@ -1,0 +1,226 @@
+//! Steps and windows of a rollout.
+
+use super::*;
+use crate::api::StrategyStatus;
+
+/// Three nodes that wait, of which `win-2` is the canary.
+fn canary(rollout: &Value) -> Rig {
+    let mut rig = Rig::settled();
+    rig.now = 1_000_000_000;
+    for name in ["win-2", "win-3"] {
+        rig.add_node(name, "windows");
+    }
+    rig.change_node("win-2", |node| {
+        node.labels = [("pool".into(), "canary".into())].into();
+    });
+    let pool = json!({"name": "canaries", "nodeSelector": {"pool": "canary"}});
+    rig.want(&json!({"rollout": rollout, "nodePools": [pool]}));
+    rig.pass(&[]);
+    for name in ALL {
+        rig.see(name, Standing::Waiting);
+    }
+    rig
+}
+
+const ALL: [&str; 3] = ["win-1", "win-2", "win-3"];
+
+fn soaks() -> Value {
+    json!({"maxUnavailable": 3, "strategy": {"steps": [{"pool": "canaries", "soakSeconds": 600}]}})
+}
+
+/// What the status that is to be written says of the rollout: reason and message, and the steps.
+fn said(todo: &Todo) -> (String, String, Option<StrategyStatus>) {
+    let (_, status) = todo.settings.as_ref().unwrap();
+    let mut conditions = status.conditions.iter();
+    let said = conditions
+        .find(|it| it.type_ == "RolloutProgressing")
+        .unwrap();
+    let steps = status.rollout.as_ref().unwrap().strategy.clone();
+    (said.reason.clone(), said.message.clone(), steps)
+}
+
+#[test]
+fn nodes_wait_until_the_canary_has_answered_for_its_time() {
+    let mut rig = canary(&soaks());
+    let todo = rig.pass(&ALL);
+    assert_eq!(rig.slots(&[]), ["win-2"]);
+    let (reason, message, _) = said(&todo);
+    assert_eq!(reason, "Updating");
+    assert!(
+        message.contains("step 1 of 1 of spec.rollout.strategy is in progress"),
+        "{message}"
+    );
+
+    rig.see("win-2", Standing::Current);
+    let todo = rig.pass(&ALL);
+    let (reason, message, steps) = said(&todo);
+    assert_eq!(reason, "Soaking");
+    assert!(message.contains("to 2001-09-09T01:56:40Z"), "{message}");
+    assert_eq!(steps.unwrap().completed_steps, 0);
+    let at = Timestamp::from_second(rig.now).unwrap();
+    assert_eq!(
+        rig.decisions.rollout_due_in(at),
+        Some(Duration::from_secs(600))
+    );
+
+    // The time is over. Nothing was heard of the canary meanwhile, which is looked at first.
+    rig.now += 600;
+    assert!(rig.slots(&[]).is_empty());
+    rig.see("win-2", Standing::Current);
+    assert_eq!(rig.slots(&["win-2"]), ["win-1", "win-3"]);
+}
+
+#[test]
+fn a_canary_that_fails_in_its_time_holds_all_others() {
+    let mut rig = canary(&soaks());
+    rig.see("win-2", Standing::Failed);
+    let (reason, _, _) = said(&rig.pass(&ALL));
+    assert_eq!(reason, "Stopped");
+    let mut more = soaks();
+    more["maxFailures"] = 2.into();
+    let mut rig = canary(&more);
+    rig.see("win-2", Standing::Failed);
+    let (reason, message, _) = said(&rig.pass(&ALL));
+    assert_eq!(reason, "StepBlocked");
+    assert!(message.contains("did not work on win-2"), "{message}");
+}
+
+#[test]
+fn a_step_without_a_node_to_show_anything_says_so() {
+    for step in [
+        json!({"pool": "canaries"}),
+        json!({"pool": "nobody"}),
+        json!({"nodeSelector": {"no": "node"}}),
+        // What the API server refuses from 1.25 on.
+        json!({}),
+    ] {
+        let mut rig = canary(&json!({"strategy": {"steps": [step]}}));
+        rig.see("win-2", Standing::Unreachable);
+        let todo = rig.pass(&ALL);
+        assert!(rig.decisions.rollout.slots.is_empty(), "{step}");
+        let (reason, message, _) = said(&todo);
+        assert_eq!(reason, "StepBlocked", "{step}");
+        assert!(
+            message.contains("has no node that this operator looks after and reaches"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_process_goes_on_where_the_one_before_it_was() {
+    let mut rig = canary(&soaks());
+    rig.see("win-2", Standing::Current);
+    let todo = rig.pass(&ALL);
+    let (_, status) = todo.settings.unwrap();
+
+    let mut next = canary(&soaks());
+    next.write_settings(status);
+    next.want_again(&json!({"rollout": soaks(), "nodePools": next.decisions.spec.node_pools}));
+    next.decisions.is_restored = false;
+    next.now += 599;
+    next.see("win-2", Standing::Current);
+    assert!(next.slots(&ALL).is_empty());
+    next.now += 1;
+    next.see("win-2", Standing::Current);
+    assert_eq!(next.slots(&ALL), ["win-1", "win-3"]);
+
+    // What is rolled out is something else: the canary comes first again.
+    next.decisions.payload.agent.sha256 = "another".to_owned();
+    next.add_configuration();
+    next.pass(&[]);
+    for name in ALL {
+        next.see(name, Standing::Waiting);
+    }
+    assert_eq!(next.slots(&ALL), ["win-2"]);
+}
+
+#[test]
+fn nothing_begins_before_a_window_opens_or_after_it_has_closed() {
+    // The moment is 01:46:40.
+    let windows = json!([{"schedule": "50 1 * * *", "durationMinutes": 5}]);
+    let mut rig = canary(&json!({"windows": windows}));
+    let todo = rig.pass(&ALL);
+    assert!(rig.decisions.rollout.slots.is_empty());
+    let (reason, message, _) = said(&todo);
+    assert_eq!(reason, "WindowClosed");
+    assert!(
+        message.contains("the next opens at 2001-09-09T01:50:00Z"),
+        "{message}"
+    );
+    let (_, status) = todo.settings.unwrap();
+    assert!(status.rollout.unwrap().window_opens.is_some());
+    let at = Timestamp::from_second(rig.now).unwrap();
+    assert_eq!(
+        rig.decisions.rollout_due_in(at),
+        Some(Duration::from_secs(200))
+    );
+
+    // Nothing else is new.
+    rig.now += 200;
+    assert_eq!(rig.slots(&[]), ["win-1"]);
+    let slot = rig.slots.take("win-1").unwrap();
+    rig.now += 300;
+    assert_eq!(rig.slots(&[]), ["win-1"], "what has begun ends");
+    drop(slot);
+    rig.see("win-1", Standing::Current);
+    assert!(rig.slots(&["win-1"]).is_empty());
+
+    for name in ALL {
+        rig.see(name, Standing::Current);
+    }
+    let (reason, _, _) = said(&rig.pass(&ALL));
+    assert_eq!(reason, "Complete", "no window is needed any more");
+}
+
+#[test]
+fn a_window_that_never_opens_is_told() {
+    let windows = json!([{"schedule": "0 0 30 2 *", "durationMinutes": 5}]);
+    let mut rig = canary(&json!({"windows": windows}));
+    let (reason, message, _) = said(&rig.pass(&ALL));
+    assert_eq!(reason, "WindowClosed");
+    assert!(
+        message.contains("spec.rollout.windows[0] never opens"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_node_without_csi_proxy_waits_for_no_step_and_no_window() {
+    let windows = json!([{"schedule": "0 0 1 1 *", "durationMinutes": 5}]);
+    let mut rig =
+        canary(&json!({"windows": windows, "strategy": {"steps": [{"pool": "canaries"}]}}));
+    rig.see("win-1", Standing::NotInstalled);
+    rig.pass(&ALL);
+    assert!(
+        !rig.decisions
+            .rollout
+            .steps
+            .as_ref()
+            .unwrap()
+            .held
+            .contains("win-1")
+    );
+}
+
+#[test]
+fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
+    let mut rig = canary(&json!({}));
+    let version = rig.decisions.payload.csi_proxy.version.clone();
+    for (pin, is_brought) in [
+        (version.as_str(), true),
+        (version.trim_start_matches('v'), true),
+        ("v1.2.99", false),
+    ] {
+        rig.want(&json!({"csiProxy": {"version": pin}}));
+        let todo = rig.pass(&[]);
+        let NodePlan::Reconcile(target) = &rig.decisions.plans["win-1"] else {
+            panic!("it is looked at all the same");
+        };
+        let reason = target.desired.as_ref().err().map(|error| error.reason);
+        let expected = (!is_brought).then_some(crate::node::Reason::OtherVersion);
+        assert_eq!(reason, expected, "{pin}");
+        let (reason, message, _) = said(&todo);
+        assert_eq!(reason == "Pinned", !is_brought, "{pin}: {message}");
+    }
+}
