@@ -13,6 +13,7 @@ mod rollout;
 pub mod secrets;
 mod servers;
 mod services;
+mod steps;
 mod trust;
 
 use std::fs;

@@ -1,0 +1,248 @@
+//! A rollout in steps and windows, on the real API server.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use testbed::simulated_host::SimulatedHost;
+
+use super::Simulation;
+use crate::harness::Harness;
+
+const SETTINGS: &str = "windowsstorage/cluster";
+/// A canary that is watched for 15 seconds, then half of the nodes, then the others.
+const SOAK_SECONDS: i64 = 15;
+
+fn canary() -> Value {
+    json!({
+        "maxUnavailable": 4,
+        "strategy": {"steps": [
+            {"nodeSelector": {"canary": "yes"}, "soakSeconds": SOAK_SECONDS},
+            {"nodes": "50%"},
+        ]},
+    })
+}
+
+/// Four nodes with the old csi-proxy, of which the first is the canary.
+fn simulation() -> Simulation {
+    let simulation = Simulation::new(4);
+    let harness = &simulation.harness;
+    harness.kubectl("label node win-000 canary=yes");
+    let operator = harness.start_with(&simulation.payload("v1.1.3"));
+    harness.eventually("all nodes have the old csi-proxy", || {
+        simulation.ready().len() == 4
+    });
+    assert!(operator.terminate().unwrap().success());
+    simulation
+}
+
+impl Simulation {
+    /// The nodes with that csi-proxy on disk.
+    fn nodes_with(&self, version: &str) -> Vec<&str> {
+        let content = format!("MZ csiProxy {version}");
+        let has = |host: &&SimulatedHost| {
+            host.with_disk(|disk| {
+                let file = disk.file(r"C:\k\csi-proxy.exe");
+                file.is_some_and(|file| file.content() == content.as_bytes())
+            })
+        };
+        self.hosts
+            .iter()
+            .filter(has)
+            .map(SimulatedHost::name)
+            .collect()
+    }
+
+    fn strategy(&self) -> Value {
+        self.harness.get(SETTINGS)["status"]["rollout"]["strategy"].clone()
+    }
+}
+
+fn since(strategy: &Value) -> Timestamp {
+    let text = strategy["soakingSince"].as_str().unwrap();
+    text.parse().unwrap()
+}
+
+#[test]
+fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restart() {
+    let simulation = simulation();
+    let harness = &simulation.harness;
+    simulation.want(&json!({"rollout": canary()}));
+    let new = simulation.payload("v1.3.0");
+    let operator = harness.start_with(&new);
+    let said = harness.expect(SETTINGS, "RolloutProgressing", "True", "Soaking");
+    assert!(said.contains("3 wait(s) until"), "{said}");
+    assert_eq!(simulation.nodes_with("v1.3.0"), ["win-000"]);
+    let begun = since(&simulation.strategy());
+    assert!(operator.terminate().unwrap().success());
+
+    let _operator = harness.start_with(&new);
+    harness.eventually("the first step is over", || {
+        let strategy = simulation.strategy();
+        let is_over = strategy["completedSteps"] != 0;
+        assert!(is_over || since(&strategy) == begun, "{strategy}");
+        is_over
+    });
+    let soaked = Timestamp::now().duration_since(begun);
+    assert!(
+        soaked >= SignedDuration::from_secs(SOAK_SECONDS),
+        "{soaked}"
+    );
+    harness.eventually("all nodes have the new csi-proxy", || {
+        simulation.nodes_with("v1.3.0").len() == 4
+    });
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
+    assert_eq!(simulation.strategy()["completedSteps"], 2);
+    harness.assert_nothing_was_forbidden();
+}
+
+#[test]
+fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
+    let simulation = simulation();
+    let harness = &simulation.harness;
+    let mut rollout = canary();
+    // The step holds, whatever the limit of failures allows.
+    rollout["maxFailures"] = 4.into();
+    simulation.want(&json!({"rollout": rollout}));
+    let canary = simulation.host("win-000");
+    let new = simulation.payload("v1.3.0");
+    canary.set_faults(|faults| faults.reboot_in_apply = true);
+    let mut operator = harness.start_with(&new);
+    // It loses its power in the middle of the update, and once more when that is tried again.
+    for again in [true, false] {
+        harness.eventually("the canary has lost its power", || {
+            std::net::TcpStream::connect((canary.address(), canary.port())).is_err()
+        });
+        canary.set_faults(|faults| faults.reboot_in_apply = again);
+        simulation.wait(canary.boot()).unwrap();
+    }
+    let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "StepBlocked");
+    assert!(said.contains("did not work on win-000"), "{said}");
+    assert!(operator.terminate().unwrap().success());
+
+    // Another process knows it as well.
+    operator = harness.start_with(&new);
+    let logins = || simulation.hosts.iter().map(|host| host.counters().logins);
+    let before: Vec<u64> = logins().collect();
+    harness.eventually("every node was looked at twice", || {
+        logins().zip(&before).all(|(now, before)| now >= before + 2)
+    });
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "StepBlocked");
+    assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
+
+    rollout["resume"] = "its power supply was replaced".into();
+    simulation.want(&json!({"rollout": rollout}));
+    harness.expect(SETTINGS, "RolloutProgressing", "True", "Soaking");
+    assert_eq!(simulation.nodes_with("v1.3.0"), ["win-000"]);
+    harness.eventually("all nodes have the new csi-proxy", || {
+        simulation.nodes_with("v1.3.0").len() == 4
+    });
+    drop(operator);
+}
+
+#[test]
+fn nodes_wait_for_a_window_which_opens_by_itself() {
+    let simulation = simulation();
+    let harness = &simulation.harness;
+    // No look at a node comes in the time of this test.
+    let want = |opens: Timestamp| {
+        let schedule = opens.strftime("%M %H * * *").to_string();
+        simulation.want(&json!({
+            "probeIntervalSeconds": 86400,
+            "rollout": {"maxUnavailable": 4, "windows": [{"schedule": schedule, "durationMinutes": 60}]},
+        }));
+    };
+    want(Timestamp::now() + SignedDuration::from_hours(12));
+    let new = simulation.payload("v1.3.0");
+    let mut operator = harness.start_with(&new);
+    for restarted in [false, true] {
+        if restarted {
+            assert!(operator.terminate().unwrap().success());
+            operator = harness.start_with(&new);
+        }
+        let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "WindowClosed");
+        assert!(said.contains("the next opens at"), "{said}");
+        let rollout = || harness.get(SETTINGS)["status"]["rollout"].clone();
+        harness.eventually("all nodes wait", || rollout()["waitingNodes"] == 4);
+        assert!(rollout()["windowOpens"].is_string(), "{}", rollout());
+        assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
+    }
+
+    // From here on nothing is new but that time goes by.
+    let soon = (Timestamp::now() + SignedDuration::from_secs(70)).as_second();
+    let opens = Timestamp::from_second(soon - soon % 60).unwrap();
+    want(opens);
+    while Timestamp::now() < opens {
+        let updated = simulation.nodes_with("v1.3.0");
+        // The look at them may have come at the very moment.
+        assert!(
+            updated.is_empty() || Timestamp::now() >= opens,
+            "{updated:?}"
+        );
+        sleep(Duration::from_millis(200));
+    }
+    harness.eventually("all nodes have the new csi-proxy", || {
+        simulation.nodes_with("v1.3.0").len() == 4
+    });
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
+}
+
+#[test]
+fn a_version_that_this_operator_does_not_bring_leaves_nodes_as_they_are() {
+    let simulation = simulation();
+    let harness = &simulation.harness;
+    simulation.want(&json!({"csiProxy": {"version": "v1.1.3"}}));
+    let _operator = harness.start_with(&simulation.payload("v1.3.0"));
+    let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "Pinned");
+    assert!(said.contains("spec.csiProxy.version is v1.1.3"), "{said}");
+    harness.eventually("every node says so, and is ready", || {
+        let is_said = |name: &str| {
+            let (status, _, message) =
+                harness.condition(&format!("windowsnodestorage/{name}"), "CSIProxyReady");
+            status == "True" && message.contains("spec.csiProxy.version")
+        };
+        simulation.hosts.iter().all(|host| is_said(host.name()))
+    });
+    assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
+    simulation.want(&json!({"rollout": {"maxUnavailable": 4}}));
+    harness.eventually("all nodes have the new csi-proxy", || {
+        simulation.nodes_with("v1.3.0").len() == 4
+    });
+}
+
+#[test]
+fn a_step_or_a_window_that_makes_no_sense_is_refused_by_the_api_server() {
+    let harness = Harness::new();
+    let refused = |rollout: &Value| {
+        let object = json!({
+            "apiVersion": "windowsstorage.dev/v1alpha1",
+            "kind": "WindowsStorage",
+            "metadata": {"name": "cluster"},
+            "spec": {"rollout": rollout},
+        });
+        let control_plane = &harness.sandbox.control_plane;
+        let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        control_plane
+            .kubectl_with_input(&arguments, &object.to_string())
+            .is_err()
+    };
+    assert!(!refused(&canary()));
+    let step = |step: Value| json!({"strategy": {"steps": [step]}});
+    let window = |schedule: &str, zone: &str, minutes: u32| json!({"windows": [{"schedule": schedule, "timeZone": zone, "durationMinutes": minutes}]});
+    assert!(!refused(&window("0 22 * * 2", "Europe/Berlin", 240)));
+    for rollout in [
+        step(json!({})),
+        step(json!({"soakSeconds": 60})),
+        step(json!({"pool": "blue", "nodes": 1})),
+        step(json!({"nodeSelector": {}})),
+        step(json!({"nodes": "0%"})),
+        step(json!({"nodes": 1, "soakSeconds": -1})),
+        window("0 22 * *", "UTC", 60),
+        window("@daily", "UTC", 60),
+        window("0 22 * * 2", "Europe Berlin", 60),
+        window("0 22 * * 2", "UTC", 0),
+    ] {
+        assert!(refused(&rollout), "{rollout}");
+    }
+}
