@@ -182,7 +182,7 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
         ),
         StepState::Failed => (
             "False",
-            "StepBlocked",
+            "Stopped",
             format!(
                 "; {waiting} wait(s), because it did not work on {} of {place} and was undone there. When the cause is removed, let it be \
                  tried once more: kubectl windows-storage rollout resume",

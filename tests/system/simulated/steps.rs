@@ -117,7 +117,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
         canary.set_faults(|faults| faults.reboot_in_apply = again);
         simulation.wait(canary.boot()).unwrap();
     }
-    let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "StepBlocked");
+    let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
     assert!(said.contains("did not work on win-000"), "{said}");
     assert!(operator.terminate().unwrap().success());
 
@@ -128,7 +128,7 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     harness.eventually("every node was looked at twice", || {
         logins().zip(&before).all(|(now, before)| now >= before + 2)
     });
-    harness.expect(SETTINGS, "RolloutProgressing", "False", "StepBlocked");
+    harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
     assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
 
     rollout["resume"] = "its power supply was replaced".into();
