@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use crate::api::WindowsStorageStatus;
 use crate::deadline::{self, CallError};
 use crate::gate::{Gate, Judged};
 use crate::node::NodePlan;
 use crate::run::decide::{Left, LeftOver, News, Todo};
 use crate::run::retries::What;
 use crate::run::{Controller, services};
-use crate::status::{NodeStatus, Outcome};
+use crate::status::{NodeStatus, Outcome, rollout_condition};
 
 /// How long one pass goes from node to node to remove what is left of those that are gone.
 const REMOVALS: Duration = Duration::from_secs(1);
@@ -119,6 +120,12 @@ impl Controller {
         let assessment = &self.decisions.assessment;
         let nodes = (assessment.windows_nodes().len(), self.decisions.ready.len());
         metrics.show_verdict(&todo.verdict, &assessment.blocking_by_driver(), nodes);
+        if todo.has_news_of_rollout {
+            let rollout = &self.decisions.rollout;
+            let managed = self.decisions.plans.values().any(NodePlan::is_managed);
+            let said = rollout_condition(&WindowsStorageStatus::default(), rollout, "", managed);
+            metrics.show_rollout(&said.reason, rollout);
+        }
         if !todo.has_news_of_nodes {
             return;
         }

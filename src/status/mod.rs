@@ -19,4 +19,5 @@ pub use events::EventSink;
 pub use node::{NodeInputs, is_ready, is_used, node_status};
 pub use node_writer::{NodeStatus, NodeWriter, Outcome};
 pub use removal::RemovalProgress;
+pub use rollout::{PROGRESS, rollout_condition};
 pub use writer::{StatusWriter, Written};

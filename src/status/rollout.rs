@@ -11,6 +11,19 @@ use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
 const NAMED: usize = 5;
+/// What the condition of the rollout says, while csi-proxy is not to be removed from all nodes.
+pub const PROGRESS: [&str; 10] = [
+    "NotManaged",
+    "Pinned",
+    "Stopped",
+    "Paused",
+    "WindowClosed",
+    "StepBlocked",
+    "Soaking",
+    "Blocked",
+    "Updating",
+    "Complete",
+];
 /// The condition of the rollout.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 

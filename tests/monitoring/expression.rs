@@ -8,7 +8,7 @@ use crate::served::{Metric, family};
 const OF_TARGET: &str = "job instance pod container endpoint namespace service le";
 
 /// Words of the language that stand where a metric could.
-const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool";
+const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
@@ -32,7 +32,10 @@ pub fn asked(expression: &str) -> Asked {
         } else if rest.starts_with('(') && grouping {
             let end = rest.find(')').unwrap();
             let labels = rest[1..end].split(',').map(|label| label.trim().to_owned());
-            asked.grouped.extend(labels);
+            // `on ()` asks for none.
+            asked
+                .grouped
+                .extend(labels.filter(|label| !label.is_empty()));
             rest = &rest[end..];
             grouping = false;
         } else if rest.starts_with(['(', '{']) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::http::{Format, Metrics};
-use windows_storage_operator::node::{Phases, Reconciled};
+use windows_storage_operator::node::{Phases, Reconciled, Rollout};
 
 /// A metric as Prometheus knows it.
 #[derive(Debug, Default)]
@@ -25,6 +25,7 @@ pub fn text() -> String {
         message: String::new(),
     };
     metrics.show_verdict(&verdict, &std::iter::empty(), (1, 0));
+    metrics.show_rollout("Complete", &Rollout::default());
     metrics.show_gate(true);
     let mut phases = Phases::default();
     phases.add("connect", Duration::from_millis(1));

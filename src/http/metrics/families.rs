@@ -13,6 +13,7 @@ use super::process::ProcessCollector;
 use super::{NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
 use crate::node::Reason;
+use crate::status::PROGRESS;
 
 /// What the failed writes are counted by.
 const TARGETS: [&str; 5] = [
@@ -78,6 +79,10 @@ metrics! {
         "Windows nodes by whether their storage is ready";
     failing_nodes: Family<Labels, Gauge> = Family::default(), "failing_nodes",
         "Windows nodes that cannot be worked on, or on which the last reconcile failed, by why";
+    rollout: Family<Labels, Gauge> = Family::default(), "rollout",
+        "1 for how the rollout of csi-proxy and the agent stands, 0 for all else";
+    rollout_nodes: Family<Labels<2, String>, Gauge> = Family::default(), "rollout_nodes",
+        "Nodes that this operator looks after, by their pool, empty for those of none, and how far the rollout is there";
     node_reconciles: Family<Labels, Counter> = Family::default(), "node_visits",
         "Reconciles of nodes over SSH by how they ended";
     node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
@@ -128,6 +133,7 @@ impl Families {
         create(&self.node_reconciles, "result", &[SUCCESS]);
         create(&self.node_reconciles, "result", &reasons);
         create(&self.failing_nodes, "reason", &reasons);
+        create(&self.rollout, "reason", &PROGRESS);
         create(&self.transfers, "result", &["success", "failure"]);
         for queues in [&self.queue_depth, &self.queue_in_progress] {
             create(queues, "queue", &[NODE_STATUSES, NODE_RECONCILES]);

@@ -13,7 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::assess::plugins::PLUGINS;
 use crate::assess::report::{Reason as VerdictReason, Upgradeable, Verdict};
-use crate::node::{NodeError, Reason, Reconciled};
+use crate::node::{NodeError, PoolProgress, Reason, Reconciled, Rollout};
+use crate::status::PROGRESS;
 use families::{Families, Labels};
 pub use text::Format;
 
@@ -80,6 +81,46 @@ impl Metrics {
         for reason in Reason::ALL {
             let number = reasons.iter().filter(|of_node| **of_node == reason).count();
             set(&self.0.failing_nodes, "reason", reason.as_str(), number);
+        }
+    }
+
+    /// How the rollout stands, as the condition `RolloutProgressing` says, and how many nodes are how far, by pool.
+    pub fn show_rollout(&self, reason: &str, rollout: &Rollout) {
+        for known in PROGRESS {
+            set(
+                &self.0.rollout,
+                "reason",
+                known,
+                usize::from(known == reason),
+            );
+        }
+        let mut others = PoolProgress {
+            nodes: rollout.nodes,
+            current: rollout.current,
+            waiting: rollout.waiting,
+            failed: rollout.failed.len(),
+        };
+        for pool in rollout.pools.values() {
+            others.nodes = others.nodes.saturating_sub(pool.nodes);
+            others.current = others.current.saturating_sub(pool.current);
+            others.waiting = others.waiting.saturating_sub(pool.waiting);
+            others.failed = others.failed.saturating_sub(pool.failed);
+        }
+        // A pool that is not wanted any more is gone.
+        self.0.rollout_nodes.clear();
+        let pools = rollout.pools.iter().map(|(name, of)| (name.as_str(), of));
+        for (pool, of) in pools.chain([("", &others)]) {
+            let known = of.current + of.waiting + of.failed;
+            for (state, number) in [
+                ("updated", of.current),
+                ("waiting", of.waiting),
+                ("failed", of.failed),
+                ("other", of.nodes.saturating_sub(known)),
+            ] {
+                let labels = [("pool", pool.to_owned()), ("state", state.to_owned())];
+                let gauge = self.0.rollout_nodes.get_or_create(&labels);
+                gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+            }
         }
     }
 
@@ -309,6 +350,40 @@ mod tests {
         assert_eq!(value(&metrics, held), "0");
         let volumes = "blocking_volumes{driver=\"none\"}";
         assert_eq!(value(&metrics, volumes), "0");
+    }
+
+    #[test]
+    fn nodes_are_counted_by_pool_and_a_pool_that_is_gone_is_not() {
+        let metrics = Metrics::default();
+        let blue = PoolProgress {
+            nodes: 3,
+            current: 1,
+            waiting: 1,
+            failed: 0,
+        };
+        let mut rollout = Rollout {
+            nodes: 5,
+            current: 2,
+            waiting: 1,
+            failed: vec!["win-1".to_owned()],
+            pools: [("blue".to_owned(), blue)].into(),
+            ..Rollout::default()
+        };
+        metrics.show_rollout("Stopped", &rollout);
+        let of = |pool: &str, state: &str| {
+            let series = format!("rollout_nodes{{pool=\"{pool}\",state=\"{state}\"}}");
+            value(&metrics, &series)
+        };
+        let states = ["updated", "waiting", "failed", "other"];
+        assert_eq!(states.map(|state| of("blue", state)), ["1", "1", "0", "1"]);
+        assert_eq!(states.map(|state| of("", state)), ["1", "0", "1", "0"]);
+        assert_eq!(value(&metrics, "rollout{reason=\"Stopped\"}"), "1");
+        assert_eq!(value(&metrics, "rollout{reason=\"Complete\"}"), "0");
+        rollout.pools.clear();
+        metrics.show_rollout("Complete", &rollout);
+        assert!(lines(&metrics, "windows_storage_rollout_nodes{pool=\"blue\"").is_empty());
+        assert_eq!(of("", "updated"), "2");
+        assert_eq!(value(&metrics, "rollout{reason=\"Stopped\"}"), "0");
     }
 
     #[test]

@@ -217,7 +217,8 @@ impl Decisions {
         }
         let is_changed = self.is_unassigned || is_regrouped || !news.observed.is_empty();
         let is_due = self.is_rollout_due(news.now);
-        if replan || is_changed || has_settled || is_proved || is_due {
+        let has_news_of_rollout = replan || is_changed || has_settled || is_proved || is_due;
+        if has_news_of_rollout {
             self.decide_slots(cluster, news, is_fresh);
         }
         let (nodes, left) = if complete {
@@ -232,6 +233,7 @@ impl Decisions {
             gone: self.gone(cluster, news.instant),
             blocked: self.blocked(cluster, news.instant),
             knows_configuration,
+            has_news_of_rollout,
             has_news_of_nodes: self.is_unassigned || !news.observed.is_empty(),
             assign: knows_configuration && self.is_unassigned,
             nodes,

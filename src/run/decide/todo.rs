@@ -51,6 +51,8 @@ pub struct Todo {
     pub knows_configuration: bool,
     /// What is done on nodes, or was seen there, is not what it was.
     pub has_news_of_nodes: bool,
+    /// Who has a slot was decided again.
+    pub has_news_of_rollout: bool,
     /// The plans are to be handed over: some node is to be worked on otherwise than before.
     pub assign: bool,
     /// Statuses to write.
