@@ -11,7 +11,8 @@ pub const EXAMPLES: &str = "Examples:
   windows-storage-operator rollout status
   windows-storage-operator rollout pause --pool blue
   windows-storage-operator rollout resume --pool blue
-  windows-storage-operator rollout resume";
+  windows-storage-operator rollout resume
+  windows-storage-operator rollout history";
 
 /// Arguments of `rollout`.
 #[derive(Args)]
@@ -35,6 +36,16 @@ pub enum RolloutAction {
     ///
     /// Where it has stopped, the nodes on which the update was undone are tried once more.
     Resume(RolloutPoolArgs),
+    /// Show the last ten rollouts, the newest last
+    History(RolloutHistoryArgs),
+}
+
+/// Arguments of `rollout history`.
+#[derive(Args)]
+pub struct RolloutHistoryArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Arguments of `rollout status`.

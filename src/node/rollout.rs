@@ -123,6 +123,8 @@ pub struct Rollout {
     /// The nodes that are counted together and were stopped by failures: the pool that they are, or those of none with a limit of
     /// its own, and on which of them.
     pub stopped: Vec<(Option<String>, Vec<String>)>,
+    /// What is rolled out, where that is known.
+    pub revision: Option<String>,
     /// How far the steps are, where there are steps.
     pub steps: Option<Steps>,
     /// Whether a window is open.
@@ -213,6 +215,7 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         slots,
         halt,
         stopped: Vec::new(),
+        revision: None,
         steps: None,
         windows: Windows::default(),
         pinned: None,

@@ -8,6 +8,7 @@ mod html;
 mod json;
 mod nodes;
 mod question;
+mod rollouts;
 mod sentences;
 mod tables;
 mod text;
@@ -24,6 +25,7 @@ pub use hosts::{HostList, HostsFormat};
 pub(crate) use json::{json, json_as_yaml};
 pub use nodes::{NodeList, NodesFormat};
 pub use question::{Kind, Question, QuestionError};
+pub use rollouts::past_rollouts;
 pub(crate) use sentences::names;
 pub use why::{Answer, Explanation, explain};
 

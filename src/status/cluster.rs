@@ -20,6 +20,7 @@ use crate::status::conditions::{
 };
 use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
+use crate::status::summary::summary;
 use crate::visible::some_of;
 
 /// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
@@ -96,6 +97,7 @@ pub fn cluster_status(
         (ROLLOUT_PROGRESSING, progress),
         ("NodesReady", nodes_ready(windows_nodes, ready_nodes)),
     ]);
+    conditions.extend(summary(&conditions).collect::<Vec<_>>());
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     WindowsStorageStatus {
         counts: Some(Counts {
@@ -104,7 +106,7 @@ pub fn cluster_status(
             blocking_volumes: count(inputs.blocking.count),
         }),
         blocking_volumes: inputs.blocking.first.clone(),
-        rollout: rollout_status(previous, inputs),
+        rollout: rollout_status(previous, inputs, when.1),
         conditions: settle(&previous.conditions, conditions, when),
     }
 }

@@ -9,7 +9,9 @@ mod node;
 mod node_writer;
 mod removal;
 mod rollout;
+mod rollout_history;
 mod sentence;
+mod summary;
 mod writer;
 
 pub use blocked::{BlockedEvents, MOST_BLOCKED};

@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{PoolRolloutStatus, RolloutStatus, StrategyStatus, WindowsStorageStatus};
 use crate::node::{Halt, Rollout, StepState, printable};
 use crate::status::ClusterInputs;
-use crate::status::conditions::{NewCondition, condition, find, no, unchanged};
+use crate::status::conditions::{NewCondition, condition, find, no, unchanged, whole_seconds};
+use crate::status::rollout_history::history;
 use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
@@ -31,6 +32,7 @@ pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 pub fn rollout_status(
     previous: &WindowsStorageStatus,
     inputs: &ClusterInputs,
+    now: Timestamp,
 ) -> Option<RolloutStatus> {
     if !inputs.managed {
         return None;
@@ -43,6 +45,8 @@ pub fn rollout_status(
             ..known.clone()
         });
     }
+    let known = previous.rollout.as_ref();
+    let known = known.map_or(&[][..], |known| known.history.as_slice());
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RolloutStatus {
         version: inputs.version.clone(),
@@ -65,9 +69,10 @@ pub fn rollout_status(
         strategy: rollout.steps.as_ref().map(|steps| StrategyStatus {
             revision: steps.record.revision.clone(),
             completed_steps: count(steps.record.completed),
-            soaking_since: steps.record.soaking_since.map(Time),
+            soaking_since: steps.record.soaking_since.map(whole_seconds).map(Time),
         }),
         window_opens: opens(rollout).map(Time),
+        history: history(known, rollout, &inputs.version, now),
     })
 }
 

@@ -142,9 +142,10 @@ pub(super) fn report_changes(
 }
 
 /// News, but neither that all is well from the start, nor what is only in progress, nor what another condition says
-/// in full: `Ready` and `NodesReady` only sum up, so they are reported when they become true.
+/// in full: `Ready` and `NodesReady` only sum up, so they are reported when they become true, and what sums up for tools never.
 fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<&'a Condition> {
     const IN_PROGRESS: [&str; 2] = ["Pending", "Writing"];
+    const FOR_TOOLS: [&str; 3] = ["Available", "Progressing", "Degraded"];
     let was_in_progress = |type_: &str| {
         previous.iter().any(|condition| {
             condition.type_ == type_ && IN_PROGRESS.contains(&condition.reason.as_str())
@@ -152,6 +153,9 @@ fn worth_reporting<'a>(previous: &[Condition], current: &'a [Condition]) -> Vec<
     };
     let mut worth = news(previous, current);
     worth.retain(|condition| {
+        if FOR_TOOLS.contains(&condition.type_.as_str()) {
+            return false;
+        }
         let good = !is_fault(condition);
         let sums_up = matches!(condition.type_.as_str(), "Ready" | "NodesReady");
         let first = previous.is_empty()

@@ -164,6 +164,7 @@ fn every_reason_of_a_condition_is_explained() {
         "src/status/node.rs",
         "src/status/removal.rs",
         "src/status/rollout.rs",
+        "src/status/summary.rs",
     ] {
         all.append(&mut reasons(source));
     }

@@ -72,6 +72,7 @@ impl Decisions {
             let steps = self.steps(cluster, news, &mut candidates);
             let windows = windows(&self.spec.rollout.windows, news.now);
             let mut rollout = Rollout {
+                revision: self.revision().map(str::to_owned),
                 steps,
                 pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
                 ..self.by_pool(candidates, windows, news.settling)

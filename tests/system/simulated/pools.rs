@@ -30,7 +30,7 @@ fn pools(simulation: &Simulation, blue: &Value) {
 }
 
 /// What the command ends with, and what it says.
-fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
+pub fn rollout(harness: &Harness, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
         .arg("rollout")
         .args(arguments)

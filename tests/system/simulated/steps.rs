@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use testbed::simulated_host::SimulatedHost;
 
 use super::Simulation;
+use super::pools::rollout;
 use crate::harness::Harness;
 
 const SETTINGS: &str = "windowsstorage/cluster";
@@ -94,6 +95,16 @@ fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restar
     });
     harness.expect(SETTINGS, "RolloutProgressing", "False", "Complete");
     assert_eq!(simulation.strategy()["completedSteps"], 2);
+    harness.expect(SETTINGS, "Progressing", "False", "Complete");
+    harness.expect(SETTINGS, "Available", "True", "AllReady");
+    let (code, said) = rollout(harness, &["history"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        lines.len() == 3 && lines[1].contains("v1.1.3") && lines[2].contains("v1.3.0"),
+        "{said}"
+    );
+    assert!(!said.contains(" -"), "{said}");
     harness.assert_nothing_was_forbidden();
 }
 
@@ -108,7 +119,8 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     let canary = simulation.host("win-000");
     let new = simulation.payload("v1.3.0");
     canary.set_faults(|faults| faults.reboot_in_apply = true);
-    let mut operator = harness.start_with(&new);
+    let served = ["--serve-address=127.0.0.1:0"];
+    let mut operator = harness.start_with_both(&new, &served);
     // It loses its power in the middle of the update, and once more when that is tried again.
     for again in [true, false] {
         harness.eventually("the canary has lost its power", || {
@@ -119,6 +131,20 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     }
     let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
     assert!(said.contains("did not work on win-000"), "{said}");
+    // Without OLM it also says so, and may name that first.
+    let (status, _, message) = harness.condition(SETTINGS, "Degraded");
+    assert!(
+        status == "True" && message.contains("RolloutProgressing"),
+        "{message}"
+    );
+    let metrics = harness.get_http("metrics");
+    for series in [
+        "windows_storage_rollout{reason=\"Stopped\"} 1",
+        "windows_storage_rollout_nodes{pool=\"\",state=\"waiting\"} 3",
+        "windows_storage_rollout_nodes{pool=\"\",state=\"failed\"} 1",
+    ] {
+        assert!(metrics.contains(series), "{series}: {metrics}");
+    }
     assert!(operator.terminate().unwrap().success());
 
     // Another process knows it as well.

@@ -13,8 +13,8 @@ pub use operator_condition::{
     Condition as GateCondition, OperatorCondition, OperatorConditionStatus, UPGRADEABLE,
 };
 pub use rollout::{
-    PoolRolloutStatus, RolloutSpec, RolloutStatus, RolloutStep, RolloutStrategy, RolloutWindow,
-    StrategyStatus,
+    PastRollout, PoolRolloutStatus, RolloutSpec, RolloutStatus, RolloutStep, RolloutStrategy,
+    RolloutWindow, StrategyStatus,
 };
 pub use windows_node_storage::{
     CsiProxyStatus, FailedUpdate, WindowsNodeStorage, WindowsNodeStorageSpec,

@@ -213,9 +213,29 @@ pub struct RolloutStatus {
     /// How far `spec.rollout.strategy` is. An operator that starts goes on from here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyStatus>,
+    /// The last ten rollouts, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<PastRollout>,
     /// When nodes may be updated again, while no window of `spec.rollout.windows` is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_opens: Option<Time>,
+}
+
+/// A rollout: from when something else was wanted until all managed nodes had it.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PastRollout {
+    /// What was rolled out: a hash of all that nodes were to have.
+    pub revision: String,
+    /// The version of csi-proxy in it.
+    pub version: String,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    /// When all managed nodes had it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Time>,
 }
 
 /// How far the steps of a rollout are.

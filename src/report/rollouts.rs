@@ -1,0 +1,57 @@
+//! The last rollouts as a table.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::blocks::{Block, Span};
+use super::text;
+use crate::api::PastRollout;
+use crate::visible::visible;
+
+/// How many characters of a hash tell rollouts apart.
+const REVISION: usize = 12;
+
+/// The last rollouts, a line each.
+#[must_use]
+pub fn past_rollouts(history: &[PastRollout]) -> String {
+    let row = |it: &PastRollout| {
+        let time = |time: &Option<Time>| match time {
+            Some(Time(time)) => format!("{time:.0}"),
+            None => "-".to_owned(),
+        };
+        let revision: String = it.revision.chars().take(REVISION).collect();
+        let cells = [
+            revision,
+            it.version.clone(),
+            time(&it.started),
+            time(&it.completed),
+        ];
+        cells.map(|cell| Span::plain(visible(&cell))).to_vec()
+    };
+    let header = ["REVISION", "CSI-PROXY", "STARTED", "COMPLETED"];
+    let table = Block::Table {
+        label: String::new(),
+        header: header.map(Span::plain).to_vec(),
+        rows: history.iter().map(row).collect(),
+    };
+    text::draw(&[table], false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollout_is_a_line() {
+        let history: Vec<PastRollout> = serde_json::from_str(
+            r#"[{"revision":"0123456789abcdef","version":"v1.3.0","started":"2026-11-24T21:00:00Z","completed":"2026-11-25T01:30:00Z"},
+                {"revision":"f","version":"v1.4.0","started":"2026-12-01T21:00:00Z"}]"#,
+        )
+        .unwrap();
+        let expected = "\
+REVISION       CSI-PROXY   STARTED                COMPLETED
+0123456789ab   v1.3.0      2026-11-24T21:00:00Z   2026-11-25T01:30:00Z
+f              v1.4.0      2026-12-01T21:00:00Z   -
+";
+        assert_eq!(past_rollouts(&history), expected);
+    }
+}
