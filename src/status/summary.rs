@@ -2,6 +2,7 @@
 
 use crate::status::conditions::{NewCondition, no, yes};
 use crate::status::rollout::ROLLOUT_PROGRESSING;
+use crate::status::sentence::sentence;
 
 /// How the condition of the rollout says that it needs an administrator.
 const STUCK: [&str; 3] = ["Stopped", "StepBlocked", "Blocked"];
@@ -42,7 +43,9 @@ fn degraded(conditions: &[(&'static str, NewCondition)]) -> NewCondition {
         [] => String::new(),
         others => format!("; see also {}", others.join(", ")),
     };
-    yes(&first.reason, format!("{type_}: {}{others}", first.message))
+    // As the condition itself has it, so that it says the same when that stays as it was.
+    let message = sentence(&first.message);
+    yes(&first.reason, format!("{type_}: {message}{others}"))
 }
 
 #[cfg(test)]
@@ -96,7 +99,7 @@ mod tests {
             let said = format!("{} {}", degraded.status, degraded.reason);
             assert_eq!((*type_, said.as_str()), ("Degraded", expected), "{given:?}");
             if given.len() == 2 {
-                let words = "CredentialsValid: words; see also ServicesValid";
+                let words = "CredentialsValid: Words; see also ServicesValid";
                 assert_eq!(degraded.message, words);
             }
         }

@@ -224,7 +224,9 @@ fn forget_times(value: &mut Value) {
             fields.values_mut().for_each(forget_times);
         }
         Value::Array(values) => {
-            values.retain(|value| value["type"] != "OperatorConditionWritten");
+            // What the first says follows from when it was looked at, and the second names it.
+            let varies = |type_: &Value| type_ == "OperatorConditionWritten" || type_ == "Degraded";
+            values.retain(|value| !varies(&value["type"]));
             values.iter_mut().for_each(forget_times);
         }
         _ => {}

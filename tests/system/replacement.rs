@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use testbed::node_agent::{csi_proxy_answers, csi_proxy_process};
 use testbed::parts::part;
+use testbed::windows_host::WindowsHost;
 use windows_storage_operator::payload::sha256_hex;
 
 use crate::harness::Harness;
@@ -59,6 +60,51 @@ fn a_new_csi_proxy_replaces_the_old_one_and_a_broken_one_is_undone() {
         process,
         "a change that was undone is tried again"
     );
+}
+
+#[test]
+fn the_other_node_waits_for_the_canary_and_both_answer_in_the_end() {
+    let harness = Harness::new();
+    let hosts = ["win-1", "win-2"].map(|name| harness.sandbox.add_windows_node(name).unwrap());
+    harness.sandbox.give_access().unwrap();
+    harness.kubectl("label node win-2 canary=yes");
+    let step = json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": 10});
+    let rollout = json!({"maxUnavailable": 2, "strategy": {"steps": [step]}});
+    let patch = json!({"spec": {"rollout": rollout}}).to_string();
+    harness.kubectl_with(&[
+        "patch",
+        "windowsstorage",
+        "cluster",
+        "--type=merge",
+        "-p",
+        &patch,
+    ]);
+    let [old, new] =
+        ["csi-proxy-1.1.3", "csi-proxy-1.3.0"].map(|it| fs::read(part(it).unwrap()).unwrap());
+    let on_node = |host: &WindowsHost| fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap();
+
+    let operator = harness.start_with(&payload(&harness, "old", &old, "v1.1.3"));
+    for name in ["win-1", "win-2"] {
+        harness.expect_csi_proxy(name);
+    }
+    let first = csi_proxy_process(&hosts[0]).unwrap();
+    assert!(operator.terminate().unwrap().success());
+
+    let operator = harness.start();
+    let settings = "windowsstorage/cluster";
+    harness.expect(settings, "RolloutProgressing", "True", "Soaking");
+    assert!(on_node(&hosts[1]) == new, "the canary has not got it");
+    csi_proxy_answers(&hosts[1]).unwrap();
+    assert!(on_node(&hosts[0]) == old, "it did not wait");
+    assert_eq!(csi_proxy_process(&hosts[0]).unwrap(), first);
+    assert!(operator.terminate().unwrap().success());
+
+    let _operator = harness.start();
+    harness.expect(settings, "RolloutProgressing", "False", "Complete");
+    assert!(on_node(&hosts[0]) == new, "it was left out");
+    for host in &hosts {
+        csi_proxy_answers(host).unwrap();
+    }
 }
 
 fn version(harness: &Harness) -> String {

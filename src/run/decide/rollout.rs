@@ -205,7 +205,7 @@ impl Decisions {
         let mut groups: BTreeMap<Option<&str>, Group<'_>> =
             [(None, (None, BTreeMap::new()))].into();
         for (name, pool, candidate) in candidates {
-            let apart = pool.filter(|pool| pool.rollout.max_unavailable.is_some());
+            let apart = pool.filter(|pool| pool.rollout.is_apart());
             let key = apart.map(|pool| pool.name.as_str());
             let (_, group) = groups.entry(key).or_insert((apart, BTreeMap::new()));
             group.insert(name, candidate);

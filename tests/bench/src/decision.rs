@@ -9,11 +9,12 @@ use anyhow::{Context, Result};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
+use testbed::control_plane::ControlPlane;
 use testbed::sandbox::OperatorCommand;
 use tokio::task::block_in_place;
 
 use crate::churn::{self, Churn};
-use crate::cluster::{self, DRIVER, LARGE, Os};
+use crate::cluster::{self, DRIVER, LARGE, Os, Size};
 use crate::figures::{milliseconds, quantile};
 use crate::gate::{GateWatch, Watch};
 use crate::memory::settled_operator;
@@ -34,14 +35,18 @@ const ORDINARY: &str = "/api/v1/namespaces/default/configmaps";
 /// Takes the driver off the last node that has it and gives it back, again and again.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
     let repetitions = if options.full { 200 } else { 12 };
-    let control_plane = cluster::start(&LARGE)?;
-    let command = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
+    on(&cluster::start(&LARGE)?, &LARGE, repetitions)
+}
+
+/// The same on a cluster of that size, so many times.
+pub fn on(control_plane: &ControlPlane, size: &Size, repetitions: usize) -> Result<Vec<Row>> {
+    let command = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");
     cluster::runtime()?.block_on(async {
         let client = cluster::client(control_plane.kubeconfig()).await?;
-        let mut bed = Bed::new(client).await?;
+        let mut bed = Bed::new(client, size).await?;
         // It writes the status of every node, which the later ones find as it shall be.
-        let first = || settled_operator(&control_plane, LARGE.windows.nodes);
+        let first = || settled_operator(control_plane, size.windows.nodes);
         block_in_place(first)?.kill()?;
         let mut times = Times::default();
         bed.gate = GateWatch::of_cleared(&bed.client).await?;
@@ -49,7 +54,7 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         bed.gate
             .until(PATIENCE, |gate| gate.reason == "DriversMissing")
             .await?;
-        block_in_place(|| until_quiet(&control_plane, QUIET))?;
+        block_in_place(|| until_quiet(control_plane, QUIET))?;
         // Its first list of the cluster is not what is measured, so nothing changes until then.
         let churn = Churn::start(&bed.client, &bed.pods, CHURN)?;
         churn.reach(CHURN.into()).await?;
@@ -107,7 +112,7 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new(client: Client) -> Result<Self> {
+    async fn new(client: Client, size: &Size) -> Result<Self> {
         for name in ["first", "second"] {
             let object =
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -115,7 +120,7 @@ impl Bed {
             cluster::send(&client, Method::POST, ORDINARY, json, object).await?;
         }
         // The one node that lacks the driver.
-        let node = cluster::node_name(Os::Windows, LARGE.windows.nodes - 1);
+        let node = cluster::node_name(Os::Windows, size.windows.nodes - 1);
         let path = format!("/apis/storage.k8s.io/v1/csinodes/{node}");
         let request = Request::get(&path).body(Vec::new())?;
         let without: Value = client.request(request).await?;

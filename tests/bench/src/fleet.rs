@@ -7,6 +7,7 @@
 //! real ones the two ends of SSH on one machine are all that would be measured.
 
 mod cluster;
+pub mod pools;
 mod statuses;
 
 use std::thread;

@@ -17,6 +17,7 @@ mod node;
 mod process;
 mod report;
 mod requests;
+mod scale;
 mod sizes;
 mod soak;
 mod start;
@@ -68,7 +69,10 @@ const MEASUREMENTS: &[Measurement] = &[
     ("fleet", fleet::measure),
     ("copy", copy::measure),
     ("contact", contact::measure),
+    ("scale", scale::measure),
 ];
+/// What takes longer than all else together: only measured in full, or by its name.
+const LONG: &str = "scale";
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
     let found = MEASUREMENTS.iter().find(|known| known.0 == name);
@@ -97,7 +101,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         full: arguments.full,
     };
     let chosen: Vec<&Measurement> = match arguments.measurements.as_slice() {
-        [] => MEASUREMENTS.iter().collect(),
+        [] => MEASUREMENTS
+            .iter()
+            .filter(|(name, _)| options.full || *name != LONG)
+            .collect(),
         some => some.to_vec(),
     };
     // Before anything is measured that could not be kept.

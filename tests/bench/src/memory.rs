@@ -12,7 +12,7 @@ use testbed::control_plane::ControlPlane;
 use testbed::parts::part;
 use testbed::sandbox::{Operator, OperatorCommand};
 
-use crate::cluster::{self, LARGE};
+use crate::cluster::{self, LARGE, Size};
 use crate::figures::{median, megabytes, quantile};
 use crate::process::{Program, Sample, Sampler, eventually};
 use crate::report::{Row, rows};
@@ -25,10 +25,9 @@ const RESOURCES: &str =
 /// The operator, the cache as it is and without managedFields, and kube-state-metrics, one after the other on one API
 /// server.
 pub fn measure(options: Options) -> Result<Vec<Row>> {
-    // The collector of a Go program returns memory within minutes: twice the two minutes after which it runs anyway.
-    let rest = Duration::from_secs(if options.full { 240 } else { 60 });
+    let rest = rest(options);
     let control_plane = cluster::start(&LARGE)?;
-    let operator = of_operator(&control_plane, rest)?;
+    let operator = usage_of_operator(&control_plane, &LARGE, options)?;
     let cache = of_cache(&control_plane, &[], rest)?;
     let stripped = of_cache(&control_plane, &["-strip"], rest)?;
     let metrics = of_kube_state_metrics(&control_plane, rest)?;
@@ -53,10 +52,15 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// The collector of a Go program returns memory within minutes: twice the two minutes after which it runs anyway.
+fn rest(options: Options) -> Duration {
+    Duration::from_secs(if options.full { 240 } else { 60 })
+}
+
 /// Memory in 10⁶ bytes: pages of files are the kernel's to keep or to drop, so what is anonymous counts.
-struct Usage {
-    steady: f64,
-    peak: f64,
+pub struct Usage {
+    pub steady: f64,
+    pub peak: f64,
     resident: f64,
 }
 
@@ -110,11 +114,16 @@ fn until_settled(control_plane: &ControlPlane, windows_nodes: usize) -> Result<(
     })
 }
 
-fn of_operator(control_plane: &ControlPlane, rest: Duration) -> Result<Usage> {
+/// What the operator takes on that cluster.
+pub fn usage_of_operator(
+    control_plane: &ControlPlane,
+    size: &Size,
+    options: Options,
+) -> Result<Usage> {
     let operator = start_operator(control_plane)?;
     let sampler = Sampler::start(operator.id(), INTERVAL);
-    until_settled(control_plane, LARGE.windows.nodes)?;
-    let usage = Usage::at_rest(sampler, rest)?;
+    until_settled(control_plane, size.windows.nodes)?;
+    let usage = Usage::at_rest(sampler, rest(options))?;
     operator.kill()?;
     Ok(usage)
 }

@@ -25,15 +25,8 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
     // kubectl takes half a minute of a core.
     let rounds = if options.full { 7 } else { 3 };
     let control_plane = cluster::start(&LARGE)?;
-    let operator = OperatorCommand::new(&control_plane, &operator_binary()?, &payload()?)?;
-    let (mut names, mut verdicts) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        verdicts.push(first_verdict(&control_plane, &operator)?);
-        names.push(list(&control_plane, "name")?);
-    }
+    let (verdict, names) = against_kubectl(&control_plane, rounds)?;
     let whole = list(&control_plane, "json")?;
-    let verdict = median(&verdicts);
-    let names = median(&names);
     Ok(rows! {
         "process start to the first correct OperatorCondition" => verdict, "s";
         "kubectl get … -A -o name" => names, "s";
@@ -41,6 +34,17 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
         "verdict to kubectl get -o name" => verdict / names, "×", at_most 2.0;
         "verdict to kubectl get -o json" => verdict / whole, "×";
     })
+}
+
+/// Seconds to the first correct verdict, and of kubectl for the names of the same objects: the medians of so many rounds.
+pub fn against_kubectl(control_plane: &ControlPlane, rounds: usize) -> Result<(f64, f64)> {
+    let operator = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
+    let (mut names, mut verdicts) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        verdicts.push(first_verdict(control_plane, &operator)?);
+        names.push(list(control_plane, "name")?);
+    }
+    Ok((median(&verdicts), median(&names)))
 }
 
 fn list(control_plane: &ControlPlane, output: &str) -> Result<f64> {

@@ -58,6 +58,8 @@ fn a_node_is_looked_at_after_a_boot_and_let_alone_when_it_is_no_longer_ours() {
         "Unknown",
         "External",
     );
+    // It says so while the agent is still being removed.
+    harness.expect_management("win-000", "External");
     let (seen, there) = (logins("win-000"), disk("win-000"));
     assert!(!there.0.is_empty());
     simulation.write_statuses("boot-3", 2);

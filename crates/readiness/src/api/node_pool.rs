@@ -80,8 +80,21 @@ pub struct PoolRollout {
     )]
     #[schemars(schema_with = "number_or_percentage_schema")]
     pub max_unavailable: Option<IntOrString>,
+    /// After the update was undone on so many nodes of the pool no further node of it is updated. Where it is given, the pool's nodes count
+    /// apart from all others as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_failures: Option<u32>,
     /// No node of the pool is updated while this is true.
     pub paused: bool,
+}
+
+impl PoolRollout {
+    /// Whether the nodes of the pool are counted apart from all others.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.max_unavailable.is_some() || self.max_failures.is_some()
+    }
 }
 
 impl NodePool {
@@ -142,6 +155,8 @@ impl WindowsStorageSpec {
         if let Some(most) = &rollout.max_unavailable {
             spec.rollout.max_unavailable = most.clone();
         }
+        let max_failures = rollout.max_failures;
+        spec.rollout.max_failures = max_failures.unwrap_or(spec.rollout.max_failures);
         spec.rollout.paused |= rollout.paused;
         Cow::Owned(spec)
     }
@@ -181,7 +196,7 @@ mod tests {
         let spec = spec(
             r#"{"ssh":{"user":"ops"},"rollout":{"maxUnavailable":3},"nodePools":[
                 {"name":"a","nodeSelector":{"a":"b"},"ssh":{"port":2222},"management":"External","rollout":{"maxUnavailable":"10%"}},
-                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"install":"WhereNeeded","rollout":{"paused":true}}]}"#,
+                {"name":"b","nodeSelector":{"a":"c"},"ssh":{"user":"admin"},"install":"WhereNeeded","rollout":{"paused":true,"maxFailures":4}}]}"#,
         );
         let a = spec.for_pool(spec.node_pools.first());
         assert_eq!((&*a.ssh.user, a.ssh.port), ("ops", 2222));
@@ -191,6 +206,9 @@ mod tests {
         assert_eq!((&*b.ssh.user, b.ssh.port), ("admin", 22));
         assert_eq!(b.csi_proxy.install, Install::WhereNeeded);
         assert!(b.rollout.paused && b.rollout.max_unavailable_of(50) == 3);
+        assert_eq!((a.rollout.max_failures, b.rollout.max_failures), (1, 4));
+        let apart = spec.node_pools.iter().map(|pool| pool.rollout.is_apart());
+        assert_eq!(apart.collect::<Vec<_>>(), [true, true]);
         assert_eq!(*spec.for_pool(None), spec);
     }
 

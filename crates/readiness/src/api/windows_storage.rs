@@ -217,7 +217,8 @@ pub struct WindowsStorageStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
     /// `Upgradeable`, `OperatorConditionWritten` (where there is an OperatorCondition to write), `CredentialsValid`,
-    /// `NodePoolsValid` (where there are pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
+    /// `NodePoolsValid` (where there are pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`; and what sums
+    /// these up: `Available`, `Progressing`, `Degraded`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
 }

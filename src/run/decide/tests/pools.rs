@@ -101,6 +101,14 @@ fn a_pool_with_a_limit_of_its_own_is_counted_apart() {
     rig.want_pool(&json!({}));
     let few = rig.slots(&[]);
     assert_eq!(few.len(), 1, "{few:?}");
+    // So does one that stops at its own number of failures.
+    rig.want_pool(&json!({"rollout": {"maxFailures": 2}}));
+    rig.see("win-1", Standing::Failed);
+    assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
+    rig.want_pool(&json!({"rollout": {"maxFailures": 1}}));
+    assert_eq!(rig.slots(&[]), ["win-3"]);
+    rig.see("win-1", Standing::Waiting);
+    rig.pass(&["win-1"]);
     // A pause is the pool's alone.
     rig.want_pool(&json!({"rollout": {"paused": true}}));
     assert_eq!(rig.slots(&[]), ["win-3"]);

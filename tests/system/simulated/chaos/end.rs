@@ -84,6 +84,8 @@ fn without_times(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_times),
         Value::Object(fields) => {
             fields.remove("observedGeneration");
+            // Which rollouts came to their end before the next one is a matter of time as well.
+            fields.remove("history");
             fields.values_mut().for_each(without_times);
         }
         _ => {}
