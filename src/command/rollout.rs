@@ -25,7 +25,7 @@ use crate::command::{print, report_line, runtime};
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
 /// What the condition says where nothing is left to be done.
-const DONE: [&str; 3] = ["Complete", "NotManaged", "Removed"];
+const DONE: [&str; 4] = ["Complete", "NotManaged", "Pinned", "Removed"];
 /// How many characters the bar of a rollout has.
 const BAR: u32 = 30;
 

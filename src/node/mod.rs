@@ -68,7 +68,7 @@ pub use removal::{Absence, CSI_PROXY_USED, Hold, Present, Removal, may_have_agen
 pub use rollout::{Candidate, Halt, PoolProgress, Rollout, RolloutLimits, Standing, rollout};
 pub use session::{Output, Session};
 pub use slots::{RolloutSlots, Slot};
-pub use steps::{Member, StepRecord, StepState, Steps, follow};
+pub use steps::{Allowed, Member, StepRecord, StepState, Steps, follow};
 pub use transfer::{Found, Part, ReadFailure, Sent};
 pub use verification::{Before, Tried, Verification};
 pub use window::{Windows, windows};

@@ -40,6 +40,8 @@ pub struct Observation {
     pub revision: String,
     /// Which attempt at it that was.
     pub attempt: String,
+    /// What was desired when the node was last seen as desired.
+    pub reached: String,
 }
 
 /// Another owner whose csi-proxy was found on the node: what a look has found stands until the next look, of this process or
@@ -176,6 +178,9 @@ impl Observations {
                         observation.problem.clone_from(&reconciled.problem);
                     }
                     observation.standing = reconciled.standing;
+                    if reconciled.standing == Standing::Current {
+                        observation.reached.clone_from(&observation.revision);
+                    }
                 }
                 Err(error) => {
                     observation.problem = Some(error.clone());

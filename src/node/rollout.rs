@@ -43,6 +43,8 @@ pub struct Candidate {
     pub paused: bool,
     /// It waits for another step of the rollout.
     pub held: bool,
+    /// csi-proxy is to be removed there.
+    pub removes: bool,
     /// Reconciles that failed in a row: nodes that have tried without success come after those that have not.
     pub failures: u32,
 }
@@ -65,7 +67,7 @@ pub struct RolloutLimits {
     pub max_failures: usize,
     /// No node gets a slot.
     pub paused: bool,
-    /// No node gets a slot before a window opens.
+    /// No node gets a slot for an update before a window opens.
     pub is_closed: bool,
     /// This process has started only just: a node that it has not seen yet, or does not reach, may be in the middle of an
     /// update that the process before it began.
@@ -139,6 +141,8 @@ pub struct Rollout {
     pub current: usize,
     /// Those that wait for a slot or have one.
     pub waiting: usize,
+    /// Those of them that wait for nothing but a slot.
+    pub ready: usize,
     /// Those on which the update was undone, by name.
     pub failed: Vec<String>,
     /// Those on which csi-proxy does not work, for all that is known, by name: they take others' places.
@@ -152,7 +156,7 @@ impl Rollout {
     #[must_use]
     pub fn merge(parts: Vec<(Option<String>, Self)>) -> Self {
         let mut merged = Self::default();
-        let goes_on = |it: &Self| it.halt.is_none() && (it.waiting > 0 || !it.slots.is_empty());
+        let goes_on = |it: &Self| it.halt.is_none() && (it.ready > 0 || !it.slots.is_empty());
         if !parts.iter().any(|(_, part)| goes_on(part)) {
             let halts = || parts.iter().filter_map(|(_, part)| part.halt);
             let failures = halts().find(|halt| *halt == Halt::Failures);
@@ -168,6 +172,7 @@ impl Rollout {
             merged.nodes += part.nodes;
             merged.current += part.current;
             merged.waiting += part.waiting;
+            merged.ready += part.ready;
             merged.failed.extend(part.failed);
             merged.down.extend(part.down);
             merged.settling |= part.settling;
@@ -194,20 +199,19 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         Some(Halt::Failures)
     } else if limits.paused || are_all_paused(of(Standing::Waiting)) {
         Some(Halt::Paused)
-    } else if limits.is_closed && of(Standing::Waiting).any(|(_, it)| !it.at_work) {
+    } else if limits.is_closed && of(Standing::Waiting).any(|(_, it)| is_ready(it) && !it.removes) {
         Some(Halt::Closed)
     } else {
         None
     };
     let mut slots: BTreeSet<String> = names(|candidate| candidate.at_work).collect();
-    if halt.is_none() {
+    let may_begin = |it: &Candidate| is_ready(it) && (it.removes || !limits.is_closed);
+    if matches!(halt, None | Some(Halt::Closed)) {
         let is_away = |it: &&Candidate| it.at_work || is_unavailable(**it, limits);
         let unavailable = candidates.values().filter(is_away).count();
         let free = limits.max_unavailable.saturating_sub(unavailable);
         let waiting = of(Standing::Waiting);
-        let mut queue: Vec<_> = waiting
-            .filter(|(_, it)| !it.at_work && !it.paused && !it.held)
-            .collect();
+        let mut queue: Vec<_> = waiting.filter(|(_, it)| may_begin(it)).collect();
         queue.sort_by_key(|&(name, it)| it.order(name));
         slots.extend(queue.into_iter().take(free).map(|(name, _)| name.clone()));
     }
@@ -223,10 +227,16 @@ pub fn rollout(candidates: &BTreeMap<String, Candidate>, limits: &RolloutLimits)
         nodes: candidates.len(),
         current: of(Standing::Current).count(),
         waiting: of(Standing::Waiting).count(),
+        ready: of(Standing::Waiting).filter(|(_, it)| is_ready(it)).count(),
         failed,
         down: names(|candidate| candidate.down && !candidate.at_work).collect(),
         settling: limits.settling && of(Standing::Unseen).count() > 0,
     }
+}
+
+/// Whether nothing that waits waits for anything but a slot.
+fn is_ready(candidate: &Candidate) -> bool {
+    !candidate.at_work && !candidate.paused && !candidate.held
 }
 
 fn are_all_paused<'a>(waiting: impl Iterator<Item = (&'a String, &'a Candidate)>) -> bool {
@@ -273,6 +283,7 @@ mod tests {
                 cut_short: words.contains(&"cut-short"),
                 paused: words.contains(&"paused"),
                 held: words.contains(&"held"),
+                removes: words.contains(&"removes"),
                 failures: u32::from(words.contains(&"tried")),
             };
             (words[0].to_owned(), candidate)
@@ -293,6 +304,10 @@ mod tests {
         };
         let settling = RolloutLimits {
             settling: true,
+            ..LIMITS
+        };
+        let closed = RolloutLimits {
+            is_closed: true,
             ..LIMITS
         };
         for (limits, nodes, expected) in [
@@ -316,6 +331,11 @@ mod tests {
             (one, "a waiting paused, b waiting", "b"),
             (one, "a waiting paused at-work, b waiting", "a"),
             (one, "a waiting paused, b current", ""),
+            // It waits for another step.
+            (one, "a waiting held, b waiting", "b"),
+            // No window is open: what has begun ends, and a removal waits for none.
+            (closed, "a waiting at-work, b waiting", "a"),
+            (closed, "a waiting, b waiting removes", "b"),
         ] {
             assert_eq!(slots(&candidates(nodes), &limits), expected, "{nodes}");
         }
@@ -338,6 +358,24 @@ mod tests {
         let settles = |nodes, limits| rollout(nodes, limits).settling;
         assert!(settles(&nodes, &settling));
         assert!(!settles(&seen, &settling) && !settles(&nodes, &LIMITS));
+    }
+
+    #[test]
+    fn a_window_is_waited_for_only_by_who_would_begin_in_it() {
+        let closed = RolloutLimits {
+            is_closed: true,
+            ..LIMITS
+        };
+        let halt = |nodes| rollout(&candidates(nodes), &closed).halt;
+        assert_eq!(halt("a waiting, b current"), Some(Halt::Closed));
+        for nodes in [
+            "a current",
+            "a waiting held",
+            "a waiting at-work",
+            "a waiting removes",
+        ] {
+            assert_eq!(halt(nodes), None, "{nodes}");
+        }
     }
 
     #[test]
@@ -388,6 +426,14 @@ mod tests {
                 "",
                 Some(Halt::Failures),
                 &[None, Some("blue")],
+            ),
+            // Who waits for another step does not go on.
+            (
+                "a waiting paused",
+                "c waiting held",
+                "",
+                Some(Halt::Paused),
+                &[],
             ),
             // A pause is told where nothing else goes on.
             ("a waiting paused", "c waiting", "c", None, &[]),

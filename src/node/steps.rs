@@ -42,21 +42,30 @@ pub struct Steps {
     pub of: usize,
     /// What the first step that is not finished waits for.
     pub state: Option<StepState>,
-    /// The nodes that wait for another step than their own.
-    pub held: BTreeSet<String>,
 }
 
 /// A node as steps see it.
 pub struct Member {
     /// The node.
     pub candidate: Candidate,
+    /// It was as desired when it was last reached.
+    pub has_it: bool,
     /// When it was last looked at.
     pub seen: Option<Timestamp>,
     /// The steps that name it, each by its place.
     pub steps: Vec<bool>,
 }
 
-/// How far the steps are now. Nodes from which csi-proxy is removed are not to be among the members.
+/// Who may be updated in the step in progress.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// The nodes that wait for another step than their own.
+    pub held: BTreeSet<String>,
+    /// How many others may begin, where not all of them may.
+    pub free: Option<usize>,
+}
+
+/// How far the steps are now, and who may be updated. Nodes from which csi-proxy is removed are not to be among the members.
 #[must_use]
 pub fn follow(
     steps: &[RolloutStep],
@@ -64,7 +73,7 @@ pub fn follow(
     before: StepRecord,
     revision: &str,
     now: Timestamp,
-) -> Steps {
+) -> (Steps, Allowed) {
     let mut record = before;
     if record.revision != revision {
         record = StepRecord {
@@ -73,50 +82,44 @@ pub fn follow(
         };
     }
     record.completed = record.completed.min(steps.len());
-    let mut state = None;
+    let (mut state, mut allowed) = (None, Allowed::default());
     while let Some(step) = steps.get(record.completed) {
         let part = Part::of(record.completed, step, members);
-        let found = part.state(&mut record.soaking_since, step, now);
-        state = found;
-        if found.is_some() {
+        state = part.state(&mut record.soaking_since, step, now);
+        if let Some(state) = state {
+            allowed = part.allowed(state, members);
             break;
         }
         record.completed += 1;
         record.soaking_since = None;
     }
-    let held = match steps.get(record.completed) {
-        Some(step) => Part::of(record.completed, step, members).others(members),
-        None => BTreeSet::new(),
-    };
-    Steps {
-        record,
-        of: steps.len(),
-        state,
-        held,
-    }
+    let of = steps.len();
+    (Steps { record, of, state }, allowed)
 }
 
 /// The nodes of one step.
 struct Part<'a> {
-    members: BTreeMap<&'a str, &'a Member>,
-    /// How many of them are to be updated, where not all are.
-    number: Option<usize>,
+    members: Vec<&'a Member>,
+    /// The step that names them, where they are not just so many of all.
+    place: Option<usize>,
+    /// How many are to have it at the end of the step.
+    number: usize,
 }
 
 impl<'a> Part<'a> {
     fn of(place: usize, step: &RolloutStep, members: &'a BTreeMap<String, Member>) -> Self {
         let number = step.number_of(members.len());
-        let is_in = |member: &Member| number.is_some() || member.steps[place];
-        let members = members.iter().filter(|(_, member)| is_in(member));
+        let is_in = |member: &&Member| number.is_some() || member.steps[place];
+        let members: Vec<_> = members.values().filter(is_in).collect();
         Self {
-            members: members.map(|(name, it)| (name.as_str(), it)).collect(),
-            number,
+            place: number.is_none().then_some(place),
+            number: number.unwrap_or(members.len()),
+            members,
         }
     }
 
-    fn count(&self, is: impl Fn(&Candidate) -> bool) -> usize {
-        let members = self.members.values();
-        members.filter(|member| is(&member.candidate)).count()
+    fn count(&self, is: impl Fn(&Member) -> bool) -> usize {
+        self.members.iter().filter(|member| is(member)).count()
     }
 
     /// What it waits for; `None` once it is finished.
@@ -126,69 +129,77 @@ impl<'a> Part<'a> {
         step: &RolloutStep,
         now: Timestamp,
     ) -> Option<StepState> {
-        let current = self.count(is_current);
-        let is_left = match self.number {
-            Some(number) => current < number && self.count(is_to_be_updated) > 0,
-            None => self.count(is_to_be_updated) > 0,
+        let waiting = self.count(is_waiting);
+        let is_unseen = self.count(|it| it.candidate.standing == Standing::Unseen) > 0;
+        if self.place.is_none() && is_unseen {
+            // Some of them may have it: another one in their place would be one too many.
+            return Some(StepState::Unseen);
+        }
+        let has_failed =
+            self.place.is_some() && self.count(|it| it.candidate.standing == Standing::Failed) > 0;
+        let is_left = waiting > 0 && (self.place.is_some() || self.count(has_it) < self.number);
+        let is_away = |it: &Member| {
+            let is_of_step = self.place.is_some() || has_it(it) || it.candidate.cut_short;
+            it.candidate.at_work || (it.candidate.down && is_of_step)
         };
-        let is_away = |it: &Candidate| it.down || it.at_work;
-        let has_failed = self.number.is_none() && self.count(is_failed) > 0;
-        if is_left || has_failed || self.count(is_away) > 0 {
+        if has_failed || is_left || self.count(is_away) > 0 {
             *soaking_since = None;
-            let is_failed = has_failed && !is_left;
-            return Some(if is_failed {
+            return Some(if has_failed {
                 StepState::Failed
             } else {
                 StepState::Updating
             });
         }
-        if self.count(|it| it.standing == Standing::Unseen) > 0 {
+        if is_unseen {
             return Some(StepState::Unseen);
         }
-        if current == 0 {
-            *soaking_since = None;
+        if self.count(is_current) == 0 {
             return Some(StepState::NoNodes);
         }
-        let since = *soaking_since.get_or_insert(now);
+        // A clock may have gone back since.
+        let since = soaking_since.map_or(now, |since| since.min(now));
+        *soaking_since = Some(since);
         let soak = SignedDuration::from_secs(step.soak_seconds.into());
         let until = since.saturating_add(soak).unwrap_or(Timestamp::MAX);
-        let is_confirmed = |member: &&Member| {
-            !is_current(&member.candidate) || member.seen.is_some_and(|seen| seen >= until)
-        };
-        let is_over = now >= until && self.members.values().copied().all(|it| is_confirmed(&it));
+        let is_confirmed =
+            |it: &Member| !is_current(it) || it.seen.is_some_and(|seen| seen >= until);
+        let is_over = now >= until && self.members.iter().all(|it| is_confirmed(it));
         (step.soak_seconds > 0 && !is_over).then_some(StepState::Soaking(until))
     }
 
-    /// The nodes that are not to be updated in this step.
-    fn others(&self, all: &BTreeMap<String, Member>) -> BTreeSet<String> {
-        let begun = self.count(|it| is_current(it) || it.at_work);
-        let free = self.number.map(|number| number.saturating_sub(begun));
-        let waiting = self.members.iter();
-        let mut waiting: Vec<_> = waiting
-            .filter(|(_, it)| is_to_be_updated(&it.candidate) && !it.candidate.at_work)
-            .collect();
-        waiting.sort_by_key(|(name, it)| it.candidate.order(name));
-        let allowed = waiting.into_iter().take(free.unwrap_or(usize::MAX));
-        let allowed: BTreeSet<&str> = allowed.map(|(name, _)| *name).collect();
-        let names = all.iter().filter(|(name, it)| {
-            is_to_be_updated(&it.candidate)
-                && !it.candidate.at_work
-                && !allowed.contains(name.as_str())
-        });
-        names.map(|(name, _)| name.clone()).collect()
+    fn allowed(&self, state: StepState, all: &BTreeMap<String, Member>) -> Allowed {
+        let begun = |it: &Member| {
+            let is_lost = it.candidate.cut_short && !is_waiting(it);
+            has_it(it) || it.candidate.at_work || is_lost
+        };
+        let free = match (self.place, state) {
+            (Some(_), _) => None,
+            (None, StepState::Unseen) => Some(0),
+            (None, _) => Some(self.number.saturating_sub(self.count(begun))),
+        };
+        let may = |it: &Member| match self.place {
+            Some(place) => it.steps[place] && state != StepState::Failed,
+            None => free != Some(0),
+        };
+        let held = all.iter().filter(|(_, it)| is_waiting(it) && !may(it));
+        Allowed {
+            held: held.map(|(name, _)| name.clone()).collect(),
+            free,
+        }
     }
 }
 
-fn is_current(candidate: &Candidate) -> bool {
-    candidate.standing == Standing::Current && !candidate.at_work
+fn is_current(member: &Member) -> bool {
+    member.candidate.standing == Standing::Current && !member.candidate.at_work
 }
 
-fn is_to_be_updated(candidate: &Candidate) -> bool {
-    candidate.standing == Standing::Waiting
+/// As far as anybody knows: a node that went out of reach since still has it.
+fn has_it(member: &Member) -> bool {
+    is_current(member) || (member.has_it && member.candidate.standing == Standing::Unreachable)
 }
 
-fn is_failed(candidate: &Candidate) -> bool {
-    candidate.standing == Standing::Failed
+fn is_waiting(member: &Member) -> bool {
+    member.candidate.standing == Standing::Waiting && !member.candidate.at_work
 }
 
 #[cfg(test)]
@@ -218,11 +229,13 @@ mod tests {
                 standing,
                 down: words.contains(&"down"),
                 at_work: words.contains(&"at-work"),
+                cut_short: words.contains(&"cut-short"),
                 ..Candidate::default()
             };
             let seen = words.iter().find_map(|word| word.parse().ok());
             let member = Member {
                 candidate,
+                has_it: words.contains(&"had"),
                 seen: seen.map(at),
                 steps: vec![words.contains(&"c"), false],
             };
@@ -248,37 +261,48 @@ mod tests {
         }
     }
 
-    /// Steps completed and the minute since when the next one soaks, now, and the nodes; then the same, what the step waits for, and who
-    /// waits for it.
+    /// Steps completed and the minute since when the next one soaks, now, and the nodes; then the same, what the step waits for, how many
+    /// may begin, and who waits for another step.
     const LIFE: &str = "
         # Only the canary begins.
-        0 - at 0: a waiting c, b waiting, d waiting -> 0 - Updating: b d
-        0 - at 0: a waiting c at-work, b waiting -> 0 - Updating: b
-        0 - at 5: a current c 5, b waiting -> 0 5 Soaking 35: b
-        0 5 at 34: a current c 34, b waiting -> 0 5 Soaking 35: b
+        0 - at 0: a waiting c, b waiting, d waiting -> 0 - Updating all: b d
+        0 - at 0: a waiting c at-work, b waiting -> 0 - Updating all: b
+        0 - at 5: a current c 5, b waiting -> 0 5 Soaking 35 all: b
+        0 5 at 34: a current c 34, b waiting -> 0 5 Soaking 35 all: b
         # The time is over, and the look at it was before.
-        0 5 at 36: a current c 34, b waiting -> 0 5 Soaking 35: b
+        0 5 at 36: a current c 34, b waiting -> 0 5 Soaking 35 all: b
         # Half of the nodes: one of two has it already, two of four have not.
-        0 5 at 36: a current c 36, b waiting -> 1 36 Soaking 46: b
-        0 5 at 36: a current c 36, b waiting, d waiting, e waiting -> 1 - Updating: d e
-        1 - at 40: a current c, b waiting at-work, d waiting, e waiting -> 1 - Updating: d e
-        1 40 at 51: a current c 51, b current 51, d waiting, e waiting -> 2 - -:
+        0 5 at 36: a current c 36, b waiting -> 1 36 Soaking 46 0: b
+        0 5 at 36: a current c 36, b waiting, d waiting, e waiting -> 1 - Updating 1:
+        1 - at 40: a current c, b waiting at-work, d waiting, e waiting -> 1 - Updating 0: d e
+        1 40 at 51: a current c 51, b current 51, d waiting, e waiting -> 2 - - all:
         # Something is wrong in the meantime: the time begins again.
-        0 5 at 20: a current c down, b waiting -> 0 - Updating: b
-        1 40 at 51: a current c, b current down, d waiting, e waiting -> 1 - Updating: d e
-        # After a start nothing has been looked at yet: the time goes on.
-        0 5 at 50: a unseen c, b unseen -> 0 5 Unseen:
-        0 5 at 50: a unseen c, b waiting -> 0 5 Unseen: b
+        0 5 at 20: a current c down, b waiting -> 0 - Updating all: b
+        1 40 at 51: a current c, b current down, d waiting, e waiting -> 1 - Updating 0: d e
+        # What is broken elsewhere is not of this step.
+        1 40 at 45: a current c, b current, d waiting down, e waiting -> 1 40 Soaking 50 0: d e
+        # After a start nothing has been looked at yet: the time goes on, and nobody takes the place of who may have it.
+        0 5 at 50: a unseen c, b unseen -> 0 5 Unseen all:
+        0 5 at 50: a unseen c, b waiting -> 0 5 Unseen all: b
+        1 40 at 45: a unseen c, b unseen, d waiting, e waiting -> 1 40 Unseen 0: d e
         # Nothing shows whether it works.
-        0 5 at 50: a unreachable c, b waiting -> 0 - NoNodes: b
-        0 - at 50: a waiting, b waiting -> 0 - NoNodes: a b
-        # One of several that is dead holds nobody up.
-        0 5 at 36: a current c 36, b unreachable c, d current -> 1 36 Soaking 46:
-        0 - at 50: a failed c, b waiting -> 0 - Failed: b
+        0 5 at 50: a unreachable c, b waiting -> 0 5 NoNodes all: b
+        0 - at 50: a waiting, b waiting -> 0 - NoNodes all: a b
+        # One of several that is dead holds nobody up, and nobody takes its place.
+        0 5 at 36: a current c 36, b unreachable c, d current -> 1 36 Soaking 46 0:
+        1 40 at 45: a current c, b unreachable had, d waiting, e waiting -> 1 40 Soaking 50 0: d e
+        1 40 at 45: a unreachable c had, b unreachable had, d waiting, e waiting -> 1 40 NoNodes 0: d e
+        1 - at 45: a current c, b unreachable down cut-short, d waiting, e waiting -> 1 - Updating 0: d e
+        1 - at 45: a current c, b unreachable, d waiting, e waiting -> 1 - Updating 1:
+        # It did not work on a node that the step names; in a step by number another one takes its place.
+        0 - at 50: a failed c, b waiting -> 0 - Failed all: b
+        0 - at 50: a failed c, b waiting c, d waiting -> 0 - Failed all: b d
+        1 - at 50: a current c, b failed, d waiting, e waiting -> 1 - Updating 1:
         # A canary that comes when its step is over waits like all others.
-        1 - at 50: a waiting c, b waiting, d waiting -> 1 - Updating: d
-        # Steps were taken away.
-        9 - at 50: a waiting c, b waiting -> 2 - -:
+        1 - at 50: a waiting c, b waiting, d waiting -> 1 - Updating 2:
+        # Steps were taken away. The clock went back.
+        9 - at 50: a waiting c, b waiting -> 2 - - all:
+        0 50 at 20: a current c, b waiting -> 0 20 Soaking 50 all: b
         ";
 
     #[test]
@@ -294,20 +318,23 @@ mod tests {
             let before: Vec<&str> = before.split(' ').collect();
             let now = at(before[3].parse().unwrap());
             let before = record(before[0].parse().unwrap(), before[1].parse().ok());
-            let found = follow(&steps(), &members(nodes), before, "new", now);
+            let (found, allowed) = follow(&steps(), &members(nodes), before, "new", now);
             let state = match found.state {
                 None => "-".to_owned(),
                 Some(StepState::Soaking(until)) => format!("Soaking {}", minute(Some(until))),
                 Some(state) => format!("{state:?}"),
             };
-            let held: Vec<_> = found.held.into_iter().collect();
+            let free = allowed
+                .free
+                .map_or("all".to_owned(), |free| free.to_string());
+            let held: Vec<_> = allowed.held.into_iter().collect();
             let StepRecord {
                 completed,
                 soaking_since,
                 ..
             } = found.record;
             let since = minute(soaking_since);
-            let found = format!("{completed} {since} {state}: {}", held.join(" "));
+            let found = format!("{completed} {since} {state} {free}: {}", held.join(" "));
             assert_eq!(found.trim_end(), expected, "{line}");
         }
     }
@@ -315,25 +342,22 @@ mod tests {
     #[test]
     fn something_else_begins_with_the_first_step() {
         let nodes = members("a waiting c, b waiting");
-        let found = follow(&steps(), &nodes, record(2, None), "newer", at(0));
+        let (found, allowed) = follow(&steps(), &nodes, record(2, None), "newer", at(0));
         assert_eq!(found.record.completed, 0);
         assert_eq!(found.record.revision, "newer");
-        assert_eq!(found.held, BTreeSet::from(["b".to_owned()]));
+        assert_eq!(allowed.held, BTreeSet::from(["b".to_owned()]));
     }
 
     #[test]
     fn a_step_without_a_time_ends_with_its_nodes() {
         let steps: Vec<RolloutStep> =
             serde_json::from_value(json!([{"nodes": 1}, {"nodes": 2}])).unwrap();
-        let held = |nodes| {
-            let found = follow(&steps, &members(nodes), record(0, None), "new", at(0));
-            found.held.into_iter().collect::<Vec<_>>().join(" ")
+        let free = |nodes| {
+            let (_, allowed) = follow(&steps, &members(nodes), record(0, None), "new", at(0));
+            allowed.free
         };
-        assert_eq!(held("a waiting, b waiting, d waiting"), "b d");
-        assert_eq!(held("a current, b waiting, d waiting"), "d");
-        assert_eq!(held("a current, b current, d waiting"), "");
-        // In place of one on which it did not work there is another one.
-        assert_eq!(held("a failed, b waiting, d waiting"), "d");
-        assert_eq!(held("a unreachable, b waiting, d waiting"), "d");
+        assert_eq!(free("a waiting, b waiting, d waiting"), Some(1));
+        assert_eq!(free("a current, b waiting, d waiting"), Some(1));
+        assert_eq!(free("a current, b current, d waiting"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! When updates of nodes may begin.
 
 use cronexpr::parse_crontab;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::RolloutWindow;
@@ -50,21 +51,36 @@ enum Look {
 }
 
 fn look(window: &RolloutWindow, now: Timestamp) -> Result<Look, String> {
-    let schedule = parse_crontab(&format!("{} {}", window.schedule, window.time_zone));
+    const NEVER: &str = "its schedule names no time in the next four years";
+    let zone = TimeZone::get(&window.time_zone).map_err(|error| error.to_string())?;
+    // Of local times without their zone, as if they were UTC: where the clock changes by half an hour the library does not come to an
+    // end. A time that the clock skips is moved by as much, and of one that it has twice the first counts.
+    let schedule = parse_crontab(&format!("{} UTC", window.schedule));
     let schedule = schedule.map_err(|error| error.to_string())?;
     let duration = SignedDuration::from_mins(window.duration_minutes.into());
-    // The first that would be open now or later.
     let earliest = now.saturating_sub(duration).unwrap_or(now);
-    let opens = schedule.find_next(earliest);
-    // What the library says names the moment, and would be another text each time.
-    let opens = opens.map_err(|_| "its schedule names no time in the next four years")?;
-    let opens = opens.timestamp();
-    if opens > now {
-        return Ok(Look::Opens(opens));
+    let mut local = TimeZone::UTC.to_timestamp(zone.to_datetime(earliest));
+    // After a change of the clock some may be over.
+    for _ in 0..MOST_OVER {
+        let from = local.map_err(|error| error.to_string())?;
+        // What the library says names the moment, and would be another text each time.
+        let next = schedule.find_next(from).map_err(|_| NEVER)?;
+        let opens = zone.to_timestamp(next.datetime());
+        let opens = opens.map_err(|error| error.to_string())?;
+        let closes = opens.saturating_add(duration).unwrap_or(Timestamp::MAX);
+        if opens > now {
+            return Ok(Look::Opens(opens));
+        }
+        if closes > now {
+            return Ok(Look::Closes(closes));
+        }
+        local = Ok(next.timestamp());
     }
-    let closes = opens.saturating_add(duration).unwrap_or(Timestamp::MAX);
-    Ok(Look::Closes(closes))
+    Err(NEVER.to_owned())
 }
+
+/// Openings within the hours that a clock may go back, one a minute.
+const MOST_OVER: usize = 24 * 60;
 
 #[cfg(test)]
 mod tests {
@@ -153,7 +169,7 @@ mod tests {
         let missing = [("30 2 * * *", "Europe/Berlin", 60)];
         assert_eq!(
             at("2027-03-28T00:00:00Z", &missing),
-            "closed until 2027-03-29T00:30:00Z"
+            "closed until 2027-03-28T01:30:00Z"
         );
         let twice = [("30 2 * * *", "Europe/Berlin", 30)];
         assert_eq!(
@@ -162,8 +178,41 @@ mod tests {
         );
         assert_eq!(
             at("2027-10-31T01:30:00Z", &twice),
-            "open until 2027-10-31T02:00:00Z"
+            "closed until 2027-11-01T01:30:00Z"
         );
+        let often = [("* * * * *", "Europe/Berlin", 1)];
+        assert!(
+            at("2027-10-31T01:30:20Z", &often).starts_with("closed until 2027-10-31T02:00:00Z")
+        );
+    }
+
+    #[test]
+    fn each_hour_of_a_year_has_an_answer_in_zones_whose_clocks_change_otherwise() {
+        for zone in [
+            "Australia/Lord_Howe",
+            "America/St_Johns",
+            "Africa/Casablanca",
+            "Pacific/Apia",
+        ] {
+            for schedule in ["30 2 * * 0", "0 0 * * *", "15 1 * * *"] {
+                let window = RolloutWindow {
+                    schedule: schedule.to_owned(),
+                    time_zone: zone.to_owned(),
+                    duration_minutes: 90,
+                };
+                let mut now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+                for _ in 0..366 * 24 {
+                    let found = windows(std::slice::from_ref(&window), now);
+                    let until = found.until.unwrap();
+                    let soon = now + SignedDuration::from_hours(8 * 24);
+                    assert!(
+                        until > now && until < soon,
+                        "{zone} {schedule} {now}: {until}"
+                    );
+                    now += SignedDuration::from_hours(1);
+                }
+            }
+        }
     }
 
     #[test]

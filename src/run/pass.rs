@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::api::WindowsStorageStatus;
 use crate::deadline::{self, CallError};
 use crate::gate::{Gate, Judged};
-use crate::node::NodePlan;
+use crate::node::{NodePlan, Reason};
 use crate::run::decide::{Left, LeftOver, News, Todo};
 use crate::run::retries::What;
 use crate::run::{Controller, services};
@@ -144,7 +144,10 @@ impl Controller {
                 observations.get(node)?.problem.as_ref()
             }
         });
-        metrics.show_failing_nodes(problems.map(|error| error.reason));
+        // Nodes that stay as they are because the administrator wants that do not fail.
+        let reasons = problems.map(|error| error.reason);
+        let failing = reasons.filter(|reason| *reason != Reason::OtherVersion);
+        metrics.show_failing_nodes(failing);
     }
 
     async fn write_services(&mut self) {

@@ -48,11 +48,12 @@ pub fn condition(status: &str, reason: &str, message: impl Into<String>) -> NewC
 /// Whether a condition speaks of a fault. A rollout with nothing to do does not progress, csi-proxy may be of no use, and nobody
 /// is to blame.
 pub fn is_fault(condition: &Condition) -> bool {
-    const FINE: [&str; 6] = [
+    const FINE: [&str; 7] = [
         "Complete",
         "NotManaged",
         "NotNeeded",
         "NotUsed",
+        "Pinned",
         "Removed",
         "WindowClosed",
     ];

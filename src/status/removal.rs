@@ -1,9 +1,9 @@
 //! What the status of `WindowsStorage` says while csi-proxy and the agent are removed from all nodes.
 
-use crate::node::Rollout;
 use crate::node::printable;
+use crate::node::{Halt, Rollout};
 use crate::status::conditions::{NewCondition, condition};
-use crate::status::rollout::held;
+use crate::status::rollout::PAUSED;
 use crate::visible::some_of;
 
 /// How many nodes a message names before it only counts.
@@ -45,9 +45,10 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
     };
     let names = waiting.into_iter().chain(going).map(describe);
     let names = some_of(names, NAMED);
-    let (status, reason, more) = match held(rollout) {
-        Some((reason, more)) => ("False", reason, more),
-        None => ("True", "Removing", String::new()),
+    // It waits for no window.
+    let (status, reason, more) = match rollout.halt {
+        Some(Halt::Paused) => ("False", "Paused", PAUSED),
+        _ => ("True", "Removing", ""),
     };
     let message = format!("{message}; to be removed: {names}{more}");
     condition(status, reason, printable(&message))
@@ -56,7 +57,6 @@ pub fn removal_condition(progress: &RemovalProgress, rollout: &Rollout) -> NewCo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Halt;
 
     #[test]
     fn the_nodes_that_are_left_are_named_with_what_they_wait_for() {
@@ -89,7 +89,7 @@ mod tests {
         let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Paused));
         assert_eq!((&*status, &*reason), ("False", "Paused"));
         let (status, reason, _) = of(1, &[("a", "")], Some(Halt::Closed));
-        assert_eq!((&*status, &*reason), ("False", "WindowClosed"));
+        assert_eq!((&*status, &*reason), ("True", "Removing"));
         let (status, reason, message) = of(3, &[], Some(Halt::Paused));
         assert_eq!((&*status, &*reason), ("False", "Removed"));
         assert!(message.ends_with("on 3 of 3 node(s)"), "{message}");

@@ -13,12 +13,13 @@ use crate::visible::some_of;
 /// How many nodes a message names before it only counts.
 const NAMED: usize = 5;
 /// What the condition of the rollout says, while csi-proxy is not to be removed from all nodes.
-pub const PROGRESS: [&str; 10] = [
+pub const PROGRESS: [&str; 11] = [
     "NotManaged",
     "Pinned",
     "Stopped",
     "Paused",
     "WindowClosed",
+    "WindowInvalid",
     "StepBlocked",
     "Soaking",
     "Blocked",
@@ -83,7 +84,7 @@ fn opens(rollout: &Rollout) -> Option<Timestamp> {
 }
 
 /// What the administrator has wanted that nodes wait for: the reason, and what to say of it.
-pub fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
+fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
     match (rollout.halt?, opens(rollout)) {
         (Halt::Failures, _) => None,
         (Halt::Paused, _) => Some(("Paused", PAUSED.to_owned())),
@@ -95,13 +96,14 @@ pub fn held(rollout: &Rollout) -> Option<(&'static str, String)> {
             Some(("WindowClosed", text))
         }
         (Halt::Closed, None) => Some((
-            "WindowClosed",
+            "WindowInvalid",
             "; that waits for a window of spec.rollout.windows, and none opens".to_owned(),
         )),
     }
 }
 
-const PAUSED: &str =
+/// What is added where the administrator has paused what is left.
+pub const PAUSED: &str =
     "; that waits while spec.rollout.paused, or rollout.paused of the nodes' pool, is true";
 
 /// To the second, as all of Kubernetes has it.
@@ -122,7 +124,7 @@ pub fn rollout_condition(
     }
     if let Some(pin) = &rollout.pinned {
         let message = format!(
-            "nothing is changed on {} managed node(s): spec.csiProxy.version is {pin}, and this operator brings csi-proxy {version}",
+            "no csi-proxy and no agent is brought to {} managed node(s): spec.csiProxy.version is {pin}, and this operator brings csi-proxy {version}",
             rollout.nodes
         );
         return no("Pinned", printable(&message));
@@ -140,16 +142,16 @@ pub fn rollout_condition(
             let (reason, more) = held(rollout).unwrap_or_default();
             ("False", reason, more)
         }
+        None if step.is_some() => step.unwrap_or_default(),
         None if waiting > 0 && is_blocked => (
             "False",
             "Blocked",
             format!(
-                "; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update, and \
-                 spec.rollout.maxUnavailable allows no more; see kubectl get windowsnodestorages",
+                "; {waiting} wait(s), because csi-proxy does not work on {}, or the node was lost in the middle of an update: it takes a place \
+                 of spec.rollout.maxUnavailable, and the step that it is in waits for it; see kubectl get windowsnodestorages",
                 some_of(&rollout.down, NAMED)
             ),
         ),
-        None if step.is_some() => step.unwrap_or_default(),
         None if waiting > 0 => {
             let of_step = place(rollout)
                 .map_or_else(String::new, |place| format!("; {place} is in progress"));
@@ -194,7 +196,7 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
             "True",
             "Soaking",
             format!(
-                "; {waiting} wait(s) until csi-proxy has answered on the nodes of {place} to {}, and at a look at each after that",
+                "; {waiting} wait(s) until {}, and until each node of {place} has then been found well once more",
                 printed(until)
             ),
         ),
@@ -202,8 +204,8 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
             "False",
             "Stopped",
             format!(
-                "; {waiting} wait(s), because it did not work on {} of {place} and was undone there. When the cause is removed, let it be \
-                 tried once more: kubectl windows-storage rollout resume",
+                "; {waiting} wait(s), because {place} has a node on which it did not work and was undone: {}. When the cause is removed, let it \
+                 be tried once more: kubectl windows-storage rollout resume",
                 some_of(&rollout.failed, NAMED)
             ),
         ),
@@ -211,8 +213,8 @@ fn step(rollout: &Rollout) -> Option<(&'static str, &'static str, String)> {
             "False",
             "StepBlocked",
             format!(
-                "; {waiting} wait(s), because {place} has no node that this operator looks after and reaches, so that nothing shows whether \
-                 it works; bring such nodes back, or change the step"
+                "; {waiting} wait(s), because {place} has no updated node that this operator looks after and reaches, so there is no \
+                 way to tell whether the new version works; bring such nodes back, or change the step"
             ),
         ),
     })

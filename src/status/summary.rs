@@ -5,7 +5,7 @@ use crate::status::rollout::ROLLOUT_PROGRESSING;
 use crate::status::sentence::sentence;
 
 /// How the condition of the rollout says that it needs an administrator.
-const STUCK: [&str; 3] = ["Stopped", "StepBlocked", "Blocked"];
+const STUCK: [&str; 4] = ["Stopped", "StepBlocked", "Blocked", "WindowInvalid"];
 
 /// What the three say where the others say that.
 pub fn summary(

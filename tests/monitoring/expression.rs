@@ -8,7 +8,7 @@ use crate::served::{Metric, family};
 const OF_TARGET: &str = "job instance pod container endpoint namespace service le";
 
 /// Words of the language that stand where a metric could.
-const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes";
+const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes min_over_time offset";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {

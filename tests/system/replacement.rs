@@ -68,17 +68,22 @@ fn the_other_node_waits_for_the_canary_and_both_answer_in_the_end() {
     let hosts = ["win-1", "win-2"].map(|name| harness.sandbox.add_windows_node(name).unwrap());
     harness.sandbox.give_access().unwrap();
     harness.kubectl("label node win-2 canary=yes");
-    let step = json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": 10});
-    let rollout = json!({"maxUnavailable": 2, "strategy": {"steps": [step]}});
-    let patch = json!({"spec": {"rollout": rollout}}).to_string();
-    harness.kubectl_with(&[
-        "patch",
-        "windowsstorage",
-        "cluster",
-        "--type=merge",
-        "-p",
-        &patch,
-    ]);
+    let soak = |seconds: u32| {
+        let step = json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": seconds});
+        let rollout = json!({"maxUnavailable": 2, "strategy": {"steps": [step]}});
+        let patch = json!({"spec": {"rollout": rollout}}).to_string();
+        let line = [
+            "patch",
+            "windowsstorage",
+            "cluster",
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        harness.kubectl_with(&line);
+    };
+    // Longer than anything here takes.
+    soak(3_600);
     let [old, new] =
         ["csi-proxy-1.1.3", "csi-proxy-1.3.0"].map(|it| fs::read(part(it).unwrap()).unwrap());
     let on_node = |host: &WindowsHost| fs::read(host.drive_c().join("k/csi-proxy.exe")).unwrap();
@@ -99,6 +104,7 @@ fn the_other_node_waits_for_the_canary_and_both_answer_in_the_end() {
     assert_eq!(csi_proxy_process(&hosts[0]).unwrap(), first);
     assert!(operator.terminate().unwrap().success());
 
+    soak(5);
     let _operator = harness.start();
     harness.expect(settings, "RolloutProgressing", "False", "Complete");
     assert!(on_node(&hosts[0]) == new, "it was left out");

@@ -13,6 +13,7 @@ use crate::node::{
     Standing, StepRecord, StepState, Steps, Windows, follow, found_owner, other_version, rollout,
     windows,
 };
+use crate::payload::sha256_hex;
 use crate::run::decide::{Decisions, News};
 
 impl Decisions {
@@ -65,11 +66,14 @@ impl Decisions {
                     cut_short: slots.cut_short.contains(name),
                     paused: pool.is_some_and(|pool| pool.rollout.paused),
                     held: false,
+                    removes: plan.removes_csi_proxy(),
                 };
                 (name.clone(), pool, candidate)
             });
             let mut candidates: Vec<_> = candidates.collect();
-            let steps = self.steps(cluster, news, &mut candidates);
+            let (steps, free) = self.steps(cluster, news, &mut candidates).unzip();
+            // Which of them may begin, where the step in progress lets so many do so.
+            let free = free.flatten().map(|free| queue(&candidates, free));
             let windows = windows(&self.spec.rollout.windows, news.now);
             let mut rollout = Rollout {
                 revision: self.revision().map(str::to_owned),
@@ -77,6 +81,11 @@ impl Decisions {
                 pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
                 ..self.by_pool(candidates, windows, news.settling)
             };
+            if let Some((queue, free)) = free {
+                let begin = queue.iter().filter(|name| rollout.slots.contains(*name));
+                let too_many: Vec<_> = begin.skip(free).collect();
+                rollout.slots.retain(|name| !too_many.contains(&name));
+            }
             let before = rollout.slots.len();
             rollout.slots.retain(|name| {
                 let removes = self
@@ -95,13 +104,13 @@ impl Decisions {
         self.rollout = rollout;
     }
 
-    /// How far the steps are. Nodes that wait for another step than their own are marked.
+    /// How far the steps are, and how many nodes may begin, where not all may. Nodes that wait for another step than their own are marked.
     fn steps(
         &self,
         cluster: &Cluster,
         news: &News<'_>,
         candidates: &mut [InPool<'_>],
-    ) -> Option<Steps> {
+    ) -> Option<(Steps, Option<usize>)> {
         let steps = &self.spec.rollout.strategy.steps;
         if steps.is_empty() {
             return None;
@@ -110,16 +119,8 @@ impl Decisions {
         let Some(revision) = self.revision() else {
             // Nothing is to be rolled out, so nothing waits.
             let (record, of) = (before, steps.len());
-            return Some(Steps {
-                record,
-                of,
-                ..Steps::default()
-            });
-        };
-        let removes = |name: &String| {
-            self.plans
-                .get(name)
-                .is_some_and(NodePlan::removes_csi_proxy)
+            let state = None;
+            return Some((Steps { record, of, state }, None));
         };
         let member = |(name, pool, candidate): &InPool<'_>| {
             let node = cluster.nodes.get(name.as_str());
@@ -128,24 +129,23 @@ impl Decisions {
                 (None, Some(selector)) => node.is_some_and(|node| has_all(&node.labels, selector)),
                 (None, None) => false,
             };
-            let seen = news
-                .observations
-                .get(name)
-                .and_then(|seen| seen.last_contact);
+            let observation = news.observations.get(name);
             let member = Member {
                 candidate: *candidate,
-                seen,
+                has_it: observation.is_some_and(|seen| seen.reached == revision),
+                seen: observation.and_then(|seen| seen.last_contact),
                 steps: steps.iter().map(is_in).collect(),
             };
             (name.clone(), member)
         };
-        let updated = candidates.iter().filter(|(name, ..)| !removes(name));
+        let updated = candidates.iter().filter(|(.., it)| !it.removes);
         let members = updated.map(member).collect();
-        let found = follow(steps, &members, before, revision, news.now);
+        let key = step_key(revision, steps);
+        let (found, allowed) = follow(steps, &members, before, &key, news.now);
         for (name, _, candidate) in candidates {
-            candidate.held = found.held.contains(name);
+            candidate.held = allowed.held.contains(name);
         }
-        Some(found)
+        Some((found, allowed.free))
     }
 
     /// What nodes shall have: one and the same on all on which csi-proxy is to run.
@@ -178,6 +178,27 @@ impl Decisions {
         };
         self.rollout.windows.until.into_iter().chain(soak)
     }
+}
+
+/// What the steps are about: what is rolled out, and which nodes each of them names. Another soak time is no reason to begin again.
+fn step_key(revision: &str, steps: &[RolloutStep]) -> String {
+    let nodes = steps.iter().map(|step| RolloutStep {
+        soak_seconds: 0,
+        ..step.clone()
+    });
+    // Plain data always serializes.
+    let nodes = serde_json::to_string(&nodes.collect::<Vec<_>>()).unwrap_or_default();
+    sha256_hex(format!("{revision} {nodes}").as_bytes())
+}
+
+/// The nodes that wait for an update, the first first, and how many of them may begin.
+fn queue(candidates: &[InPool<'_>], free: usize) -> (Vec<String>, usize) {
+    let waits = |it: &Candidate| it.standing == Standing::Waiting && !it.at_work && !it.removes;
+    let waiting = candidates.iter().filter(|(.., it)| waits(it));
+    let mut waiting: Vec<_> = waiting.collect();
+    waiting.sort_by_key(|(name, _, it)| it.order(name));
+    let names = waiting.into_iter().map(|(name, ..)| name.clone());
+    (names.collect(), free)
 }
 
 fn record(status: &StrategyStatus) -> StepRecord {

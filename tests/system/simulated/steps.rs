@@ -12,14 +12,16 @@ use super::pools::rollout;
 use crate::harness::Harness;
 
 const SETTINGS: &str = "windowsstorage/cluster";
-/// A canary that is watched for 15 seconds, then half of the nodes, then the others.
-const SOAK_SECONDS: i64 = 15;
+/// Longer than anything here takes.
+const LONG: i64 = 600;
+const SHORT: i64 = 15;
 
-fn canary() -> Value {
+/// A canary that is watched for so many seconds, then half of the nodes, then the others.
+fn canary(soak: i64) -> Value {
     json!({
         "maxUnavailable": 4,
         "strategy": {"steps": [
-            {"nodeSelector": {"canary": "yes"}, "soakSeconds": SOAK_SECONDS},
+            {"nodeSelector": {"canary": "yes"}, "soakSeconds": soak},
             {"nodes": "50%"},
         ]},
     })
@@ -33,6 +35,10 @@ fn simulation() -> Simulation {
     let operator = harness.start_with(&simulation.payload("v1.1.3"));
     harness.eventually("all nodes have the old csi-proxy", || {
         simulation.ready().len() == 4
+    });
+    harness.eventually("it says that the rollout is over", || {
+        let last = &harness.get(SETTINGS)["status"]["rollout"]["history"][0];
+        last["completed"].is_string()
     });
     assert!(operator.terminate().unwrap().success());
     simulation
@@ -69,7 +75,7 @@ fn since(strategy: &Value) -> Timestamp {
 fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restart() {
     let simulation = simulation();
     let harness = &simulation.harness;
-    simulation.want(&json!({"rollout": canary()}));
+    simulation.want(&json!({"rollout": canary(LONG)}));
     let new = simulation.payload("v1.3.0");
     let operator = harness.start_with(&new);
     let said = harness.expect(SETTINGS, "RolloutProgressing", "True", "Soaking");
@@ -78,6 +84,7 @@ fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restar
     let begun = since(&simulation.strategy());
     assert!(operator.terminate().unwrap().success());
 
+    simulation.want(&json!({"rollout": canary(SHORT)}));
     let _operator = harness.start_with(&new);
     harness.eventually("the first step is over", || {
         let strategy = simulation.strategy();
@@ -86,10 +93,7 @@ fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restar
         is_over
     });
     let soaked = Timestamp::now().duration_since(begun);
-    assert!(
-        soaked >= SignedDuration::from_secs(SOAK_SECONDS),
-        "{soaked}"
-    );
+    assert!(soaked >= SignedDuration::from_secs(SHORT), "{soaked}");
     harness.eventually("all nodes have the new csi-proxy", || {
         simulation.nodes_with("v1.3.0").len() == 4
     });
@@ -112,7 +116,7 @@ fn the_others_wait_until_the_canary_has_answered_for_its_time_also_over_a_restar
 fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     let simulation = simulation();
     let harness = &simulation.harness;
-    let mut rollout = canary();
+    let mut rollout = canary(LONG);
     // The step holds, whatever the limit of failures allows.
     rollout["maxFailures"] = 4.into();
     simulation.want(&json!({"rollout": rollout}));
@@ -130,7 +134,10 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
         simulation.wait(canary.boot()).unwrap();
     }
     let said = harness.expect(SETTINGS, "RolloutProgressing", "False", "Stopped");
-    assert!(said.contains("did not work on win-000"), "{said}");
+    assert!(
+        said.contains("did not work and was undone: win-000"),
+        "{said}"
+    );
     // Without OLM it also says so, and may name that first.
     let (status, _, message) = harness.condition(SETTINGS, "Degraded");
     assert!(
@@ -161,6 +168,8 @@ fn a_canary_on_which_it_does_not_work_stops_all_and_a_resume_begins_with_it() {
     simulation.want(&json!({"rollout": rollout}));
     harness.expect(SETTINGS, "RolloutProgressing", "True", "Soaking");
     assert_eq!(simulation.nodes_with("v1.3.0"), ["win-000"]);
+    rollout["strategy"]["steps"][0]["soakSeconds"] = SHORT.into();
+    simulation.want(&json!({"rollout": rollout}));
     harness.eventually("all nodes have the new csi-proxy", || {
         simulation.nodes_with("v1.3.0").len() == 4
     });
@@ -253,7 +262,7 @@ fn a_step_or_a_window_that_makes_no_sense_is_refused_by_the_api_server() {
             .kubectl_with_input(&arguments, &object.to_string())
             .is_err()
     };
-    assert!(!refused(&canary()));
+    assert!(!refused(&canary(SHORT)));
     let step = |step: Value| json!({"strategy": {"steps": [step]}});
     let window = |schedule: &str, zone: &str, minutes: u32| json!({"windows": [{"schedule": schedule, "timeZone": zone, "durationMinutes": minutes}]});
     assert!(!refused(&window("0 22 * * 2", "Europe/Berlin", 240)));

@@ -242,7 +242,7 @@ pub struct PastRollout {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyStatus {
-    /// What is rolled out: a hash of all that nodes shall have.
+    /// What is rolled out: a hash of all that nodes shall have, and of the nodes that the steps name.
     pub revision: String,
     /// Steps that are finished, their soak time included.
     pub completed_steps: u32,

@@ -37,6 +37,8 @@ struct Fleet {
     canaries: BTreeSet<String>,
     /// Those of them that were never out of reach. The others may come when the first step is over.
     steady: BTreeSet<String>,
+    /// Those on which an update has begun.
+    begun: BTreeSet<String>,
     /// Where a process has seen that it was undone.
     known: BTreeSet<String>,
     spec: Value,
@@ -84,10 +86,12 @@ impl Fleet {
         });
         if rng.random_bool(0.7) {
             let soak = TICK * rng.random_range(1..=30);
-            rollout["strategy"] = json!({"steps": [
-                {"nodeSelector": {"canary": "yes"}, "soakSeconds": soak},
-                {"nodes": "50%", "soakSeconds": 600},
-            ]});
+            let first = if rng.random_bool(0.5) {
+                json!({"nodeSelector": {"canary": "yes"}, "soakSeconds": soak})
+            } else {
+                json!({"nodes": rng.random_range(1..=2), "soakSeconds": soak})
+            };
+            rollout["strategy"] = json!({"steps": [first, {"nodes": "50%", "soakSeconds": 600}]});
         }
         if rng.random_bool(0.5) {
             rollout["windows"] = json!([{"schedule": WINDOW, "durationMinutes": 60}]);
@@ -104,6 +108,7 @@ impl Fleet {
             bad,
             steady: canaries.clone(),
             canaries,
+            begun: BTreeSet::new(),
             known: BTreeSet::new(),
             spec,
             settles: 0,
@@ -201,6 +206,7 @@ impl Fleet {
             };
             slot.begin();
             self.check(&name);
+            self.begun.insert(name.clone());
             let lasts = self.rng.random_range(0..3);
             self.hosts.insert(name.clone(), Host::Busy(lasts));
             self.counts.updates += 1;
@@ -234,7 +240,13 @@ impl Fleet {
                 self.rig.now
             );
         }
+        if let Some(number) = self.number_of_step(&spec) {
+            // In place of those on which it did not work there are others.
+            let begun = self.begun.difference(&self.known).count();
+            assert!(begun < number, "{name}: after {:?} of {number}", self.begun);
+        }
         if let Some(step) = spec.strategy.steps.first()
+            && step.nodes.is_none()
             && !self.canaries.contains(name)
         {
             let waits = |canary: &&String| self.hosts[*canary] != Host::New;
@@ -246,6 +258,19 @@ impl Fleet {
                 assert!(soaked >= least, "{name}: after {soaked} s");
             }
         }
+    }
+
+    /// How many nodes may have it at the end of the step in progress, where it says so. Where a process has begun anew and a node went out
+    /// of reach before it was looked at, nobody knows whether it has it.
+    fn number_of_step(&self, spec: &RolloutSpec) -> Option<usize> {
+        let completed = self.rig.decisions.steps.as_ref()?.completed;
+        let step = spec.strategy.steps.get(completed)?;
+        let number = step.number_of(self.hosts.len())?;
+        let is_unknown = |name: &&String| {
+            let seen = self.rig.observations.get(*name);
+            self.dead.contains_key(*name) && seen.is_none_or(|seen| seen.reached.is_empty())
+        };
+        Some(number + self.begun.iter().filter(is_unknown).count())
     }
 
     /// Updates go on, whoever watches them.
@@ -305,7 +330,9 @@ impl Fleet {
                 // The administrator removes the cause.
                 self.counts.resumed += 1;
                 self.bad.clear();
-                self.known.clear();
+                for name in std::mem::take(&mut self.known) {
+                    self.begun.remove(&name);
+                }
                 self.spec["rollout"]["resume"] = moment.to_string().into();
                 for host in self
                     .hosts

@@ -28,6 +28,52 @@ fn soaks() -> Value {
     json!({"maxUnavailable": 3, "strategy": {"steps": [{"pool": "canaries", "soakSeconds": 600}]}})
 }
 
+#[test]
+fn so_many_nodes_begin_and_nobody_takes_the_place_of_one_that_goes_out_of_reach() {
+    let rollout =
+        json!({"maxUnavailable": 3, "strategy": {"steps": [{"nodes": 1, "soakSeconds": 600}]}});
+    let mut rig = canary(&rollout);
+    assert_eq!(rig.slots(&ALL), ["win-1"]);
+    rig.see("win-1", Standing::Current);
+    assert!(rig.slots(&["win-1"]).is_empty());
+    rig.now += 60;
+    rig.see("win-1", Standing::Unreachable);
+    let todo = rig.pass(&["win-1"]);
+    assert!(rig.decisions.rollout.slots.is_empty());
+    assert_eq!(said(&todo).0, "StepBlocked");
+    // It is back, and the time went on. A pool that is paused is not waited for.
+    rig.now += 540;
+    rig.see("win-1", Standing::Current);
+    assert_eq!(rig.slots(&["win-1"]), ["win-2", "win-3"]);
+
+    let mut rig = canary(&rollout);
+    rig.change_node("win-1", |node| {
+        node.labels = [("pool".into(), "canary".into())].into();
+    });
+    let pool = json!({"name": "canaries", "nodeSelector": {"pool": "canary"}, "rollout": {"paused": true, "maxUnavailable": 1}});
+    rig.want(&json!({"rollout": rollout, "nodePools": [pool]}));
+    assert_eq!(rig.slots(&[]), ["win-3"]);
+}
+
+#[test]
+fn other_steps_begin_with_the_first_and_another_soak_time_does_not() {
+    let steps = |soak: u32, first: &str| {
+        json!({"maxUnavailable": 3, "strategy": {"steps": [
+            {"pool": first, "soakSeconds": soak}, {"nodes": 3},
+        ]}})
+    };
+    let mut rig = canary(&steps(600, "canaries"));
+    rig.see("win-2", Standing::Current);
+    rig.pass(&ALL);
+    rig.now += 60;
+    rig.see("win-2", Standing::Current);
+    let pools = rig.decisions.spec.node_pools.clone();
+    rig.want(&json!({"rollout": steps(30, "canaries"), "nodePools": pools}));
+    assert_eq!(rig.slots(&["win-2"]), ["win-1", "win-3"]);
+    rig.want(&json!({"rollout": steps(30, "others"), "nodePools": pools}));
+    assert!(rig.slots(&[]).is_empty());
+}
+
 /// What the status that is to be written says of the rollout: reason and message, and the steps.
 fn said(todo: &Todo) -> (String, String, Option<StrategyStatus>) {
     let (_, status) = todo.settings.as_ref().unwrap();
@@ -55,7 +101,7 @@ fn nodes_wait_until_the_canary_has_answered_for_its_time() {
     let todo = rig.pass(&ALL);
     let (reason, message, steps) = said(&todo);
     assert_eq!(reason, "Soaking");
-    assert!(message.contains("to 2001-09-09T01:56:40Z"), "{message}");
+    assert!(message.contains("until 2001-09-09T01:56:40Z"), "{message}");
     assert_eq!(steps.unwrap().completed_steps, 0);
     let at = Timestamp::from_second(rig.now).unwrap();
     assert_eq!(
@@ -82,7 +128,10 @@ fn a_canary_that_fails_in_its_time_holds_all_others() {
     rig.see("win-2", Standing::Failed);
     let (reason, message, _) = said(&rig.pass(&ALL));
     assert_eq!(reason, "Stopped");
-    assert!(message.contains("did not work on win-2"), "{message}");
+    assert!(
+        message.contains("it did not work and was undone: win-2"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -101,7 +150,7 @@ fn a_step_without_a_node_to_show_anything_says_so() {
         let (reason, message, _) = said(&todo);
         assert_eq!(reason, "StepBlocked", "{step}");
         assert!(
-            message.contains("has no node that this operator looks after and reaches"),
+            message.contains("has no updated node that this operator looks after and reaches"),
             "{message}"
         );
     }
@@ -178,28 +227,10 @@ fn a_window_that_never_opens_is_told() {
     let windows = json!([{"schedule": "0 0 30 2 *", "durationMinutes": 5}]);
     let mut rig = canary(&json!({"windows": windows}));
     let (reason, message, _) = said(&rig.pass(&ALL));
-    assert_eq!(reason, "WindowClosed");
+    assert_eq!(reason, "WindowInvalid");
     assert!(
         message.contains("spec.rollout.windows[0] never opens"),
         "{message}"
-    );
-}
-
-#[test]
-fn a_node_without_csi_proxy_waits_for_no_step_and_no_window() {
-    let windows = json!([{"schedule": "0 0 1 1 *", "durationMinutes": 5}]);
-    let mut rig =
-        canary(&json!({"windows": windows, "strategy": {"steps": [{"pool": "canaries"}]}}));
-    rig.see("win-1", Standing::NotInstalled);
-    rig.pass(&ALL);
-    assert!(
-        !rig.decisions
-            .rollout
-            .steps
-            .as_ref()
-            .unwrap()
-            .held
-            .contains("win-1")
     );
 }
 

@@ -87,10 +87,10 @@ pub fn measure() -> Result<Vec<Row>> {
     for number in 0..POOLS {
         let of_pool = hosts.iter().skip(number).step_by(POOLS);
         let label = format!("pool={}", pool(number));
-        let mut line = vec!["label", "node"];
-        line.extend(of_pool.map(SimulatedHost::name));
-        line.push(&label);
-        control_plane.kubectl(&line)?;
+        let mut arguments = vec!["label", "node"];
+        arguments.extend(of_pool.map(SimulatedHost::name));
+        arguments.push(&label);
+        control_plane.kubectl(&arguments)?;
     }
 
     let log = control_plane.dir().join("operator.log");
@@ -101,11 +101,11 @@ pub fn measure() -> Result<Vec<Row>> {
     let installed = Run::until_all_are_ready(&running, &live, &statuses, started)
         .with_context(|| last_lines(&log))?;
 
-    let sampler = Sampler::start(running.id(), POLL);
+    let memory = Sampler::start(running.id(), POLL);
     let begun = Instant::now();
     want(control_plane, &fleet, Some("-v=3"))?;
     let done = follow(control_plane, begun).with_context(|| last_lines(&log))?;
-    let samples = sampler.finish()?;
+    let samples = memory.finish()?;
     let most = fleet.gauges().connections.most();
     drop(running);
     Ok(rows(live.len(), &installed, &done, &samples, most))
