@@ -36,7 +36,14 @@ pub fn rollout_status(
     now: Timestamp,
 ) -> Option<RolloutStatus> {
     if !inputs.managed {
-        return None;
+        // A pool at zero comes back: what it went through stays known.
+        let known = previous.rollout.as_ref();
+        let known = known.filter(|known| !known.history.is_empty())?;
+        return Some(RolloutStatus {
+            history: known.history.clone(),
+            strategy: known.strategy.clone(),
+            ..RolloutStatus::default()
+        });
     }
     let rollout = &inputs.rollout;
     let in_progress = inputs.in_progress.iter().cloned().collect();

@@ -255,3 +255,21 @@ fn another_version_than_the_one_that_is_wanted_is_brought_to_no_node() {
         assert_eq!(reason == "Pinned", !is_brought, "{pin}: {message}");
     }
 }
+
+#[test]
+fn what_nodes_went_through_stays_known_while_none_is_managed() {
+    let mut rig = canary(&soaks());
+    rig.see("win-2", Standing::Current);
+    let todo = rig.pass(&ALL);
+    let (_, before) = todo.settings.unwrap();
+    rig.write_settings(before.clone());
+    rig.want_again(&json!({"csiProxy": {"management": "External"}, "rollout": soaks()}));
+    let todo = rig.pass(&[]);
+    let (_, after) = todo.settings.unwrap();
+    let (before, after) = (before.rollout.unwrap(), after.rollout.unwrap());
+    assert_eq!(
+        (after.history, after.strategy),
+        (before.history, before.strategy)
+    );
+    assert_eq!((after.nodes, after.in_progress.len()), (0, 0));
+}
