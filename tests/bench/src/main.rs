@@ -10,6 +10,7 @@ mod figures;
 mod fleet;
 mod gate;
 mod growth;
+mod huge;
 mod idle;
 mod machine;
 mod memory;
@@ -17,7 +18,6 @@ mod node;
 mod process;
 mod report;
 mod requests;
-mod scale;
 mod sizes;
 mod soak;
 mod start;
@@ -69,10 +69,11 @@ const MEASUREMENTS: &[Measurement] = &[
     ("fleet", fleet::measure),
     ("copy", copy::measure),
     ("contact", contact::measure),
-    ("scale", scale::measure),
+    ("huge", huge::measure),
+    ("pools", fleet::pools::measure),
 ];
 /// What takes longer than all else together: only measured in full, or by its name.
-const LONG: &str = "scale";
+const LONG: [&str; 2] = ["huge", "pools"];
 
 fn parse_measurement(name: &str) -> Result<&'static Measurement, String> {
     let found = MEASUREMENTS.iter().find(|known| known.0 == name);
@@ -103,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let chosen: Vec<&Measurement> = match arguments.measurements.as_slice() {
         [] => MEASUREMENTS
             .iter()
-            .filter(|(name, _)| options.full || *name != LONG)
+            .filter(|(name, _)| options.full || !LONG.contains(name))
             .collect(),
         some => some.to_vec(),
     };

@@ -17,7 +17,7 @@ use super::{AGENT_SIZE, CSI_PROXY_SIZE, ONE_WAY, PATIENCE, Run, kill};
 use crate::figures::{count, megabytes, quantile};
 use crate::process::{Sample, Sampler, last_lines};
 use crate::report::{Row, rows};
-use crate::{operator_binary, small_payload};
+use crate::{Options, operator_binary, small_payload};
 
 const HOSTS: usize = 2_000;
 const POOLS: usize = 10;
@@ -60,7 +60,7 @@ fn want(control_plane: &ControlPlane, fleet: &SimulatedFleet, flag: Option<&str>
 }
 
 /// All of it.
-pub fn measure() -> Result<Vec<Row>> {
+pub fn measure(_: Options) -> Result<Vec<Row>> {
     let sandbox = Sandbox::start()?;
     let control_plane = &sandbox.control_plane;
     let runtime = tokio::runtime::Builder::new_current_thread()
