@@ -273,3 +273,20 @@ fn what_nodes_went_through_stays_known_while_none_is_managed() {
     );
     assert_eq!((after.nodes, after.in_progress.len()), (0, 0));
 }
+
+#[test]
+fn a_pool_that_is_deleted_or_left_in_the_middle_of_its_step_lets_no_other_begin() {
+    let mut rig = canary(&soaks());
+    assert_eq!(rig.slots(&ALL), ["win-2"]);
+    let slot = rig.slots.take("win-2").unwrap();
+    // Its labels are another pool's now: what has begun ends.
+    rig.change_node("win-2", |node| node.labels = [].into());
+    assert_eq!(rig.slots(&[]), ["win-2"]);
+    rig.want(&json!({"rollout": soaks()}));
+    assert_eq!(rig.slots(&[]), ["win-2"]);
+    drop(slot);
+    rig.see("win-2", Standing::Current);
+    let todo = rig.pass(&["win-2"]);
+    assert!(rig.decisions.rollout.slots.is_empty());
+    assert_eq!(said(&todo).0, "StepBlocked");
+}
