@@ -230,9 +230,10 @@ bundle-check: setup-build ## Run the validators of operator-framework over bundl
 catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its newest bundle; builds opm, about 2 min
 	@tools/catalog-check target/catalog
 
-# A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane.
+# A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane. Only what this line says counts: whoever has a
+# KUBECONFIG in the environment may have forgotten it.
 .PHONY: run
-ifneq ($(KUBECONFIG),)
+ifeq ($(origin KUBECONFIG),command line)
 run: payload build ## Run the operator on a control plane with Windows hosts in a box, or on yours: KUBECONFIG=FILE
 	@KUBECONFIG='$(KUBECONFIG)' cargo run -q -p windows-storage-operator -- run --payload-dir $(PAYLOAD)
 else

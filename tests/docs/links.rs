@@ -45,6 +45,29 @@ fn the_readme_names_the_two_commands_and_every_target_it_uses_exists() {
 }
 
 #[test]
+fn make_run_is_about_another_cluster_only_where_the_command_line_says_so() {
+    let makes = |arguments: &[&str]| {
+        let mut make = Command::new("make");
+        // Only the lines of the target itself, which are not run.
+        make.args(["--dry-run", "--no-print-directory", "--old-file=setup"]);
+        make.args([
+            "--old-file=parts",
+            "--old-file=payload",
+            "--old-file=build",
+            "run",
+        ]);
+        make.args(arguments)
+            .env("KUBECONFIG", "/production")
+            .env_remove("MAKEFLAGS")
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        String::from_utf8(make.output().unwrap().stdout).unwrap()
+    };
+    assert!(makes(&[]).contains("-p testbed -- run"), "{}", makes(&[]));
+    let given = makes(&["KUBECONFIG=/mine"]);
+    assert!(given.contains("KUBECONFIG='/mine'"), "{given}");
+}
+
+#[test]
 fn the_page_of_findings_has_every_code_and_its_meaning() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(root.join("docs/findings.md")).unwrap();
