@@ -30,7 +30,7 @@ pub(super) fn check_version(payload: &Payload, spec: &WindowsStorageSpec) -> Res
     let version = &payload.csi_proxy.version;
     if let Some(pin) = other_version(payload, spec) {
         return Err(Reason::OtherVersion.error(format!(
-            "spec.csiProxy.version of WindowsStorage is {pin}, and this operator brings csi-proxy {version}, so nothing is changed on any node; \
+            "spec.csiProxy.version of WindowsStorage is {pin}, and this operator brings csi-proxy {version}, so no csi-proxy and no agent is brought to any node; \
              change the field, or take the operator that brings {pin}"
         )));
     }

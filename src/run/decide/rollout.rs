@@ -72,8 +72,8 @@ impl Decisions {
             });
             let mut candidates: Vec<_> = candidates.collect();
             let (steps, free) = self.steps(cluster, news, &mut candidates).unzip();
-            // Which of them may begin, where the step in progress lets so many do so.
-            let free = free.flatten().map(|free| queue(&candidates, free));
+            let free = free.flatten();
+            let queue = free.map(|_| queue(&candidates)).unwrap_or_default();
             let windows = windows(&self.spec.rollout.windows, news.now);
             let mut rollout = Rollout {
                 revision: self.revision().map(str::to_owned),
@@ -81,7 +81,8 @@ impl Decisions {
                 pinned: other_version(&self.payload, &self.spec).map(str::to_owned),
                 ..self.by_pool(candidates, windows, news.settling)
             };
-            if let Some((queue, free)) = free {
+            // The step in progress may let only so many of them begin.
+            if let Some(free) = free {
                 let begin = queue.iter().filter(|name| rollout.slots.contains(*name));
                 let too_many: Vec<_> = begin.skip(free).collect();
                 rollout.slots.retain(|name| !too_many.contains(&name));
@@ -191,14 +192,13 @@ fn step_key(revision: &str, steps: &[RolloutStep]) -> String {
     sha256_hex(format!("{revision} {nodes}").as_bytes())
 }
 
-/// The nodes that wait for an update, the first first, and how many of them may begin.
-fn queue(candidates: &[InPool<'_>], free: usize) -> (Vec<String>, usize) {
+/// The nodes that wait for an update, the first first.
+fn queue(candidates: &[InPool<'_>]) -> Vec<String> {
     let waits = |it: &Candidate| it.standing == Standing::Waiting && !it.at_work && !it.removes;
     let waiting = candidates.iter().filter(|(.., it)| waits(it));
     let mut waiting: Vec<_> = waiting.collect();
     waiting.sort_by_key(|(name, _, it)| it.order(name));
-    let names = waiting.into_iter().map(|(name, ..)| name.clone());
-    (names.collect(), free)
+    waiting.into_iter().map(|(name, ..)| name.clone()).collect()
 }
 
 fn record(status: &StrategyStatus) -> StepRecord {
