@@ -210,8 +210,9 @@ setup-coverage: setup-build ## Install what is missing for make coverage
 	@tools/setup coverage
 
 .PHONY: crds
-crds: setup-build ## Write the CRDs from the code to crds/
+crds: setup-build ## Write the CRDs from the code to crds/, and docs/configuration.md from them
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
+	@cargo run -q -p bundler -- reference
 
 .PHONY: bundle
 bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY

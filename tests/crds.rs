@@ -53,8 +53,11 @@ fn check(schema: &Value, path: &str, of_status: bool) {
 }
 
 #[test]
-fn the_defaults_of_the_install_page_are_all_of_them() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/install.md"));
+fn the_defaults_of_the_configuration_page_are_those_of_the_code() {
+    let page = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/configuration.md"
+    ));
     let (_, block) = page.split_once("# windowsstorage.yaml\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();
     let object: serde_json::Value = serde_yaml::from_str(block).unwrap();

@@ -15,7 +15,7 @@ pub struct StepRecord {
     /// Steps that are finished, their soak time included.
     pub completed: usize,
     /// Since when the nodes of the next step are as desired, and csi-proxy answers on them.
-    pub soaking_since: Option<Timestamp>,
+    pub soak_start_time: Option<Timestamp>,
 }
 
 /// What the first step that is not finished waits for.
@@ -85,13 +85,13 @@ pub fn follow(
     let (mut state, mut allowed) = (None, Allowed::default());
     while let Some(step) = steps.get(record.completed) {
         let part = Part::of(record.completed, step, members);
-        state = part.state(&mut record.soaking_since, step, now);
+        state = part.state(&mut record.soak_start_time, step, now);
         if let Some(state) = state {
             allowed = part.allowed(state, members);
             break;
         }
         record.completed += 1;
-        record.soaking_since = None;
+        record.soak_start_time = None;
     }
     let of = steps.len();
     (Steps { record, of, state }, allowed)
@@ -125,7 +125,7 @@ impl<'a> Part<'a> {
     /// What it waits for; `None` once it is finished.
     fn state(
         &self,
-        soaking_since: &mut Option<Timestamp>,
+        soak_start_time: &mut Option<Timestamp>,
         step: &RolloutStep,
         now: Timestamp,
     ) -> Option<StepState> {
@@ -143,7 +143,7 @@ impl<'a> Part<'a> {
             it.candidate.at_work || (it.candidate.down && is_of_step)
         };
         if has_failed || is_left || self.count(is_away) > 0 {
-            *soaking_since = None;
+            *soak_start_time = None;
             return Some(if has_failed {
                 StepState::Failed
             } else {
@@ -157,8 +157,8 @@ impl<'a> Part<'a> {
             return Some(StepState::NoNodes);
         }
         // A clock may have gone back since.
-        let since = soaking_since.map_or(now, |since| since.min(now));
-        *soaking_since = Some(since);
+        let since = soak_start_time.map_or(now, |since| since.min(now));
+        *soak_start_time = Some(since);
         let soak = SignedDuration::from_secs(step.soak_seconds.into());
         let until = since.saturating_add(soak).unwrap_or(Timestamp::MAX);
         let is_confirmed =
@@ -253,11 +253,11 @@ mod tests {
         .unwrap()
     }
 
-    fn record(completed: usize, soaking_since: Option<i64>) -> StepRecord {
+    fn record(completed: usize, soak_start_time: Option<i64>) -> StepRecord {
         StepRecord {
             revision: "new".to_owned(),
             completed,
-            soaking_since: soaking_since.map(at),
+            soak_start_time: soak_start_time.map(at),
         }
     }
 
@@ -330,10 +330,10 @@ mod tests {
             let held: Vec<_> = allowed.held.into_iter().collect();
             let StepRecord {
                 completed,
-                soaking_since,
+                soak_start_time,
                 ..
             } = found.record;
-            let since = minute(soaking_since);
+            let since = minute(soak_start_time);
             let found = format!("{completed} {since} {state} {free}: {}", held.join(" "));
             assert_eq!(found.trim_end(), expected, "{line}");
         }

@@ -22,8 +22,8 @@ pub fn past_rollouts(history: &[PastRollout]) -> String {
         let cells = [
             revision,
             it.version.clone(),
-            time(&it.started),
-            time(&it.completed),
+            time(&it.start_time),
+            time(&it.completion_time),
         ];
         cells.map(|cell| Span::plain(visible(&cell))).to_vec()
     };
@@ -43,8 +43,8 @@ mod tests {
     #[test]
     fn a_rollout_is_a_line() {
         let history: Vec<PastRollout> = serde_json::from_str(
-            r#"[{"revision":"0123456789abcdef","version":"v1.3.0","started":"2026-11-24T21:00:00Z","completed":"2026-11-25T01:30:00Z"},
-                {"revision":"f","version":"v1.4.0","started":"2026-12-01T21:00:00Z"}]"#,
+            r#"[{"revision":"0123456789abcdef","version":"v1.3.0","startTime":"2026-11-24T21:00:00Z","completionTime":"2026-11-25T01:30:00Z"},
+                {"revision":"f","version":"v1.4.0","startTime":"2026-12-01T21:00:00Z"}]"#,
         )
         .unwrap();
         let expected = "\

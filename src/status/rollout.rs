@@ -77,9 +77,9 @@ pub fn rollout_status(
         strategy: rollout.steps.as_ref().map(|steps| StrategyStatus {
             revision: steps.record.revision.clone(),
             completed_steps: count(steps.record.completed),
-            soaking_since: steps.record.soaking_since.map(whole_seconds).map(Time),
+            soak_start_time: steps.record.soak_start_time.map(whole_seconds).map(Time),
         }),
-        window_opens: opens(rollout).map(Time),
+        next_window_time: opens(rollout).map(Time),
         history: history(known, rollout, &inputs.version, now),
     })
 }

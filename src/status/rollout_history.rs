@@ -25,13 +25,13 @@ pub fn history(
         history.push(PastRollout {
             revision: revision.clone(),
             version: version.to_owned(),
-            started: Some(Time(whole_seconds(now))),
-            completed: None,
+            start_time: Some(Time(whole_seconds(now))),
+            completion_time: None,
         });
     }
     let is_complete = rollout.nodes > 0 && rollout.current == rollout.nodes;
     if let Some(last) = history.last_mut().filter(|_| is_complete) {
-        last.completed
+        last.completion_time
             .get_or_insert_with(|| Time(whole_seconds(now)));
     }
     history.drain(..history.len().saturating_sub(KEPT));
@@ -64,8 +64,8 @@ mod tests {
                 format!(
                     "{} {} {}",
                     it.revision,
-                    time(&it.started),
-                    time(&it.completed)
+                    time(&it.start_time),
+                    time(&it.completion_time)
                 )
             };
             known.iter().map(line).collect::<Vec<_>>()

@@ -205,7 +205,7 @@ fn record(status: &StrategyStatus) -> StepRecord {
     StepRecord {
         revision: status.revision.clone(),
         completed: usize::try_from(status.completed_steps).unwrap_or(0),
-        soaking_since: status.soaking_since.as_ref().map(|time| time.0),
+        soak_start_time: status.soak_start_time.as_ref().map(|time| time.0),
     }
 }
 

@@ -37,11 +37,10 @@ pub fn measure(options: Options) -> Result<Vec<Row>> {
 }
 
 /// Seconds to the first correct verdict, and of kubectl for the names of the same objects: the medians of so many rounds.
-pub fn against_kubectl(control_plane: &ControlPlane, rounds: usize) -> Result<(f64, f64)> {
-    let operator = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
+fn against_kubectl(control_plane: &ControlPlane, rounds: usize) -> Result<(f64, f64)> {
     let (mut names, mut verdicts) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        verdicts.push(first_verdict(control_plane, &operator)?);
+        verdicts.push(first_verdict(control_plane)?);
         names.push(list(control_plane, "name")?);
     }
     Ok((median(&verdicts), median(&names)))
@@ -60,7 +59,9 @@ fn list(control_plane: &ControlPlane, output: &str) -> Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-fn first_verdict(control_plane: &ControlPlane, operator: &OperatorCommand) -> Result<f64> {
+/// Seconds from the start of the operator to its first correct verdict in the `OperatorCondition`.
+pub fn first_verdict(control_plane: &ControlPlane) -> Result<f64> {
+    let operator = OperatorCommand::new(control_plane, &operator_binary()?, &payload()?)?;
     let log = control_plane.dir().join("operator.log");
     cluster::runtime()?.block_on(async {
         let client = cluster::client(control_plane.kubeconfig()).await?;

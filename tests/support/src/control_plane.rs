@@ -28,7 +28,7 @@ use crate::cleanup::Guardian;
 use crate::parts::part;
 
 /// How long a server may take; far more than it needs, for a machine that builds at the same time.
-const START_DEADLINE: Duration = Duration::from_secs(120);
+const START_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A running control plane. It ends and its files go when it is dropped, or when this process ends in whatever way.
 #[derive(Debug)]

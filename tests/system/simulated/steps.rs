@@ -38,7 +38,7 @@ fn simulation() -> Simulation {
     });
     harness.eventually("it says that the rollout is over", || {
         let last = &harness.get(SETTINGS)["status"]["rollout"]["history"][0];
-        last["completed"].is_string()
+        last["completionTime"].is_string()
     });
     assert!(operator.terminate().unwrap().success());
     simulation
@@ -67,7 +67,7 @@ impl Simulation {
 }
 
 fn since(strategy: &Value) -> Timestamp {
-    let text = strategy["soakingSince"].as_str().unwrap();
+    let text = strategy["soakStartTime"].as_str().unwrap();
     text.parse().unwrap()
 }
 
@@ -200,7 +200,7 @@ fn nodes_wait_for_a_window_which_opens_by_itself() {
         assert!(said.contains("the next opens at"), "{said}");
         let rollout = || harness.get(SETTINGS)["status"]["rollout"].clone();
         harness.eventually("all nodes wait", || rollout()["waitingNodes"] == 4);
-        assert!(rollout()["windowOpens"].is_string(), "{}", rollout());
+        assert!(rollout()["nextWindowTime"].is_string(), "{}", rollout());
         assert_eq!(simulation.nodes_with("v1.1.3").len(), 4);
     }
 

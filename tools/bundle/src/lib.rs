@@ -8,6 +8,7 @@ mod csv;
 mod image;
 mod metadata;
 mod permissions;
+mod reference;
 mod release;
 mod releases;
 mod sources;
@@ -20,6 +21,7 @@ use anyhow::Result;
 use semver::Version;
 
 pub use catalog::{newest_bundle_image, without_newest_bundle};
+pub use reference::{PAGE as CONFIGURATION, configuration};
 pub use release::cut_release;
 pub use releases::{Published, Release, Releases};
 pub use write::{differences, write};

@@ -1,5 +1,6 @@
 //! The command line, for the Makefile.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -37,6 +38,8 @@ enum Command {
     Catalog,
     /// Print the image of the newest bundle
     BundleImage,
+    /// Write docs/configuration.md from crds/
+    Reference,
 }
 
 fn main() -> Result<()> {
@@ -63,6 +66,11 @@ fn main() -> Result<()> {
             }
         }
         Command::Catalog => print!("{}", bundler::without_newest_bundle(&root)?),
+        Command::Reference => {
+            let page = root.join(bundler::CONFIGURATION);
+            fs::write(&page, bundler::configuration(&root)?)
+                .with_context(|| page.display().to_string())?;
+        }
         Command::BundleImage => println!("{}", bundler::newest_bundle_image(&root)?),
     }
     Ok(())

@@ -40,6 +40,8 @@ fn conventional(object: &mut JSONSchemaProps) {
             Some("uint32" | "uint64") => schema.format = Some("int64".to_owned()),
             _ => {}
         }
+        // A null counts as a field that is not there, with and without this; Go's types do not say it either.
+        schema.nullable = None;
         if schema.type_.as_deref() == Some("array") {
             let list_type = &mut schema.x_kubernetes_list_type;
             list_type.get_or_insert_with(|| "atomic".to_owned());

@@ -1,4 +1,4 @@
-//! `spec.nodePools` of `WindowsStorage`: what is different on some nodes.
+//! `spec.nodePools` of `WindowsStorage`: settings for groups of nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,29 +11,29 @@ use super::rollout::{number_or_percentage, number_or_percentage_schema};
 use super::windows_storage::{Install, Management, WindowsStorageSpec};
 use crate::index::Name;
 
-/// Nodes with these labels, and what is different there. What a pool does not say is as for all nodes.
+/// Settings for a group of nodes. A field that is not set has the value that holds for all nodes.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePool {
-    /// The pool's name.
+    /// The name of the pool.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// The labels that a node of the pool has, all of them. A node belongs to the first pool that fits.
+    /// The labels of the pool's nodes. A node must have all of them.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 16))]
     pub node_selector: BTreeMap<String, String>,
     /// How the operator logs in to the nodes of the pool.
     #[serde(default)]
     pub ssh: PoolSsh,
-    /// Who looks after csi-proxy on the nodes of the pool. Where spec.csiProxy.management is Removed, that counts here as well.
+    /// Who manages csi-proxy on the nodes of the pool. If spec.csiProxy.management is Removed, this field has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management: Option<PoolManagement>,
-    /// On which nodes of the pool csi-proxy is installed.
+    /// Where the operator installs csi-proxy in the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
-    /// How another csi-proxy reaches the nodes of the pool.
+    /// How the operator updates csi-proxy in the pool.
     #[serde(default)]
     pub rollout: PoolRollout,
 }
@@ -42,25 +42,25 @@ pub struct NodePool {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSsh {
-    /// The user, in place of spec.ssh.user.
+    /// The user, instead of spec.ssh.user.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
     pub user: Option<String>,
-    /// The SSH server's port, in place of spec.ssh.port.
+    /// The port of the SSH server, instead of spec.ssh.port.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
-    /// The key of Secret cloud-private-key that holds the private key for the pool, in place of private-key.pem. Its passphrase, if it has
-    /// one, is under the same key with .passphrase at the end.
+    /// The key in the Secret cloud-private-key that holds the private key for the pool, instead of private-key.pem. A passphrase has the same
+    /// key with the suffix .passphrase.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 230), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub private_key: Option<String>,
 }
 
-/// Who looks after csi-proxy on the nodes of a pool.
+/// Who manages csi-proxy on the nodes of a pool.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolManagement {
-    /// As with spec.csiProxy.management: Auto.
+    /// As spec.csiProxy.management: Auto.
     Auto,
     /// This operator.
     Managed,
@@ -68,29 +68,29 @@ pub enum PoolManagement {
     External,
 }
 
-/// How another csi-proxy reaches the nodes of a pool.
+/// How the operator updates csi-proxy in a pool.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolRollout {
-    /// How many nodes of the pool may be without csi-proxy at one time for the sake of an update: a number, or a percentage of its
-    /// managed nodes, rounded up. Where it is given, the pool's nodes count apart from all others, and so do their failures.
+    /// The maximum number of nodes of the pool that are updated at the same time: a number, or a percentage of its managed nodes, rounded
+    /// up. If set, nodes and failures of the pool are counted separately.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "number_or_percentage"
     )]
     #[schemars(schema_with = "number_or_percentage_schema")]
     pub max_unavailable: Option<IntOrString>,
-    /// After the update was undone on so many nodes of the pool no further node of it is updated. Where it is given, the pool's nodes count
-    /// apart from all others as well.
+    /// The rollout in the pool stops after the update has failed on this many of its nodes. If set, nodes and failures of the pool are
+    /// counted separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_failures: Option<u32>,
-    /// No node of the pool is updated while this is true.
+    /// Pauses the rollout in the pool.
     pub paused: bool,
 }
 
 impl PoolRollout {
-    /// Whether the nodes of the pool are counted apart from all others.
+    /// Whether nodes and failures of the pool are counted separately.
     #[must_use]
     pub fn is_apart(&self) -> bool {
         self.max_unavailable.is_some() || self.max_failures.is_some()
@@ -98,7 +98,7 @@ impl PoolRollout {
 }
 
 impl NodePool {
-    /// Whether a node with these labels is one of the pool's, if no pool before it fits.
+    /// Whether a node with these labels belongs to the pool, if no earlier pool fits.
     #[must_use]
     pub fn fits(&self, labels: &[(Name, Name)]) -> bool {
         has_all(labels, &self.node_selector)

@@ -7,68 +7,67 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How another csi-proxy reaches nodes on which one works. Nodes without a working one get it at once.
+/// How the operator updates csi-proxy on nodes where it works already.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutSpec {
-    /// How many nodes may be without csi-proxy at one time for the sake of an update: a number, or a percentage of the
-    /// managed nodes, rounded up.
+    /// The maximum number of nodes that are updated at the same time: a number, or a percentage of the managed nodes, rounded up.
     #[serde(deserialize_with = "max_unavailable_or_default")]
     #[schemars(schema_with = "max_unavailable_schema")]
     pub max_unavailable: IntOrString,
-    /// After the update was undone on so many nodes no further node is updated.
+    /// The rollout stops after the update has failed and was rolled back on this many nodes.
     #[schemars(range(min = 1, max = 1000))]
     pub max_failures: u32,
-    /// No node is updated while this is true.
+    /// Pauses the rollout.
     pub paused: bool,
-    /// Any text. Another text than before lets an update that has stopped go on, and tries it once more on the nodes on which it was
-    /// undone.
+    /// Any text. A change resumes a rollout that has stopped, and retries the update on the nodes where it failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub resume: String,
-    /// In which order nodes get it, and what has to hold before it goes on.
+    /// The order in which nodes are updated.
     pub strategy: RolloutStrategy,
-    /// When an update of a node may begin. Without one: always. An update that has begun ends.
+    /// The times at which the update of a node may start. If empty, it may start at any time. An update that has started is completed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub windows: Vec<RolloutWindow>,
 }
 
-/// In which order nodes get another csi-proxy.
+/// The order in which nodes are updated.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStrategy {
-    /// One after the other. After the last one all nodes that are left are updated.
+    /// The steps, in order. All remaining nodes are updated after the last step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub steps: Vec<RolloutStep>,
 }
 
-/// A part of the nodes, and how long they are watched before others follow. It names them by one of pool, nodeSelector and nodes.
+/// Nodes to update, and how long to observe them before the next step. Set exactly one of pool, nodeSelector and nodes.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [{
     "rule": "(has(self.pool) ? 1 : 0) + (has(self.nodeSelector) ? 1 : 0) + (has(self.nodes) ? 1 : 0) == 1",
-    "message": "a step names its nodes by one of pool, nodeSelector and nodes",
+    "message": "set exactly one of pool, nodeSelector and nodes",
 }]))]
 pub struct RolloutStep {
-    /// The nodes of the pool with this name.
+    /// The name of a pool: its nodes are updated in this step.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub pool: Option<String>,
-    /// The nodes with these labels, all of them.
+    /// Labels: nodes that have all of them are updated in this step.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minProperties" = 1, "maxProperties" = 16))]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Any nodes, until so many have it, those of earlier steps included: a number, or a percentage of the managed nodes, rounded up.
+    /// How many nodes are updated at the end of this step, including those of earlier steps: a number, or a percentage of the managed
+    /// nodes, rounded up.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "number_or_percentage"
     )]
     #[schemars(schema_with = "number_or_percentage_schema")]
     pub nodes: Option<IntOrString>,
-    /// Seconds during which csi-proxy must answer on the nodes of the step before the next step begins. It begins again when one of them
-    /// fails, and ends with a look at each.
+    /// Seconds for which csi-proxy must answer on all nodes of the step before the next step starts. The time restarts if a node fails, and
+    /// ends with a check of each node.
     #[schemars(range(min = 0, max = 2_592_000))]
     pub soak_seconds: u32,
 }
@@ -82,18 +81,18 @@ impl RolloutStep {
     }
 }
 
-/// A time that comes again and again.
+/// A recurring time.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutWindow {
-    /// When it opens, in cron's format: minute, hour, day of the month, month, day of the week.
+    /// When the window opens, in cron format: minute, hour, day of the month, month, day of the week.
     #[schemars(length(max = 128), regex(pattern = r"^[^ ]+( +[^ ]+){4}$"))]
     pub schedule: String,
-    /// The time zone of the schedule, by its name in the IANA database, such as Europe/Berlin.
+    /// The time zone of the schedule: a name of the IANA time zone database, such as Europe/Berlin.
     #[serde(default = "utc")]
     #[schemars(length(max = 64), regex(pattern = r"^[A-Za-z0-9_+/-]+$"))]
     pub time_zone: String,
-    /// For how many minutes it is open.
+    /// Minutes for which the window is open.
     #[schemars(range(min = 1, max = 10_080))]
     pub duration_minutes: u32,
 }
@@ -189,82 +188,82 @@ fn max_unavailable_schema(generator: &mut schemars::SchemaGenerator) -> schemars
     schema
 }
 
-/// How far csi-proxy is on the nodes that this operator looks after.
+/// The progress of a version of csi-proxy on managed nodes.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStatus {
-    /// The version of csi-proxy that nodes shall have.
+    /// The desired version of csi-proxy.
     pub version: String,
-    /// Nodes that this operator looks after.
+    /// The number of managed nodes.
     pub nodes: u32,
-    /// Those that are as they shall be.
+    /// The number of managed nodes that are up to date.
     pub updated_nodes: u32,
-    /// Those on which csi-proxy works and waits for its update, or is being updated.
+    /// The number of managed nodes that wait for their update or are being updated.
     pub waiting_nodes: u32,
-    /// Those on which the update was undone.
+    /// The number of managed nodes on which the update failed and was rolled back.
     pub failed_nodes: u32,
-    /// The same by pool, for those that `spec.nodePools` names.
+    /// The progress in each pool of spec.nodePools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pools: Vec<PoolRolloutStatus>,
-    /// The nodes that are being changed, by name, and those that were lost in the middle. An operator that starts reads
-    /// them here: no other node is changed in their place before they have been looked at.
+    /// The names of the nodes that are being changed, or became unreachable during a change. They keep their place under maxUnavailable
+    /// when the operator restarts.
     pub in_progress: Vec<String>,
-    /// How far `spec.rollout.strategy` is. An operator that starts goes on from here.
+    /// The progress in the steps of spec.rollout.strategy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyStatus>,
-    /// The last ten rollouts, the newest last.
+    /// The last ten rollouts, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<PastRollout>,
-    /// When nodes may be updated again, while no window of `spec.rollout.windows` is open.
+    /// When the next window of spec.rollout.windows opens, if none is open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_opens: Option<Time>,
+    pub next_window_time: Option<Time>,
 }
 
-/// A rollout: from when something else was wanted until all managed nodes had it.
+/// A rollout.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PastRollout {
-    /// What was rolled out: a hash of all that nodes were to have.
+    /// A hash of the desired state of the nodes.
     pub revision: String,
-    /// The version of csi-proxy in it.
+    /// The version of csi-proxy.
     pub version: String,
-    /// When it began.
+    /// When the rollout started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub started: Option<Time>,
-    /// When all managed nodes had it.
+    pub start_time: Option<Time>,
+    /// When all managed nodes were up to date.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed: Option<Time>,
+    pub completion_time: Option<Time>,
 }
 
-/// How far the steps of a rollout are.
+/// The progress in the steps of a rollout.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyStatus {
-    /// What is rolled out: a hash of all that nodes shall have, and of the nodes that the steps name.
+    /// A hash of the desired state of the nodes and of the steps.
     pub revision: String,
-    /// Steps that are finished, their soak time included.
+    /// The number of completed steps, including their soak time.
     pub completed_steps: u32,
-    /// Since when all nodes of the next step have it, and csi-proxy answers on them.
+    /// When the soak time of the current step started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub soaking_since: Option<Time>,
+    pub soak_start_time: Option<Time>,
 }
 
-/// How far csi-proxy is on the nodes of a pool that this operator looks after.
+/// The progress on the managed nodes of a pool.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct PoolRolloutStatus {
     /// The pool's name.
     pub name: String,
-    /// Nodes that this operator looks after.
+    /// The number of managed nodes.
     pub nodes: u32,
-    /// Those that are as they shall be.
+    /// The number of managed nodes that are up to date.
     pub updated_nodes: u32,
-    /// Those on which csi-proxy works and waits for its update, or is being updated.
+    /// The number of managed nodes that wait for their update or are being updated.
     pub waiting_nodes: u32,
-    /// Those on which the update was undone.
+    /// The number of managed nodes on which the update failed and was rolled back.
     pub failed_nodes: u32,
 }
 

@@ -1,11 +1,11 @@
-//! `WindowsNodeStorage`: what the operator found on one Windows node.
+//! `WindowsNodeStorage`: the state of one Windows node's storage.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Nothing: this resource has a status only.
+/// Empty: this resource has a status only.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "windowsstorage.dev",
@@ -15,96 +15,97 @@ use serde::{Deserialize, Serialize};
     shortname = "wns",
     status = "WindowsNodeStorageStatus",
     derive = "PartialEq",
-    doc = "What the operator found on one Windows node. Written by the operator, owned by the Node of the same name.",
+    doc = "WindowsNodeStorage reports the state of storage on the Windows node of the same name. The operator writes it; the Node owns it.",
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"CSI-Proxy","type":"string","jsonPath":".status.csiProxy.version"}"#,
     printcolumn = r#"{"name":"Service","type":"string","jsonPath":".status.csiProxy.serviceState"}"#,
     printcolumn = r#"{"name":"CSINode","type":"boolean","jsonPath":".status.csiNode"}"#,
-    printcolumn = r#"{"name":"Missing-Drivers","type":"string","jsonPath":".status.missingDrivers"}"#,
+    printcolumn = r#"{"name":"Drivers","type":"string","jsonPath":".status.conditions[?(@.type==\"DriversRegistered\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
+    printcolumn = r#"{"name":"Managed-By","type":"string","jsonPath":".status.managedBy","priority":1}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 pub struct WindowsNodeStorageSpec {}
 
-/// What the operator found on one Windows node.
+/// The state of storage on one Windows node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsNodeStorageStatus {
-    /// Managed: this operator looks after csi-proxy. External: another owner does. Releasing: External, with this operator's
-    /// agent still to be removed. Removing: csi-proxy and the agent are to be removed. Removed: they are, and nothing of this
-    /// operator is on the node. `NotNeeded`: the same, because nothing uses csi-proxy there.
+    /// Who manages csi-proxy on the node. Managed: this operator. External: another owner. Releasing: External, but the agent of this
+    /// operator is still to be removed. Removing: csi-proxy and the agent are being removed. Removed: nothing of this operator is left on
+    /// the node. NotNeeded: the same, because nothing uses csi-proxy there.
     #[schemars(extend("enum" = ["Managed", "External", "Releasing", "Removing", "Removed", "NotNeeded"]))]
     pub management: String,
-    /// Who looks after csi-proxy on the node, and what shows it, such as `EKS by label eks.amazonaws.com/nodegroup`.
+    /// The owner of csi-proxy on an external node and the signal that decided, such as EKS by label eks.amazonaws.com/nodegroup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub managed_by: String,
-    /// The pool of `spec.nodePools` of WindowsStorage that the node belongs to.
+    /// The node's pool in spec.nodePools of WindowsStorage.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_pool: String,
-    /// The SSH key that the host took last: the first digits of the SHA-256 of its text.
+    /// The SSH key that the node accepted last: the first digits of the SHA-256 of its text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ssh_key: String,
-    /// csi-proxy as last seen over SSH; absent where the operator has not been on the node.
+    /// csi-proxy as last seen over SSH. Absent if the operator has never logged in to the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,
-    /// The update that did not work on this node and is not tried again by itself.
+    /// The update that failed on this node. The operator retries it only after spec.rollout.resume of WindowsStorage changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_update: Option<FailedUpdate>,
-    /// Instances of csi-proxy on the node that are not this operator's, as last seen over SSH.
+    /// Other instances of csi-proxy on the node, as last seen over SSH.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_instances: Vec<String>,
-    /// Whether the node has its CSINode object.
+    /// Whether the node has a CSINode object.
     pub csi_node: bool,
-    /// CSI drivers that are registered on the node.
+    /// The CSI drivers that are registered on the node.
     pub drivers: Vec<String>,
-    /// CSI drivers that workloads need and that are not registered on the node.
+    /// The CSI drivers that workloads need and that are not registered on the node.
     pub missing_drivers: Vec<String>,
-    /// When the operator was last on the node, as of the last change of this status.
+    /// When the operator last reached the node, as of the last change of this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
-    /// `CSIProxyReady`, `CSIProxyUsed`, `CSINodePresent`, `DriversRegistered`, `Ready`.
+    /// Ready summarizes CSIProxyReady, CSINodePresent and DriversRegistered. CSIProxyUsed says whether something uses the pipes.
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
 }
 
-/// csi-proxy as last seen on the node.
+/// csi-proxy as last seen on a node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiProxyStatus {
-    /// Its version, where its binary is one that the operator knows.
+    /// The version, if the operator knows the binary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// SHA-256 of its binary.
+    /// The SHA-256 of the binary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The service's state.
+    /// The state of the Windows service.
     #[schemars(extend("enum" = ["Missing", "Stopped", "StartPending", "StopPending", "Running", "Paused", "Unknown"]))]
     pub service_state: String,
-    /// Named pipes that are there, whoever serves them and whether or not that server answers.
+    /// The number of named pipes that exist, whichever process serves them.
     pub open_pipes: u32,
-    /// Of those, the ones on which csi-proxy itself answers. Absent until the node was seen by this version of the operator.
+    /// The number of those on which csi-proxy answers. Absent until this version of the operator has checked the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answering_pipes: Option<u32>,
-    /// Named pipes that should be open and are not.
+    /// The named pipes that do not exist but should.
     pub missing_pipes: Vec<String>,
-    /// How often the agent had to start the service again since the agent's own start.
+    /// How often the agent has restarted the service since the agent itself started.
     pub restarts: u32,
-    /// Milliseconds between the old pipes closing and the new ones opening, the last time that csi-proxy was replaced.
+    /// Milliseconds without pipes during the last replacement of csi-proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_interruption_milliseconds: Option<u64>,
 }
 
-/// An update of csi-proxy that did not work on a node and was undone.
+/// An update of csi-proxy that failed on a node and was rolled back.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedUpdate {
-    /// What was to be brought: a hash over the programs and the services.
+    /// A hash of the programs and services to be installed.
     pub revision: String,
-    /// `spec.rollout.resume` of WindowsStorage at that time.
+    /// The value of spec.rollout.resume of WindowsStorage at that time.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub resume: String,
-    /// What happened.
+    /// Why it failed.
     pub message: String,
 }
 
@@ -121,7 +122,11 @@ impl CsiProxyStatus {
     }
 }
 
-/// Conditions merge by type for whoever applies them from outside.
+// The patterns of metav1.Condition, in k8s.io/apimachinery/pkg/apis/meta/v1/types.go.
+const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+const CONDITION_REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+
+/// The markers of `metav1.Condition`, and a list that server-side apply merges by type.
 pub(super) fn conditions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
@@ -131,11 +136,11 @@ pub(super) fn conditions_schema(_: &mut schemars::SchemaGenerator) -> schemars::
             "type": "object",
             "required": ["type", "status", "lastTransitionTime", "reason", "message"],
             "properties": {
-                "type": {"type": "string", "maxLength": 316},
+                "type": {"type": "string", "maxLength": 316, "pattern": CONDITION_TYPE},
                 "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
                 "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
                 "lastTransitionTime": {"type": "string", "format": "date-time"},
-                "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
+                "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": CONDITION_REASON},
                 "message": {"type": "string", "maxLength": 32768}
             }
         }

@@ -1,4 +1,4 @@
-//! `WindowsStorage`: what the administrator wants, and the operator's verdict.
+//! `WindowsStorage`: the settings of the administrator, and the verdict of the operator.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::node_pool::NodePool;
 use super::rollout::{RolloutSpec, RolloutStatus};
 
-/// How the operator looks after storage on the Windows nodes. One object, named `cluster`; without it the defaults hold.
+/// The settings of the operator. Every field is optional.
 #[derive(CustomResource, JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "windowsstorage.dev",
@@ -19,8 +19,8 @@ use super::rollout::{RolloutSpec, RolloutStatus};
     status = "WindowsStorageStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "How the operator looks after storage on the Windows nodes, and its verdict on upgrades. One object, named cluster; without it the defaults hold.",
-    validation = Rule::new("self.metadata.name == 'cluster'").message("the only WindowsStorage object is named cluster"),
+    doc = "WindowsStorage configures the operator and reports its verdict on upgrades. There is one object, named cluster. Without it the operator uses the defaults and creates it.",
+    validation = Rule::new("self.metadata.name == 'cluster'").message("the operator reads one WindowsStorage object only: name it cluster"),
     printcolumn = r#"{"name":"Upgradeable","type":"string","jsonPath":".status.conditions[?(@.type==\"Upgradeable\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Upgradeable\")].reason"}"#,
     printcolumn = r#"{"name":"Nodes","type":"integer","jsonPath":".status.counts.windowsNodes"}"#,
@@ -31,25 +31,26 @@ use super::rollout::{RolloutSpec, RolloutStatus};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageSpec {
-    /// Who looks after csi-proxy and how it is run.
+    /// Who manages csi-proxy on the nodes, and how it runs.
     pub csi_proxy: CsiProxySpec,
-    /// How the operator logs in to nodes.
+    /// How the operator logs in to the nodes.
     pub ssh: SshSpec,
-    /// How another csi-proxy reaches nodes on which one works.
+    /// How the operator updates csi-proxy on nodes where it works already. A node without a working csi-proxy gets it at once.
     pub rollout: RolloutSpec,
-    /// What is different on some nodes. Each node belongs to the first pool that fits, or to none.
+    /// Settings for groups of nodes. A node belongs to the first pool whose nodeSelector matches it, or to none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub node_pools: Vec<NodePool>,
-    /// Seconds between two looks at a node that is in order.
+    /// Seconds between two checks of a healthy node.
     #[schemars(range(min = 10, max = 86400))]
     pub probe_interval_seconds: u32,
-    /// Whether missing drivers hold upgrades. With Ignore the risk is still named, but upgrades may go on.
+    /// Whether missing drivers hold upgrades. Enforce: they do. Ignore: they do not; the message still names the volumes at risk.
     pub upgrade_gate: UpgradeGate,
-    /// How much the operator logs; it follows at once, without a restart.
+    /// How much the operator logs. A change needs no restart. Normal: decisions and faults. Debug: also healthy checks. Trace: all
+    /// messages of the operator. TraceAll: also those of its libraries, except the client of the API server, which would log Secrets.
     pub log_level: LogLevel,
 }
 
@@ -67,17 +68,22 @@ impl Default for WindowsStorageSpec {
     }
 }
 
-/// Who looks after csi-proxy and how it is run.
+/// Who manages csi-proxy on the nodes, and how it runs.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiProxySpec {
-    /// Who looks after csi-proxy on the nodes.
+    /// Who manages csi-proxy on the nodes. Auto: the operator, except on nodes of the Windows Machine Config Operator, AKS, EKS, GKE and
+    /// Rancher, and on nodes with another csi-proxy. Managed: the operator, on every node; nodes of the Windows Machine Config Operator
+    /// and AKS also need the annotation windowsstorage.dev/management=Managed. External: another owner; the operator never logs in.
+    /// Removed: the operator removes csi-proxy and its agent from each of its nodes, once nothing has used the pipes there for ten minutes.
     pub management: Management,
-    /// On which of the nodes that this operator looks after it installs csi-proxy.
+    /// Where the operator installs csi-proxy. Always: on every managed node. WhereNeeded: on managed nodes that run a CSI driver that uses
+    /// csi-proxy; the operator removes it once nothing has used the pipes for ten minutes.
     pub install: Install,
-    /// On which Windows nodes csi-proxy has to run for the node to count as ready.
+    /// Where a node needs csi-proxy to be ready. WhereMounted: where a DaemonSet or a pod mounts its pipes, or a CSI driver in HostProcess
+    /// containers may use them. Always: on every Windows node.
     pub needed: CsiProxyNeed,
-    /// Further flags for csi-proxy, each one flag such as -kubelet-path=D:\kubelet. No spaces and no quotes.
+    /// Additional flags for csi-proxy, such as -kubelet-path=D:\kubelet. A flag contains neither spaces nor quotes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -87,86 +93,88 @@ pub struct CsiProxySpec {
         )
     )]
     pub extra_args: Vec<String>,
-    /// What to do on a managed node with a service csi-proxy that is not this operator's.
+    /// What to do with a service named csi-proxy on a managed node that the operator did not create. Leave: report it and install nothing.
+    /// Replace: take it over; if the replacement fails, the operator restores it.
     pub foreign_service: ForeignService,
-    /// The only version of csi-proxy that the operator may bring, such as v1.3.0. Under an operator that brings another one, nodes stay as
-    /// they are: what runs goes on running, and a node without csi-proxy gets none.
+    /// Pins the version of csi-proxy, such as v1.3.0. An operator that ships another version changes no node: what runs keeps running, and
+    /// a node without csi-proxy gets none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
     pub version: Option<String>,
-    /// Bring csi-proxy also where it is older than 1.1.3. Such versions let a pod run commands on the node (CVE-2023-3893).
+    /// Allows versions of csi-proxy before 1.1.3, which let a pod run commands on the node (CVE-2023-3893).
     pub allow_vulnerable: bool,
 }
 
-/// What to do with a service csi-proxy that is not this operator's.
+/// What to do with a service named csi-proxy that the operator did not create.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForeignService {
-    /// It is named in the node's status and let alone; csi-proxy is not installed there.
+    /// Report it in the node's status, and install nothing.
     #[default]
     Leave,
-    /// It becomes this operator's: same name, this operator's program and command. Where that does not work it is put back.
+    /// Take it over, with the operator's program and command. If that fails, restore it.
     Replace,
 }
 
-/// Who looks after csi-proxy on the nodes.
+/// Who manages csi-proxy on the nodes.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Management {
-    /// External on nodes that the Windows Machine Config Operator, AKS, EKS, GKE, Rancher or a DaemonSet with csi-proxy looks
-    /// after, Managed on all others.
+    /// External on nodes of the Windows Machine Config Operator, AKS, EKS, GKE and Rancher, and on nodes with another csi-proxy. Managed on all
+    /// others.
     #[default]
     Auto,
-    /// This operator installs and runs csi-proxy on every Windows node, but on those of the Windows Machine Config Operator and
-    /// of AKS only where the Node is annotated windowsstorage.dev/management=Managed.
+    /// The operator, on every Windows node. Nodes of the Windows Machine Config Operator and AKS also need the annotation
+    /// `windowsstorage.dev/management=Managed`.
     Managed,
-    /// Another owner does; nodes are watched and never touched.
+    /// Another owner. The operator reads the API and never logs in.
     External,
-    /// This operator removes csi-proxy and its agent from every node on which it has installed them, once nothing has used
-    /// csi-proxy's pipes there for ten minutes.
+    /// The operator removes csi-proxy and its agent from each of its nodes, once nothing has used the pipes there for ten minutes.
     Removed,
 }
 
-/// On which nodes csi-proxy is installed.
+/// Where the operator installs csi-proxy.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Install {
-    /// On all of them.
+    /// On every managed node.
     #[default]
     Always,
-    /// Where a CSI driver's DaemonSet covers the node and mounts csi-proxy's pipes, or may reach them from a HostProcess
-    /// container. It is removed again once nothing has used the pipes for ten minutes.
+    /// On managed nodes that run the DaemonSet of a CSI driver that mounts the pipes of csi-proxy, or may use them from a HostProcess
+    /// container. The operator removes it once nothing has used the pipes for ten minutes.
     WhereNeeded,
 }
 
-/// On which Windows nodes csi-proxy has to run for the node to count as ready.
+/// Where a node needs csi-proxy to be ready.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CsiProxyNeed {
-    /// Where a DaemonSet or a pod mounts its pipes, or is a driver in HostProcess containers that is not known to do without it.
+    /// Where a DaemonSet or a pod mounts its pipes, or a CSI driver in HostProcess containers may use them.
     #[default]
     WhereMounted,
     /// On every Windows node.
     Always,
 }
 
-/// How the operator logs in to nodes.
+/// How the operator logs in to the nodes.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SshSpec {
-    /// The user for nodes that the ConfigMap windows-instances does not name. Must be an administrator of the node.
+    /// The user, unless the ConfigMap windows-instances names another one for the node's address. The user must be a member of the node's
+    /// group Administrators.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
     pub user: String,
-    /// The SSH server's port.
+    /// The port of the SSH server.
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
-    /// What makes a host key trustworthy.
+    /// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys. TrustOnFirstUse: the first key that a
+    /// node shows; the operator stores it there. Strict: none.
     pub host_keys: HostKeys,
 }
 
-/// What makes a host key trustworthy, beside a key that the ConfigMap windows-storage-host-keys already names.
+/// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostKeys {
-    /// The key that a node shows at the first contact is stored and has to stay the same.
+    /// The first key that a node shows. The operator stores it in the ConfigMap.
     #[default]
     TrustOnFirstUse,
-    /// Nothing: keys have to be in the ConfigMap before the first contact.
+    /// None: the ConfigMap must have the key before the first contact.
     Strict,
 }
 
@@ -183,55 +191,54 @@ impl Default for SshSpec {
 /// Whether missing drivers hold upgrades.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpgradeGate {
-    /// They do.
+    /// Missing drivers hold upgrades.
     #[default]
     Enforce,
-    /// The administrator accepts the risk.
+    /// The administrator accepts the risk: missing drivers hold nothing.
     Ignore,
 }
 
 /// How much the operator logs. The names are those of OpenShift's operators.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogLevel {
-    /// What its command line says: every decision and every fault.
+    /// Decisions and faults, or what the command line says.
     #[default]
     Normal,
-    /// Also what is looked at and found in order.
+    /// Also healthy checks.
     Debug,
-    /// All that the operator itself can log.
+    /// All messages of the operator.
     Trace,
-    /// The libraries that it is made of as well, but for the client of the API server, which would log secrets.
+    /// Also those of its libraries, except the client of the API server, which would log Secrets.
     TraceAll,
 }
 
-/// What the operator found.
+/// The state of the cluster's Windows storage.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageStatus {
-    /// Numbers for a quick look.
+    /// A summary in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// The first ten volumes that hold upgrades; `counts` has how many there are.
+    /// The first ten volumes that hold upgrades; counts.blockingVolumes is their number.
     pub blocking_volumes: Vec<String>,
-    /// How far csi-proxy is on the nodes that this operator looks after.
+    /// The progress of the current version of csi-proxy on managed nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
-    /// `Upgradeable`, `OperatorConditionWritten` (where there is an OperatorCondition to write), `CredentialsValid`,
-    /// `NodePoolsValid` (where there are pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`; and what sums
-    /// these up: `Available`, `Progressing`, `Degraded`.
+    /// Upgradeable is the verdict. Available, Progressing and Degraded summarize the others: OperatorConditionWritten (with OLM),
+    /// CredentialsValid, NodePoolsValid (with pools), InstancesValid, HostKeysValid, ServicesValid, RolloutProgressing, NodesReady.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
 }
 
-/// Numbers for a quick look.
+/// A summary in numbers.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Windows nodes.
+    /// The number of Windows nodes.
     pub windows_nodes: u32,
-    /// Windows nodes whose storage is ready.
+    /// The number of Windows nodes whose storage is ready.
     pub ready_nodes: u32,
-    /// Volumes that hold upgrades.
+    /// The number of volumes that hold upgrades.
     pub blocking_volumes: u32,
 }
 

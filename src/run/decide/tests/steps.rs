@@ -185,7 +185,7 @@ fn a_process_goes_on_where_the_one_before_it_was() {
 }
 
 #[test]
-fn nothing_begins_before_a_window_opens_or_after_it_has_closed() {
+fn nothing_begins_before_a_next_window_time_or_after_it_has_closed() {
     // The moment is 01:46:40.
     let windows = json!([{"schedule": "50 1 * * *", "durationMinutes": 5}]);
     let mut rig = canary(&json!({"windows": windows}));
@@ -198,7 +198,7 @@ fn nothing_begins_before_a_window_opens_or_after_it_has_closed() {
         "{message}"
     );
     let (_, status) = todo.settings.unwrap();
-    assert!(status.rollout.unwrap().window_opens.is_some());
+    assert!(status.rollout.unwrap().next_window_time.is_some());
     let at = Timestamp::from_second(rig.now).unwrap();
     assert_eq!(
         rig.decisions.rollout_due_in(at),

@@ -41,3 +41,10 @@ fn writing_brings_everything_up_to_date_and_then_nothing() {
     let csv = std::fs::read_to_string(copy.path().join(crate::project::CSV)).unwrap();
     assert!(csv.contains("cpu: 11m"));
 }
+
+#[test]
+fn the_committed_configuration_page_is_that_of_the_definition() {
+    let page = std::fs::read_to_string(root().join(bundler::CONFIGURATION)).unwrap();
+    let rendered = bundler::configuration(&root()).unwrap();
+    assert!(page == rendered, "run make crds: the page differs");
+}

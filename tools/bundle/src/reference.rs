@@ -1,0 +1,146 @@
+//! Renders `docs/configuration.md`, the reference of all settings, from the definition of `WindowsStorage`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_yaml::{Mapping, Value};
+
+use crate::sources::{self, at};
+
+/// The page, relative to the project's folder.
+pub const PAGE: &str = "docs/configuration.md";
+const TEMPLATE: &str = include_str!("configuration.md.in");
+
+/// The page.
+///
+/// # Errors
+/// Where the definition cannot be read, or a field has no description.
+pub fn configuration(root: &Path) -> Result<String> {
+    let crds = sources::crds(root)?;
+    let crd = crds.iter().find(|crd| crd.kind == "WindowsStorage");
+    let crd = crd.context("crds/ has no WindowsStorage")?;
+    let definition: Value = serde_yaml::from_str(&crd.text)?;
+    let version = &at(&definition, "spec.versions", &crd.file_name)?[0];
+    let spec = at(
+        version,
+        "schema.openAPIV3Schema.properties.spec",
+        &crd.file_name,
+    )?;
+    let object = sources::object([
+        (
+            "apiVersion",
+            format!("windowsstorage.dev/{}", crd.version).into(),
+        ),
+        ("kind", crd.kind.as_str().into()),
+        ("metadata", sources::object([("name", "cluster".into())])),
+        ("spec", defaults(spec)),
+    ]);
+    let mut tables = String::new();
+    let mut plain = Vec::new();
+    for (name, field) in fields(spec) {
+        let mut rows = Vec::new();
+        collect(name, field, &mut rows)?;
+        // What has no fields of its own is a row of the last table.
+        if let [only] = rows.as_slice() {
+            plain.push(only.clone());
+        } else {
+            let about = description(name, field)?;
+            tables += &format!("## `{name}`\n\n{about}\n\n{}\n", table(&rows));
+        }
+    }
+    tables += &format!("## Other fields\n\n{}", table(&plain));
+    Ok(TEMPLATE
+        .replace("{defaults}", &serde_yaml::to_string(&object)?)
+        .replace("{fields}", &tables))
+}
+
+fn fields(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let fields = schema.get("properties").and_then(Value::as_mapping);
+    let fields = fields.into_iter().flatten();
+    fields.filter_map(|(name, field)| Some((name.as_str()?, field)))
+}
+
+/// The defaults of an object's fields.
+fn defaults(schema: &Value) -> Value {
+    let of_field = |(name, field): (&str, &Value)| {
+        let has_fields = fields(field).next().is_some();
+        let value = if has_fields {
+            defaults(field)
+        } else {
+            field.get("default")?.clone()
+        };
+        Some((name.into(), value))
+    };
+    Value::Mapping(fields(schema).filter_map(of_field).collect::<Mapping>())
+}
+
+/// One row for each field that has none itself.
+fn collect(path: &str, field: &Value, rows: &mut Vec<[String; 4]>) -> Result<()> {
+    let item = field
+        .get("items")
+        .filter(|item| fields(item).next().is_some());
+    let object = item.unwrap_or(field);
+    if fields(object).next().is_none() {
+        let default = field.get("default").map(code).unwrap_or_default();
+        rows.push([
+            format!("`{path}`"),
+            values(field),
+            default,
+            description(path, field)?,
+        ]);
+        return Ok(());
+    }
+    let list = if item.is_some() { "[]" } else { "" };
+    for (name, field) in fields(object) {
+        collect(&format!("{path}{list}.{name}"), field, rows)?;
+    }
+    Ok(())
+}
+
+fn description(path: &str, field: &Value) -> Result<String> {
+    let text = field.get("description").and_then(Value::as_str);
+    let text = text.with_context(|| format!("{path} has no description"))?;
+    Ok(text.replace('\n', " ").replace('|', "\\|"))
+}
+
+/// What may be written there.
+fn values(field: &Value) -> String {
+    let limit = |key: &str| field.get(key).and_then(Value::as_f64);
+    if let Some(values) = field.get("enum").and_then(Value::as_sequence) {
+        return values.iter().map(code).collect::<Vec<_>>().join(", ");
+    }
+    if field.get("x-kubernetes-int-or-string").is_some() {
+        return "a number or a percentage".to_owned();
+    }
+    match field
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+    {
+        "boolean" => "`true`, `false`".to_owned(),
+        "integer" => match (limit("minimum"), limit("maximum")) {
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            _ => "a number".to_owned(),
+        },
+        "array" => "a list".to_owned(),
+        "object" => "labels".to_owned(),
+        _ => "text".to_owned(),
+    }
+}
+
+fn code(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        value => serde_yaml::to_string(value).unwrap_or_default(),
+    };
+    format!("`{}`", text.trim())
+}
+
+fn table(rows: &[[String; 4]]) -> String {
+    let mut table =
+        "| Field | Values | Default | Description |\n| --- | --- | --- | --- |\n".to_owned();
+    for row in rows {
+        table += &format!("| {} |\n", row.join(" | "));
+    }
+    table
+}
