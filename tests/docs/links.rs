@@ -89,7 +89,7 @@ fn every_test_that_a_table_names_exists() {
         .into_iter()
         .map(|file| std::fs::read_to_string(file).unwrap_or_default())
         .collect();
-    for (page, least) in [("docs/faults.md", 40), ("docs/security.md", 30)] {
+    for (page, least) in [("docs/contributing/testing.md", 40), ("docs/security.md", 30)] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         let (mut named, mut names_tests) = (0, false);
         for row in text.lines() {
