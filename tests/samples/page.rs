@@ -82,11 +82,7 @@ fn the_page_lists_every_driver_with_its_daemon_set_and_its_pipes() {
 fn every_driver_says_what_has_to_be_there_already_and_how_old_volumes_map() {
     for driver in DRIVERS.iter() {
         let text = std::fs::read_to_string(root().join(&driver.folder).join("README.md")).unwrap();
-        assert!(
-            text.contains("## What has to be there"),
-            "{}",
-            driver.folder
-        );
+        assert!(text.contains("## Prerequisites"), "{}", driver.folder);
         assert!(
             text.contains(&driver.name) && text.contains(&driver.key()),
             "{}",
