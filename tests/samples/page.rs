@@ -26,12 +26,10 @@ fn blocks(language: &str) -> Vec<String> {
 
 /// The only row of the page that begins so.
 fn row<'a>(page: &'a str, beginning: &str) -> &'a str {
-    let mut rows = page.lines().filter(|line| line.starts_with(beginning));
-    let row = rows
-        .next()
-        .unwrap_or_else(|| panic!("{beginning} is not listed"));
-    assert_eq!(rows.next(), None, "{beginning} is listed twice");
-    row
+    let rows = page.lines().filter(|line| line.starts_with(beginning));
+    let rows: Vec<&str> = rows.collect();
+    assert_eq!(rows.len(), 1, "{beginning}: {rows:?}");
+    rows[0]
 }
 
 #[test]
