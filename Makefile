@@ -17,7 +17,7 @@ MUST_GATHER_IMAGE := localhost/windows-storage-operator-must-gather:$(VERSION)
 REPOSITORY :=
 # The last OpenShift minor version to which a cluster with this version of the operator may be upgraded, such as 4.21.
 MAX_OPENSHIFT_VERSION :=
-# From which versions OLM may go straight to a new release; docs/release.md says which to choose.
+# From which versions OLM may go straight to a new release; docs/contributing/releasing.md says which to choose.
 SKIP_RANGE :=
 # Where nobody says it, the image for oc adm must-gather is beside the operator's.
 PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(origin MUST_GATHER_IMAGE)),$(MUST_GATHER_IMAGE))' \
@@ -219,7 +219,7 @@ bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
 .PHONY: release-bundle
-release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/release.md
+release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/contributing/releasing.md
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release-bundle needs VERSION=x.y.z' >&2; exit 2)
 	@cargo run -q -p bundler -- release '$(VERSION)' --skip-range '$(SKIP_RANGE)' $(PUBLISHED)
 

@@ -1,4 +1,5 @@
-//! Brings one Windows node to what is desired. The steps are those of docs/node.md, in their order.
+//! Brings one Windows node to what is desired: connect, check the host key, wait for a place, log in, ask the agent, install it
+//! where it is missing, compare, take a rollout slot, apply, judge.
 
 use std::time::Duration;
 

@@ -10,6 +10,7 @@
 
 mod blocks;
 mod contents;
+mod length;
 mod links;
 mod objects;
 mod output;

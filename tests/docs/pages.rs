@@ -20,17 +20,15 @@ macro_rules! pages {
 pages! {
     the_readme_does_what_it_shows: "README.md" in Scene::Held;
     the_quick_start_does_what_it_shows: "docs/quick-start.md" in Scene::Bare;
-    the_life_of_a_node_does_what_it_shows: "docs/node.md" in Scene::Held;
+    nodes_do_what_they_show: "docs/nodes.md" in Scene::Held;
     troubleshooting_does_what_it_shows: "docs/troubleshooting.md" in Scene::Held;
+    checking_does_what_it_shows: "docs/check.md" in Scene::Objects;
     findings_do_what_they_show: "docs/findings.md" in Scene::Objects;
     security_does_what_it_shows: "docs/security.md" in Scene::Objects;
     migration_does_what_it_shows: "docs/migration.md" in Scene::Objects;
-    moving_data_does_what_it_shows: "docs/moving-data.md" in Scene::Objects;
-    vsphere_does_what_it_shows: "docs/vsphere.md" in Scene::Objects;
     upgrading_does_what_it_shows: "docs/upgrade.md" in Scene::Objects;
-    metrics_do_what_they_show: "docs/metrics.md" in Scene::Objects;
+    monitoring_does_what_it_shows: "docs/monitoring.md" in Scene::Objects;
     the_description_for_olm_does_what_it_shows: "manifests/olm/description.md" in Scene::Objects;
-    concepts_do_what_they_show: "docs/concepts.md" in Scene::Objects;
 }
 
 fn follow(path: &str, scene: Scene) {

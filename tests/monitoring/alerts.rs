@@ -71,7 +71,7 @@ fn each_alert_asks_for_what_is_served_and_says_what_to_do() {
             let text = alert["annotations"][annotation].as_str().unwrap();
             assert!(text.ends_with('.'), "{}: {text}", name(alert));
         }
-        let runbook = format!("docs/metrics.md#{}", name(alert).to_lowercase());
+        let runbook = format!("docs/monitoring.md#{}", name(alert).to_lowercase());
         assert_eq!(alert["annotations"]["runbook"], runbook.as_str());
     }
 }

@@ -1,4 +1,4 @@
-//! docs/operatorcondition.md: what it has people type is typed here, and what it shows is what comes out.
+//! docs/gate.md: what it has people type is typed here, and what it shows is what comes out.
 
 use std::process::Command;
 
@@ -7,10 +7,7 @@ use testbed::markdown;
 
 use crate::cluster::Cluster;
 
-const PAGE: &str = include_str!(concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/docs/operatorcondition.md"
-));
+const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gate.md"));
 
 /// Runs the commands under that heading one after the other, and compares what each prints with the page.
 pub fn follow(cluster: &Cluster, heading: &str) {
@@ -18,7 +15,7 @@ pub fn follow(cluster: &Cluster, heading: &str) {
         let printed = without_padding(&cluster.shell(&command));
         assert_eq!(
             printed, output,
-            "docs/operatorcondition.md, {heading}: what this prints is not what the page shows: {command}"
+            "docs/gate.md, {heading}: what this prints is not what the page shows: {command}"
         );
     }
 }
@@ -32,7 +29,7 @@ fn examples(heading: &str) -> Vec<(String, String)> {
         .collect();
     assert!(
         !examples.is_empty(),
-        "docs/operatorcondition.md has no command under {heading:?}"
+        "docs/gate.md has no command under {heading:?}"
     );
     examples
 }

@@ -1,4 +1,4 @@
-//! docs/samples.md: its lists are complete, and its commands are typed here.
+//! docs/drivers.md: its lists are complete, and its commands are typed here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use testbed::markdown;
 use crate::catalogue::{DRIVERS, all, kustomized, root};
 
 fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/samples.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/drivers.md");
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -24,17 +24,20 @@ fn blocks(language: &str) -> Vec<String> {
     blocks
 }
 
+/// The only row of the page that begins so.
+fn row<'a>(page: &'a str, beginning: &str) -> &'a str {
+    let rows = page.lines().filter(|line| line.starts_with(beginning));
+    let rows: Vec<&str> = rows.collect();
+    assert_eq!(rows.len(), 1, "{beginning}: {rows:?}");
+    rows[0]
+}
+
 #[test]
-fn the_page_lists_every_sample_with_its_version_and_its_pipes() {
+fn the_page_lists_every_sample_with_its_version() {
     let page = page();
     for sample in all() {
         let folder = format!("{}/{}", sample.driver.folder, sample.form.folder);
-        let mut rows = page
-            .lines()
-            .filter(|line| line.starts_with("| ") && line.contains(&format!("[`{folder}`]")));
-        let row = rows
-            .next()
-            .unwrap_or_else(|| panic!("{folder} is not listed"));
+        let row = row(&page, &format!("| [`{folder}`]"));
         let set = sample.daemon_set();
         let images = set["spec"]["template"]["spec"]["containers"]
             .as_array()
@@ -48,14 +51,28 @@ fn the_page_lists_every_sample_with_its_version_and_its_pipes() {
             .and_then(|image| image.rsplit_once(':'))
             .map(|(_, tag)| tag.trim_end_matches("-windows-hp").to_owned())
             .unwrap();
-        for expected in [&sample.driver.name, &sample.driver.daemon_set, &version] {
-            assert!(row.contains(&format!("`{expected}`")), "{expected}: {row}");
-        }
+        assert!(
+            row.contains(&format!("| `{version}` |")),
+            "{version}: {row}"
+        );
+    }
+}
+
+#[test]
+fn the_page_lists_every_driver_with_its_daemon_set_and_its_pipes() {
+    let page = page();
+    for driver in DRIVERS.iter() {
+        let key = driver.key();
+        let row = row(&page, &format!("| `{}` | `{key}` |", driver.name));
         let pipes: Vec<&str> = row
             .split('`')
             .filter(|part| part.starts_with("csi-proxy-"))
             .collect();
-        assert_eq!(pipes, sample.form.pipes, "{row}");
+        let mut forms = driver.forms.iter();
+        let form = forms.find(|form| form.folder == "csi-proxy").unwrap();
+        assert_eq!(pipes, form.pipes, "{row}");
+        // The page says of the other form that it needs none.
+        assert!(forms.all(|form| form.pipes.is_empty()), "{driver:?}");
     }
 }
 
@@ -63,11 +80,7 @@ fn the_page_lists_every_sample_with_its_version_and_its_pipes() {
 fn every_driver_says_what_has_to_be_there_already_and_how_old_volumes_map() {
     for driver in DRIVERS.iter() {
         let text = std::fs::read_to_string(root().join(&driver.folder).join("README.md")).unwrap();
-        assert!(
-            text.contains("## What has to be there"),
-            "{}",
-            driver.folder
-        );
+        assert!(text.contains("## Prerequisites"), "{}", driver.folder);
         assert!(
             text.contains(&driver.name) && text.contains(&driver.key()),
             "{}",

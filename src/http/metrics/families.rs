@@ -33,7 +33,7 @@ const OF_PASSES: [f64; 10] = [
     0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0,
 ];
 
-/// Labels with their values. Each has few values, which docs/metrics.md lists.
+/// Labels with their values. Each has few values; docs/monitoring.md has them.
 pub type Labels<const N: usize = 1, V = &'static str> = [(&'static str, V); N];
 
 /// Declares and registers each metric: its field, its type, its first value, its name without prefix, its help.
@@ -66,47 +66,47 @@ macro_rules! metrics {
 
 metrics! {
     build_info: Family<Labels<3, String>, Gauge> = Family::default(), "build_info",
-        "1, with the version of the operator, and of the csi-proxy and the agent that it brings to nodes";
+        "1, with the versions of the operator, csi-proxy and the agent";
     leader: Gauge = Gauge::default(), "leader",
         "1 while this process leads, 0 while it stands by";
     upgradeable: Gauge = Gauge::default(), "upgradeable",
-        "1 while upgrades may go on, 0 while they are held";
+        "1 while upgrades are allowed, 0 while they are held";
     verdict: Family<Labels, Gauge> = Family::default(), "verdict",
         "1 for the reason of the verdict, 0 for all others";
     blocking_volumes: Family<Labels, Gauge> = Family::default(), "blocking_volumes",
-        "Volumes that hold upgrades, by the CSI driver that they need";
+        "Volumes that hold upgrades by their CSI driver";
     nodes: Family<Labels, Gauge> = Family::default(), "nodes",
         "Windows nodes by whether their storage is ready";
     failing_nodes: Family<Labels, Gauge> = Family::default(), "failing_nodes",
-        "Windows nodes that cannot be worked on, or on which the last reconcile failed, by why";
+        "Windows nodes that the operator fails to reconcile, by reason";
     rollout: Family<Labels, Gauge> = Family::default(), "rollout",
-        "1 for how the rollout of csi-proxy and the agent stands, 0 for all else";
+        "1 for the current state of the rollout, 0 for all others";
     rollout_nodes: Family<Labels<2, String>, Gauge> = Family::default(), "rollout_nodes",
-        "Nodes that this operator looks after, by their pool, empty for those of none, and how far the rollout is there";
+        "Managed nodes by pool (empty for none) and rollout state";
     node_reconciles: Family<Labels, Counter> = Family::default(), "node_visits",
-        "Reconciles of nodes over SSH by how they ended";
+        "Reconciles of nodes over SSH by result";
     node_reconcile_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "node_visit_duration_seconds",
-        "How long reconciles of nodes took, waiting for a place included";
+        "Duration of reconciles of nodes, with the time in the queue";
     phase_duration: Family<Labels, Histogram> = Family::new_with_constructor(of_nodes), "ssh_phase_duration_seconds",
-        "How long the parts of reconciles of nodes took";
+        "Duration of the phases of reconciles of nodes";
     transfers: Family<Labels, Counter> = Family::default(), "transfers",
         "Files sent to nodes, requests included";
     transfer_bytes: Counter = Counter::default(), "transfer_bytes",
-        "Bytes sent to nodes in files, as they travel: compressed";
+        "Bytes sent to nodes, compressed";
     csi_proxy_restarts: Counter = Counter::default(), "csi_proxy_restarts",
-        "Restarts of csi-proxy on nodes that nobody asked for";
+        "Unexpected restarts of csi-proxy on nodes";
     reconciles: Histogram = Histogram::new(OF_PASSES), "reconcile_duration_seconds",
-        "How long it took to judge what is known and to write what differs";
+        "Duration of one evaluation of the cluster, writes included";
     queue_depth: Family<Labels, Gauge> = Family::default(), "queue_depth",
-        "What waits: statuses of nodes to be written, reconciles of nodes for a place to work at";
+        "Node statuses and node reconciles that wait";
     queue_in_progress: Family<Labels, Gauge> = Family::default(), "queue_in_progress",
-        "What is being done: statuses of nodes on their way, reconciles of nodes at work";
+        "Node statuses and node reconciles in progress";
     watch_restarts: Family<Labels<2, String>, Counter> = Family::default(), "watch_restarts",
-        "Watches and lists that were interrupted, by kind and why";
+        "Interrupted watches and lists by kind and cause";
     api_requests: Family<Labels<2>, Counter> = Family::default(), "api_requests",
-        "Requests to the API server by verb and class of the answer's code; none: no answer came";
+        "Requests to the API server by verb and status class; none: no answer";
     failed_writes: Family<Labels, Counter> = Family::default(), "failed_writes",
-        "Writes to the API server that failed, by what was written";
+        "Failed writes to the API server by target";
 }
 
 fn of_nodes() -> Histogram {
@@ -151,7 +151,7 @@ impl Families {
             let gauge = Gauge::default();
             self.registry().register(
                 "windows_storage_operator_condition_written",
-                "1 while the OperatorCondition says what it shall, 0 while it does not; absent where there is none to write",
+                "1 while the OperatorCondition has the verdict, else 0; absent without OLM",
                 gauge.clone(),
             );
             gauge

@@ -1,4 +1,4 @@
-//! What Prometheus sees. Labels are bounded: no names of objects. docs/metrics.md has a row for each metric.
+//! What Prometheus sees. Labels are bounded: no names of objects. docs/monitoring.md has a row for each metric.
 
 mod families;
 mod process;

@@ -51,7 +51,7 @@ impl Collector for ProcessCollector {
             ),
             (
                 "windows_storage_runtime_tasks",
-                "Tasks of the asynchronous runtime that have not ended",
+                "Running tasks of the asynchronous runtime",
                 runtime.map(|runtime| runtime.metrics().num_alive_tasks() as u64),
             ),
         ];

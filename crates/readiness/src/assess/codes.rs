@@ -13,33 +13,33 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A DaemonSet brings a driver that has no CSIDriver object.
+    /// A driver on Windows nodes has no CSIDriver object.
     CSI_DRIVER_MISSING = "CSIDriverMissing";
     /// A Windows node has no CSINode object.
     CSI_NODE_MISSING = "CSINodeMissing";
-    /// At this version a cluster may have to opt in to the CSI driver of an in-tree plugin that is in use.
+    /// An in-tree plugin in use may need an opt-in to its CSI driver at this version.
     CSI_OPT_IN = "CSIOptIn";
     /// A DaemonSet runs csi-proxy on Windows nodes.
     CSI_PROXY_DAEMON_SET = "CSIProxyDaemonSet";
-    /// A node needs csi-proxy, and it does not run there or does not answer on all of its pipes.
+    /// A node needs csi-proxy, and it does not answer on all of its pipes.
     CSI_PROXY_NOT_READY = "CSIProxyNotReady";
-    /// A node needs csi-proxy, and whether it runs there cannot be seen.
+    /// A node needs csi-proxy, and its state there is unknown.
     CSI_PROXY_UNKNOWN = "CSIProxyUnknown";
-    /// A DaemonSet runs a csi-proxy on Windows nodes that lets pods run commands on them.
+    /// A DaemonSet runs a csi-proxy that has CVE-2023-3893.
     CSI_PROXY_VULNERABLE = "CSIProxyVulnerable";
-    /// At this version the CSI driver of an in-tree plugin that is in use is the better choice.
+    /// Volumes of an in-tree plugin in use are redirected at this version.
     CSI_RECOMMENDED = "CSIRecommended";
     /// Two DaemonSets bring one driver to Windows nodes.
     DAEMON_SET_DUPLICATE = "DaemonSetDuplicate";
-    /// No DaemonSet brings a driver that is missing to Windows nodes.
+    /// No DaemonSet brings a missing driver to Windows nodes.
     DAEMON_SET_MISSING = "DaemonSetMissing";
-    /// A DaemonSet that does not ask for Windows has a pod on a Windows node, and the pod is not ready.
+    /// A DaemonSet that does not ask for Windows has an unready pod on a Windows node.
     DAEMON_SET_NOT_FOR_WINDOWS = "DaemonSetNotForWindows";
     /// A volume has an in-tree type that no CSI driver takes over.
     DATA_MUST_MOVE = "DataMustMove";
-    /// A DaemonSet brings a version of a driver to Windows nodes that is not made for this version of Kubernetes.
+    /// A driver's version is not made for this version of Kubernetes.
     DRIVER_NOT_FOR_VERSION = "DriverNotForVersion";
-    /// A driver's pod is ready on a node, and the node's CSINode has no entry of the driver.
+    /// A driver's pod is ready on a node, and the CSINode lacks the driver.
     DRIVER_NOT_REGISTERED = "DriverNotRegistered";
     /// A driver's DaemonSet has no pod on a node, and no taint explains it.
     DRIVER_POD_MISSING = "DriverPodMissing";
@@ -47,29 +47,29 @@ codes! {
     DRIVER_POD_NOT_READY = "DriverPodNotReady";
     /// The vSphere driver's switch for Windows is off.
     FEATURE_SWITCH_OFF = "FeatureSwitchOff";
-    /// At this version an in-tree plugin that is in use is still the better choice.
+    /// An in-tree plugin in use still serves its volumes at this version.
     IN_TREE_RECOMMENDED = "InTreeRecommended";
-    /// A driver's pod is ready on a node whose kubelet misses drivers that register after its start.
+    /// A node's kubelet misses drivers that register after it starts.
     KUBELET_TOO_OLD = "KubeletTooOld";
-    /// A node is tainted as not ready, which keeps a driver's pod from it.
+    /// A node is tainted as not ready, which keeps a driver's pod away.
     NODE_NOT_READY = "NodeNotReady";
-    /// The controllers of a workload control each other in a circle, or their chain is too long.
+    /// The controllers of a workload refer to each other in a circle.
     OWNER_CIRCLE = "OwnerCircle";
     /// A Windows workload uses a claim that does not exist.
     PERSISTENT_VOLUME_CLAIM_NOT_FOUND = "PersistentVolumeClaimNotFound";
-    /// A Windows workload uses a claim that is bound to a PersistentVolume that does not exist.
+    /// A claim is bound to a PersistentVolume that does not exist.
     PERSISTENT_VOLUME_NOT_FOUND = "PersistentVolumeNotFound";
     /// A driver's DaemonSet mounts pipes that csi-proxy does not offer.
     PIPE_NOT_OFFERED = "PipeNotOffered";
-    /// This version has no more of an in-tree plugin that is in use.
+    /// An in-tree plugin in use is gone at this version.
     PLUGIN_REMOVED = "PluginRemoved";
-    /// A driver is registered on a node, and no pod of it is ready there.
+    /// A driver is registered on a node without a ready pod of it.
     STALE_ENTRY = "StaleEntry";
-    /// A Windows workload uses a claim of a StorageClass that does not exist.
+    /// A claim asks for a StorageClass that does not exist.
     STORAGE_CLASS_NOT_FOUND = "StorageClassNotFound";
-    /// A taint of a node keeps a driver's pod from it.
+    /// A taint of a node keeps a driver's pod away.
     TAINT_NOT_TOLERATED = "TaintNotTolerated";
-    /// A driver runs in different minor versions on Windows and on other nodes.
+    /// A driver's minor version differs between Windows and other nodes.
     VERSION_SKEW = "VersionSkew";
 }
 
