@@ -25,7 +25,7 @@ PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(orig
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses krew sbom-check
+	bundle-check olm-crds cargo-about go-licenses krew sbom-check helm
 
 .PHONY: help
 help: ## List the targets
