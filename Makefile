@@ -25,7 +25,7 @@ PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(orig
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses krew sbom-check
+	bundle-check olm-crds cargo-about go-licenses krew sbom-check helm
 
 .PHONY: help
 help: ## List the targets
@@ -215,13 +215,17 @@ crds: setup-build ## Write the CRDs from the code to crds/, and docs/configurati
 	@cargo run -q -p bundler -- reference
 
 .PHONY: bundle
-bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY
+bundle: setup-build ## Write the OLM bundle, the Helm chart and manifests/install.yaml, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
 .PHONY: release-bundle
 release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/contributing/releasing.md
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release-bundle needs VERSION=x.y.z' >&2; exit 2)
 	@cargo run -q -p bundler -- release '$(VERSION)' --skip-range '$(SKIP_RANGE)' $(PUBLISHED)
+
+.PHONY: chart
+chart: setup-build ## Pack the Helm chart that make bundle has written into target/chart
+	@helm="$$(tools/part helm)" && "$$helm" lint --strict --quiet charts/* && "$$helm" package charts/* --destination target/chart
 
 .PHONY: bundle-check
 bundle-check: setup-build ## Run the validators of operator-framework over bundle/; any finding is a failure

@@ -207,13 +207,23 @@ pub struct OperatorCommand {
 impl OperatorCommand {
     /// The operator on a control plane to which [`install`] gave what it needs.
     pub fn new(control_plane: &ControlPlane, binary: &Path, payload: &Path) -> Result<Self> {
-        let kubeconfig = control_plane
-            .kubeconfig_for_service_account(objects::NAMESPACE, "windows-storage-operator")?;
+        Self::in_namespace(control_plane, objects::NAMESPACE, binary, payload)
+    }
+
+    /// The operator that is installed in that namespace.
+    pub fn in_namespace(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        binary: &Path,
+        payload: &Path,
+    ) -> Result<Self> {
+        let kubeconfig =
+            control_plane.kubeconfig_for_service_account(namespace, "windows-storage-operator")?;
         Ok(Self {
             binary: binary.to_owned(),
             payload: payload.to_owned(),
             kubeconfig,
-            variables: Vec::new(),
+            variables: vec![("POD_NAMESPACE".to_owned(), namespace.to_owned())],
         })
     }
 

@@ -123,23 +123,9 @@ fn own(csv: &mut Value, crds: &[Crd]) -> Result<()> {
 /// The Deployment with `image`, and the list of all images in it.
 fn deployment(root: &Path, image: &str) -> Result<(Value, Vec<Value>)> {
     let mut deployment: Value = yaml(root, DEPLOYMENT)?;
-    let mut related_images = Vec::new();
-    for container in mappings_at(&mut deployment, "spec.template.spec.containers", DEPLOYMENT)? {
-        let text = |key: &str| {
-            container
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
-        let name = text("name").to_owned();
-        ensure!(
-            text("image") == crate::PACKAGE,
-            "{DEPLOYMENT}: container {name} has another image than {}, which is the one that a release sets",
-            crate::PACKAGE
-        );
-        container.insert("image".into(), image.into());
-        related_images.push(object([("name", name.into()), ("image", image.into())]));
-    }
+    let containers = image::set_in_deployment(&mut deployment, image, DEPLOYMENT)?;
+    let related = |name: String| object([("name", name.into()), ("image", image.into())]);
+    let related_images = containers.into_iter().map(related).collect();
     let of = |keys| at(&deployment, keys, DEPLOYMENT).cloned();
     let rendered = object([
         ("name", of("metadata.name")?),

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use semver::Version;
+use serde_yaml::Value;
 
 use crate::PACKAGE;
-use crate::sources::text;
+use crate::sources::{mappings_at, text};
 
 pub(crate) const KUSTOMIZATION: &str = "manifests/kustomization.yaml";
 
 /// A reference taken apart: name, tag and digest.
-fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
+pub(crate) fn parse(image: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (image, None),
@@ -77,6 +78,29 @@ pub(crate) fn set_in_kustomization(root: &Path, image: &str) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// Gives `image` to each container of a Deployment, and returns their names.
+pub(crate) fn set_in_deployment(
+    deployment: &mut Value,
+    image: &str,
+    path: &str,
+) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for container in mappings_at(deployment, "spec.template.spec.containers", path)? {
+        let text = |key: &str| {
+            let value = container.get(key).and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        let name = text("name");
+        ensure!(
+            text("image") == PACKAGE,
+            "{path}: container {name} has another image than {PACKAGE}, which is the one that a release sets"
+        );
+        container.insert("image".into(), image.into());
+        names.push(name);
+    }
+    Ok(names)
 }
 
 #[cfg(test)]

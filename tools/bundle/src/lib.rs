@@ -1,17 +1,24 @@
-//! Renders the OLM bundle, each part of it from its one source: rules from `manifests/rbac.yaml`, the Deployment from
+//! Renders what installs the operator, each part of it from its one source: the OLM bundle, the Helm chart, and
+//! `manifests/install.yaml`.
+//!
+//! Of the bundle: rules from `manifests/rbac.yaml`, the Deployment from
 //! `manifests/deployment.yaml`, definitions from `crds/`, the objects of `manifests/metrics.yaml` and
-//! `manifests/viewer.yaml` as they are, and what only OLM asks for from `manifests/olm/`.
+//! `manifests/viewer.yaml` as they are, and what only OLM asks for from `manifests/olm/`. The chart and `install.yaml` have
+//! the objects that `manifests/kustomization.yaml` lists; what only Helm asks for is in `manifests/helm/`.
 
 mod carried;
 mod catalog;
+mod chart;
 mod csv;
 mod image;
+mod install;
 mod metadata;
 mod permissions;
 mod reference;
 mod release;
 mod releases;
 mod sources;
+mod template;
 mod write;
 
 use std::collections::BTreeMap;
@@ -58,6 +65,8 @@ pub fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String
         "catalog/template.yaml".into(),
         catalog::template(root, release)?,
     );
+    files.extend(chart::render(root, release)?);
+    files.insert(install::PATH.into(), install::render(root, &release.image)?);
     let kustomization = image::set_in_kustomization(root, &release.image)?;
     files.insert(image::KUSTOMIZATION.into(), kustomization);
     Ok(files)

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_yaml::{Mapping, Value};
 
+use crate::image::KUSTOMIZATION;
+
 /// A definition: its text as it stands, and what the `ClusterServiceVersion` repeats of it.
 pub(crate) struct Crd {
     pub file_name: String,
@@ -59,6 +61,21 @@ pub(crate) fn documents(root: &Path, path: &str) -> Result<Vec<Value>> {
     serde_yaml::Deserializer::from_str(&text)
         .map(|document| Value::deserialize(document).with_context(|| path.to_owned()))
         .collect()
+}
+
+/// Each object that `manifests/kustomization.yaml` lists, with its file; without the definitions.
+pub(crate) fn listed(root: &Path) -> Result<Vec<(String, Value)>> {
+    let kustomization: Value = yaml(root, KUSTOMIZATION)?;
+    let mut listed = Vec::new();
+    for file in list_at(&kustomization, "resources", KUSTOMIZATION)? {
+        let file = file.as_str().unwrap_or_default();
+        if file != "../crds" {
+            let path = format!("manifests/{file}");
+            let documents = documents(root, &path)?;
+            listed.extend(documents.into_iter().map(|object| (path.clone(), object)));
+        }
+    }
+    Ok(listed)
 }
 
 /// YAML under a line that says where it comes from.

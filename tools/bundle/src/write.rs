@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folder in which nothing but generated files may be.
-const GENERATED_ONLY: &str = "bundle";
+/// The folders in which nothing but generated files may be.
+const GENERATED_ONLY: [&str; 2] = ["bundle", "charts"];
 
 /// What would have to change in `root` for the files to be as given, sorted: a path with its text, or with None where a
 /// file has to go.
@@ -29,8 +29,11 @@ pub fn differences<'a>(
             differences.push((path.clone(), Some(text.as_str())));
         }
     }
-    if root.join(GENERATED_ONLY).exists() {
-        for entry in walkdir::WalkDir::new(root.join(GENERATED_ONLY)) {
+    for folder in GENERATED_ONLY.map(|folder| root.join(folder)) {
+        if !folder.exists() {
+            continue;
+        }
+        for entry in walkdir::WalkDir::new(folder) {
             let entry = entry?;
             let path = entry.path().strip_prefix(root)?;
             if !entry.file_type().is_dir() && !files.contains_key(path) {

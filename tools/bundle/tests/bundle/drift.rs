@@ -30,14 +30,24 @@ fn writing_brings_everything_up_to_date_and_then_nothing() {
     );
 
     replace(copy.path(), "manifests/deployment.yaml", "10m", "11m");
-    let stray = "bundle/manifests/left-over.yaml";
-    std::fs::write(copy.path().join(stray), "").unwrap();
+    let strays = [
+        "bundle/manifests/left-over.yaml",
+        "charts/windows-storage-operator/templates/left-over.yaml",
+    ];
+    for stray in strays {
+        std::fs::write(copy.path().join(stray), "").unwrap();
+    }
     let written = bundler::write(copy.path(), &render().unwrap()).unwrap();
-    assert_eq!(
-        written,
-        [stray, crate::project::CSV].map(std::path::PathBuf::from)
-    );
-    assert!(!copy.path().join(stray).exists());
+    let changed = [
+        strays[0],
+        crate::project::CSV,
+        strays[1],
+        "manifests/install.yaml",
+    ];
+    assert_eq!(written, changed.map(std::path::PathBuf::from));
+    for stray in strays {
+        assert!(!copy.path().join(stray).exists());
+    }
     let csv = std::fs::read_to_string(copy.path().join(crate::project::CSV)).unwrap();
     assert!(csv.contains("cpu: 11m"));
 }

@@ -33,7 +33,13 @@ pub fn later(version: &str) -> Release {
 /// A copy of all from which a bundle is made.
 pub fn copy() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for folder in ["manifests", "manifests/olm", "crds"] {
+    for folder in [
+        "manifests",
+        "manifests/helm",
+        "manifests/monitoring",
+        "manifests/olm",
+        "crds",
+    ] {
         fs::create_dir(copy.path().join(folder)).unwrap();
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let entry = entry.unwrap();

@@ -1,0 +1,12 @@
+//! The Helm chart, by the real Helm.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod helm;
+mod install;
+mod render;
+mod rights;
+mod values;

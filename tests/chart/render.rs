@@ -1,0 +1,109 @@
+//! The chart and `manifests/install.yaml` have the objects of the manifests.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use testbed::commands::printed;
+use testbed::parts::part;
+
+use crate::helm::{CHART, Helm, OPERATOR, Objects, objects};
+
+/// What `kubectl kustomize manifests` prints.
+fn kustomized() -> Objects {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
+    let mut kubectl = Command::new(part("kubectl").unwrap());
+    kubectl.arg("kustomize").arg(manifests);
+    objects(&printed(&mut kubectl).unwrap())
+}
+
+fn assert_same(found: &Objects, expected: &Objects) {
+    let names = |objects: &Objects| objects.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(found), names(expected));
+    for (name, object) in found {
+        let expected = &expected[name];
+        assert!(object == expected, "{name}:\n{object}\n{expected}");
+    }
+}
+
+#[test]
+fn install_yaml_has_the_objects_of_the_kustomization() {
+    let installed = objects(include_str!("../../manifests/install.yaml"));
+    assert!(installed.len() > 10, "{:?}", installed.keys());
+    assert_same(&installed, &kustomized());
+}
+
+#[test]
+fn the_chart_has_the_objects_of_the_kustomization_in_the_namespace_of_the_release() {
+    let helm = Helm::offline();
+    for namespace in [OPERATOR, "storage"] {
+        let mut rendered = helm.template(namespace, "");
+        for object in rendered.values_mut() {
+            take_labels(object);
+        }
+        let mut expected = kustomized();
+        expected.retain(|_, object| object["kind"] != "Namespace");
+        let expected = expected.into_values().map(|mut object| {
+            rename(&mut object, namespace);
+            serde_json::to_string(&object).unwrap()
+        });
+        let expected = expected.collect::<Vec<_>>().join("\n---\n");
+        assert_same(&rendered, &objects(&expected));
+    }
+}
+
+/// Takes away what Helm's charts say of themselves. Definitions are no templates, and say nothing.
+fn take_labels(object: &mut Value) {
+    if object["kind"] == "CustomResourceDefinition" {
+        return;
+    }
+    let labels = object["metadata"]["labels"].as_object_mut().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    for (label, value) in [
+        ("app.kubernetes.io/instance", OPERATOR.to_owned()),
+        ("app.kubernetes.io/version", version.to_owned()),
+        ("app.kubernetes.io/managed-by", "Helm".to_owned()),
+        ("helm.sh/chart", format!("{OPERATOR}-{version}")),
+    ] {
+        assert_eq!(labels.remove(label), Some(value.into()), "{label}");
+    }
+}
+
+/// Puts an object, and what it names, into another namespace.
+fn rename(value: &mut Value, to: &str) {
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                if key == "namespace" {
+                    *member = to.into();
+                } else {
+                    rename(member, to);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, to)),
+        _ => {}
+    }
+}
+
+#[test]
+fn helm_finds_no_fault_in_the_chart() {
+    let helm = Helm::offline();
+    let linted = helm.run("lint --strict CHART");
+    for fault in ["[WARNING]", "[ERROR]"] {
+        assert!(!linted.contains(fault), "{linted}");
+    }
+    let with_all = "--set metrics.serviceMonitor.enabled=true,windowsStorage.spec.upgradeGate=Ignore,podLabels.team=storage";
+    helm.run(&format!("lint --strict CHART {with_all}"));
+    let older = helm.refusal("template a CHART --kube-version 1.23.9");
+    assert!(
+        older.contains("requires kubeVersion: >=1.24.0-0"),
+        "{older}"
+    );
+    helm.run("template a CHART --kube-version 1.24.0-gke.1");
+    // What a user reads is what the release says.
+    let shown: Value = serde_yaml::from_str(&helm.run("show chart CHART")).unwrap();
+    assert_eq!(shown["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(shown["appVersion"], env!("CARGO_PKG_VERSION"));
+    assert!(Path::new(CHART).join("values.schema.json").exists());
+}

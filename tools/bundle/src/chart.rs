@@ -1,0 +1,242 @@
+//! The Helm chart: the objects of `manifests/kustomization.yaml` as templates, and what only Helm asks for from
+//! `manifests/helm/`.
+//!
+//! The definitions go to `crds/`, which Helm installs before all else. As templates they would be upgraded with the release,
+//! but then the chart could not have the object of `windowsStorage.spec`: Helm asks the API server for the kinds of all
+//! objects before it creates the first.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use serde_yaml::Value;
+
+use crate::releases::Release;
+use crate::sources::{
+    GENERATED, at, crds, generated, list_at, listed, mapping_at, mappings_at, object, text,
+    text_at, yaml,
+};
+use crate::{PACKAGE, image, template};
+
+const CHART: &str = "charts/windows-storage-operator";
+const VALUES: &str = "manifests/helm/values.yaml";
+const SCHEMA: &str = "manifests/helm/values.schema.json";
+const SETTINGS: &str = "manifests/helm/windowsstorage.yaml";
+const SERVICE_MONITOR: &str = "manifests/monitoring/servicemonitor.yaml";
+const CSV: &str = "manifests/olm/clusterserviceversion.yaml";
+const VIEWER: &str = "windows-storage-operator-viewer";
+
+pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String>> {
+    let mut files = BTreeMap::from([
+        ("Chart.yaml".to_owned(), chart(root, release)?),
+        ("values.yaml".to_owned(), values(root, release)?),
+        ("values.schema.json".to_owned(), schema(root)?),
+        (
+            "templates/NOTES.txt".to_owned(),
+            text(root, "manifests/helm/NOTES.txt")?,
+        ),
+    ]);
+    for crd in crds(root)? {
+        files.insert(format!("crds/{}", crd.file_name), crd.text);
+    }
+    let mut objects = listed(root)?;
+    for path in [SERVICE_MONITOR, SETTINGS] {
+        objects.push((path.to_owned(), yaml(root, path)?));
+    }
+    for (path, object) in objects {
+        let kind = text_at(&object, "kind", &path)?.to_lowercase();
+        if kind == "namespace" {
+            continue;
+        }
+        let is_rbac =
+            text_at(&object, "apiVersion", &path)?.starts_with("rbac.") || kind == "serviceaccount";
+        let file = if is_rbac { "rbac" } else { &kind };
+        let condition = match file {
+            "rbac" if text_at(&object, "metadata.name", &path)? == VIEWER => {
+                Some("and .Values.rbac.create .Values.rbac.viewerRole")
+            }
+            "rbac" => Some(".Values.rbac.create"),
+            "networkpolicy" => Some(".Values.networkPolicy.enabled"),
+            "servicemonitor" => Some(".Values.metrics.serviceMonitor.enabled"),
+            "windowsstorage" => Some(".Values.windowsStorage.spec"),
+            _ => None,
+        };
+        let template = templated(object, &path)?;
+        let template = match condition {
+            Some(condition) => format!("{{{{- if {condition} }}}}\n{template}{{{{- end }}}}\n"),
+            None => template,
+        };
+        files
+            .entry(format!("templates/{file}.yaml"))
+            .and_modify(|text| *text += &format!("---\n{template}"))
+            .or_insert_with(|| {
+                format!("{{{{- /* {} */}}}}\n{template}", GENERATED[2..].trim_end())
+            });
+    }
+    let in_chart = |(file, text)| (Path::new(CHART).join(file), text);
+    Ok(files.into_iter().map(in_chart).collect())
+}
+
+/// `Chart.yaml`. What it says of the operator is what the `ClusterServiceVersion` says.
+fn chart(root: &Path, release: &Release) -> Result<String> {
+    let csv: Value = yaml(root, CSV)?;
+    let kubernetes = text_at(&csv, "spec.minKubeVersion", CSV)?;
+    let version = release.version.to_string();
+    let mut members = vec![
+        ("apiVersion", "v2".into()),
+        ("name", PACKAGE.into()),
+        ("type", "application".into()),
+        ("version", version.clone().into()),
+        ("appVersion", version.into()),
+        // Clusters of providers have versions such as 1.30.4-gke.1, which are before 1.30.4.
+        ("kubeVersion", format!(">={kubernetes}-0").into()),
+        (
+            "description",
+            at(&csv, "metadata.annotations.description", CSV)?.clone(),
+        ),
+        ("keywords", at(&csv, "spec.keywords", CSV)?.clone()),
+        ("maintainers", at(&csv, "spec.maintainers", CSV)?.clone()),
+    ];
+    if let Some(repository) = &release.repository {
+        let repository = Value::from(repository.as_str());
+        members.push(("home", repository.clone()));
+        members.push(("sources", vec![repository].into()));
+    }
+    generated(&object(members))
+}
+
+/// The values, in which the images are the release's.
+fn values(root: &Path, release: &Release) -> Result<String> {
+    let (name, tag, digest) = image::parse(&release.image)?;
+    let must_gather = release.must_gather()?;
+    let mut values = text(root, VALUES)?;
+    for (mark, value) in [
+        ("@REPOSITORY@", name),
+        ("@TAG@", tag.unwrap_or_default()),
+        ("@DIGEST@", digest.unwrap_or_default()),
+        ("@MUST_GATHER@", &must_gather),
+    ] {
+        ensure!(values.contains(mark), "{VALUES}: has no {mark}");
+        values = values.replace(mark, value);
+    }
+    Ok(format!("{GENERATED}{values}"))
+}
+
+/// The schema of the values, with that of `WindowsStorage` in it.
+fn schema(root: &Path) -> Result<String> {
+    const VERSIONS: &str = "spec.versions";
+    let mut schema: Value = yaml(root, SCHEMA)?;
+    let path = "crds/windowsstorage.dev_windowsstorages.yaml";
+    let crd: Value = yaml(root, path)?;
+    let mut spec = Value::Null;
+    for version in list_at(&crd, VERSIONS, path)? {
+        spec = at(version, "schema.openAPIV3Schema.properties.spec", path)?.clone();
+    }
+    refuse_unknown_fields(&mut spec);
+    mapping_at(&mut schema, "properties.windowsStorage.properties", SCHEMA)?
+        .insert("spec".into(), spec);
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
+}
+
+/// Only the API server takes fields for unknown that are not among the properties; a JSON schema has to say so.
+fn refuse_unknown_fields(schema: &mut Value) {
+    match schema {
+        Value::Mapping(members) => {
+            for (_, member) in members.iter_mut() {
+                refuse_unknown_fields(member);
+            }
+            if members.get("properties").is_some_and(Value::is_mapping) {
+                members.insert("additionalProperties".into(), false.into());
+            }
+        }
+        Value::Sequence(items) => items.iter_mut().for_each(refuse_unknown_fields),
+        _ => {}
+    }
+}
+
+/// An object as a template.
+fn templated(mut object: Value, path: &str) -> Result<String> {
+    follow_the_release(&mut object);
+    let labels = mapping_at(&mut object, "metadata.labels", path)?;
+    for (label, value) in [
+        ("app.kubernetes.io/instance", "{{ .Release.Name }}"),
+        ("app.kubernetes.io/version", "{{ .Chart.AppVersion }}"),
+        ("app.kubernetes.io/managed-by", "{{ .Release.Service }}"),
+        ("helm.sh/chart", "{{ .Chart.Name }}-{{ .Chart.Version }}"),
+    ] {
+        labels.insert(label.into(), value.into());
+    }
+    match text_at(&object, "kind", path)? {
+        "Deployment" => configure(&mut object, path)?,
+        "ServiceMonitor" => {
+            let labels = mapping_at(&mut object, "metadata.labels", path)?;
+            let mark = "@block .Values.metrics.serviceMonitor.labels";
+            labels.insert(mark.into(), "".into());
+        }
+        _ => {}
+    }
+    template::fill(&serde_yaml::to_string(&object)?)
+}
+
+/// Objects and those that they name are in the namespace of the release.
+fn follow_the_release(value: &mut Value) {
+    match value {
+        Value::Mapping(members) => {
+            for (key, member) in members.iter_mut() {
+                if key.as_str() == Some("namespace") && member.as_str() == Some(PACKAGE) {
+                    *member = "{{ .Release.Namespace }}".into();
+                } else {
+                    follow_the_release(member);
+                }
+            }
+        }
+        Value::Sequence(items) => items.iter_mut().for_each(follow_the_release),
+        _ => {}
+    }
+}
+
+/// Lets the values decide on the Deployment.
+fn configure(deployment: &mut Value, path: &str) -> Result<()> {
+    let image = "{{ with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}{{ end }}";
+    image::set_in_deployment(deployment, image, path)?;
+    for container in mappings_at(deployment, "spec.template.spec.containers", path)? {
+        for (key, mark) in [
+            (
+                "imagePullPolicy",
+                "@with .Values.image.pullPolicy => {{ . }}",
+            ),
+            ("resources", "@block .Values.resources"),
+        ] {
+            container.insert(key.into(), mark.into());
+        }
+        if let Some(arguments) = container.get_mut("args").and_then(Value::as_sequence_mut) {
+            arguments.push("@with .Values.logLevel => --log-level={{ . }}".into());
+            arguments.push("@block .Values.extraArgs".into());
+        }
+    }
+    let mut set = |at: &str, members: &[(&str, &str)]| -> Result<()> {
+        let at = mapping_at(deployment, at, path)?;
+        for (key, mark) in members {
+            at.insert((*key).into(), (*mark).into());
+        }
+        Ok(())
+    };
+    set("spec", &[("replicas", "@value .Values.replicas")])?;
+    let labels = ("@block .Values.podLabels", "");
+    set("spec.template.metadata.labels", &[labels])?;
+    let annotations = ("annotations", "@block .Values.podAnnotations");
+    set("spec.template.metadata", &[annotations])?;
+    set(
+        "spec.template.spec",
+        &[
+            ("imagePullSecrets", "@block .Values.imagePullSecrets"),
+            ("nodeSelector", "@block .Values.nodeSelector"),
+            ("tolerations", "@block .Values.tolerations"),
+            ("affinity", "@block .Values.affinity"),
+            (
+                "priorityClassName",
+                "@with .Values.priorityClassName => {{ toYaml . }}",
+            ),
+        ],
+    )
+}

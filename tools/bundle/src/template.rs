@@ -1,0 +1,91 @@
+//! Turns an object into a template of Helm.
+//!
+//! An object cannot hold the actions of a template where they stand for more or less than one text. So marks are put into
+//! it first, as texts that begin with `@`, and become actions in the finished YAML:
+//!
+//! | mark | becomes |
+//! |---|---|
+//! | `KEY: "@value EXPRESSION"` | the value of the expression |
+//! | `KEY: "@with EXPRESSION => TEXT"`, or an item of a list | the key or item with the text, in which `.` is the expression, unless that is empty |
+//! | `KEY: "@block EXPRESSION"` | the key with the map or list, unless that is empty |
+//! | `- "@block EXPRESSION"`, `"@block EXPRESSION": ""` | the items of the list, the members of the map |
+
+use anyhow::{Context, Result, bail};
+
+/// YAML with marks as a template.
+pub(crate) fn fill(yaml: &str) -> Result<String> {
+    let mut lines = Vec::new();
+    for line in yaml.lines() {
+        match line.split_once("'@") {
+            Some((before, mark)) => {
+                let mark = mark.trim_end_matches(": ''").trim_end_matches('\'');
+                fill_line(&mut lines, before, mark).with_context(|| line.to_owned())?;
+            }
+            None => lines.push(line.to_owned()),
+        }
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+fn fill_line(lines: &mut Vec<String>, before: &str, mark: &str) -> Result<()> {
+    let key = before.trim_start();
+    let indent = before.len() - key.len();
+    let spaces = " ".repeat(indent);
+    let mut within = |expression: &str, inner: &[String]| {
+        lines.push(format!("{spaces}{{{{- with {expression} }}}}"));
+        lines.extend_from_slice(inner);
+        lines.push(format!("{spaces}{{{{- end }}}}"));
+    };
+    match mark.split_once(' ') {
+        Some(("value", expression)) => lines.push(format!("{before}{{{{ {expression} }}}}")),
+        Some(("with", rest)) => {
+            let (expression, text) = rest.split_once(" => ").context("has no =>")?;
+            within(expression, &[format!("{before}{text}")]);
+        }
+        Some(("block", expression)) => {
+            let block = |by: usize| {
+                let spaces = " ".repeat(by);
+                format!("{spaces}{{{{- toYaml . | nindent {by} }}}}")
+            };
+            match key.trim_end() {
+                "" | "-" => within(expression, &[block(indent)]),
+                key => within(expression, &[format!("{spaces}{key}"), block(indent + 2)]),
+            }
+        }
+        _ => bail!("is no mark that tools/bundle knows"),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_actions() {
+        let yaml = "a: '@value .A'\nb:\n  c: '@with .C => {{ toYaml . }}'\n  d: '@block .D'\n  e:\n  - x\n  - '@block .E'\n  f:\n    '@block .F': ''\n";
+        let template = "a: {{ .A }}
+b:
+  {{- with .C }}
+  c: {{ toYaml . }}
+  {{- end }}
+  {{- with .D }}
+  d:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  e:
+  - x
+  {{- with .E }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  f:
+    {{- with .F }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+";
+        assert_eq!(fill(yaml).unwrap(), template);
+        for wrong in ["a: '@other .A'", "a: '@with .A'", "a: '@value'"] {
+            assert!(fill(wrong).is_err(), "{wrong}");
+        }
+    }
+}
