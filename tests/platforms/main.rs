@@ -1,7 +1,9 @@
-//! The program as it is built for other machines than this one. It has to say what the program of this machine says.
+//! The program as it is built for other machines than this one: Linux on arm64, run by qemu, and Windows, run by Wine. Both
+//! have to say what the program of this machine says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arm64;
+mod windows;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
