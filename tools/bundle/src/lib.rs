@@ -56,6 +56,10 @@ pub fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String
         "catalog/template.yaml".into(),
         catalog::template(root, release)?,
     );
+    files.insert(
+        "catalog/imageset-config.yaml".into(),
+        catalog::image_set(release)?,
+    );
     let kustomization = image::set_in_kustomization(root, &release.image)?;
     files.insert(image::KUSTOMIZATION.into(), kustomization);
     Ok(files)
