@@ -55,6 +55,10 @@ build: setup-build ## Build the operator and everything else for this machine
 payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agent, into target/payload
 	@tools/payload $(PAYLOAD)
 
+.PHONY: cli
+cli: setup-image ## Build the command line for Linux (amd64, arm64) and Windows into target/cli
+	@tools/cli
+
 .PHONY: plugin
 plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest, into target/plugin; REPOSITORY
 	@REPOSITORY='$(REPOSITORY)' tools/plugin release
@@ -63,13 +67,16 @@ plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew 
 screenshot: setup ## Write docs/report.png, the picture of the report in the README
 	@tools/screenshot docs/report.png
 
+# The architectures of the images.
+PLATFORMS := amd64 arm64
+
 .PHONY: image
-image: setup-image ## Build the container image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG names it
-	@tools/image/build release $(IMAGE)
+image: setup-image ## Build the image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG, PLATFORMS="amd64 arm64"
+	@PLATFORMS='$(PLATFORMS)' tools/image/build release $(IMAGE)
 
 .PHONY: image-must-gather
 image-must-gather: setup-image ## Build the image for oc adm must-gather from that of make image; MUST_GATHER_IMAGE=NAME:TAG
-	@tools/image/must-gather release $(MUST_GATHER_IMAGE) $(IMAGE)
+	@PLATFORMS='$(PLATFORMS)' tools/image/must-gather release $(MUST_GATHER_IMAGE) $(IMAGE)
 
 .PHONY: image-dev
 image-dev: setup-image ## Both around the operator that tests have built: seconds, for tests of the images

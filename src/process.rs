@@ -2,13 +2,12 @@
 
 use std::io::Write;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-
 /// The exit status after a panic, Rust's own.
 const PANICKED: i32 = 101;
 
 /// Sets up what holds for the whole process. To be called first, before there are other threads.
 pub fn set_up() {
+    #[cfg(unix)]
     forbid_dumps();
     end_on_panic();
     keep_little_memory();
@@ -16,9 +15,13 @@ pub fn set_up() {
 
 /// Keeps the kernel from dumping the process's memory, and processes of the same user from reading it: it holds an SSH key,
 /// tokens and passphrases. Whoever has `CAP_SYS_PTRACE` may still look.
+#[cfg(unix)]
 fn forbid_dumps() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
     // No kernel refuses either: what is asked for is less than what is there.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

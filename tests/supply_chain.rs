@@ -98,7 +98,7 @@ fn what_is_shipped_has_one_crypto_stack() {
         .iter()
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    for target in [LINUX, "aarch64-unknown-linux-gnu"] {
+    for target in [LINUX, "aarch64-unknown-linux-gnu", WINDOWS] {
         assert_eq!(of("windows-storage-operator", target), expected, "{target}");
     }
     let expected: BTreeSet<String> = OF_AGENT.map(str::to_owned).into();

@@ -64,9 +64,18 @@ impl ElectionArgs {
 
 /// As client-go's examples have it: where it is, and which of several there.
 fn random_identity() -> String {
+    format!("{}_{:016x}", host_name(), rand::random::<u64>())
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
     let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    format!("{host}_{:016x}", rand::random::<u64>())
+    host.nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(windows)]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

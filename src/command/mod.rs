@@ -12,15 +12,14 @@ mod own;
 mod progress;
 mod rollout;
 mod run;
+mod signals;
 mod uninstall;
 mod verify_node;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::Context;
-use futures::future::select_all;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 use windows_storage_operator::api;
 use windows_storage_operator::report::{ColorChoice, use_color};
 
@@ -66,6 +65,9 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 fn is_colored(choice: ColorChoice) -> bool {
     let is_terminal = io::stdout().is_terminal();
+    // A console of Windows shows the codes themselves unless it is asked to take them.
+    #[cfg(windows)]
+    let is_terminal = is_terminal && anstyle_query::windows::enable_ansi_colors() == Some(true);
     use_color(choice, is_terminal, |name| std::env::var_os(name))
 }
 
@@ -76,20 +78,4 @@ fn runtime() -> anyhow::Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot start the runtime")
-}
-
-/// Waits until one of these signals comes, also where it came before this is waited for, and returns its number.
-fn signalled<const N: usize>(kinds: [SignalKind; N]) -> impl Future<Output = i32> {
-    let waiting = kinds.map(|kind| {
-        let stream = signal(kind);
-        Box::pin(async move {
-            // Where it cannot be waited for, the signal ends the process as it would any other.
-            match stream {
-                Ok(mut stream) => drop(stream.recv().await),
-                Err(_) => std::future::pending().await,
-            }
-            kind.as_raw_value()
-        })
-    });
-    async { select_all(waiting).await.0 }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use tokio::signal::unix::SignalKind;
 use windows_storage_operator::gather::{Folder, Options, Stage, Summary, gather};
 use windows_storage_operator::visible::visible;
 
 use crate::cli::{MustGatherArgs, since, since_time};
 use crate::command::connect::connect;
 use crate::command::progress::Gathering;
-use crate::command::{print, report_line, runtime, signalled};
+use crate::command::signals::{Signal, signalled};
+use crate::command::{print, report_line, runtime};
 
 /// How long threads that read from nodes may take to see that their connections were cut.
 const ENDING: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ pub fn must_gather(arguments: &MustGatherArgs) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = work(arguments, since, &folder) => ended,
-            signal = signalled([SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()]) => {
+            signal = signalled([Signal::Hangup, Signal::Interrupt, Signal::Terminate]) => {
                 Err(Interrupted { signal }.into())
             }
         }

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
-use tokio::signal::unix::SignalKind;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -17,7 +16,7 @@ use windows_storage_operator::run::{self as controller, RunError};
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::command::connect::{configuration, connect_by, trust_changes};
-use crate::command::signalled;
+use crate::command::signals::{Signal, signalled};
 
 /// Runs the controller. The verdict decides on the exit status of a single pass only.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<Option<Upgradeable>> {
@@ -39,10 +38,7 @@ async fn serve(
     candidacy: Option<Candidacy>,
 ) -> anyhow::Result<Option<Upgradeable>> {
     // From the first moment on: as the first process of a container it would not be ended by the signal itself.
-    let mut stop = std::pin::pin!(signalled([
-        SignalKind::terminate(),
-        SignalKind::interrupt()
-    ]));
+    let mut stop = std::pin::pin!(signalled([Signal::Terminate, Signal::Interrupt]));
     let cluster = &arguments.cluster;
     let metrics = Metrics::default();
     let fence = match candidacy {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
+#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,10 @@ use crate::visible::visible;
 
 /// The end of the name of a folder that is being filled.
 const PARTIAL: &str = ".partial";
-/// Logs and objects are for the one who gathers them alone.
+/// Logs and objects are for the one who gathers them alone. On Windows they inherit the access list of their folder.
+#[cfg(unix)]
 const FOLDER_MODE: u32 = 0o700;
+#[cfg(unix)]
 const FILE_MODE: u32 = 0o600;
 /// A thread that is being stopped may still make a file while all is removed.
 const REMOVALS: u32 = 10;
@@ -171,10 +174,11 @@ fn names_in_words(entries: &[DirEntry]) -> String {
 }
 
 fn make(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(folder)
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    builder.mode(FOLDER_MODE);
+    builder.create(folder)
 }
 
 /// A new file in a folder that is made where it is not there.
@@ -188,7 +192,9 @@ pub fn create(root: &Path, path: &str) -> Result<BufWriter<File>, FolderError> {
         make(folder).map_err(FolderError::io("make", folder))?;
     }
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(FILE_MODE);
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    options.mode(FILE_MODE);
     let file = options.open(&path);
     let file = file.map_err(FolderError::io("make", &path))?;
     Ok(BufWriter::new(file))

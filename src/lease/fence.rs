@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// In place of a time: it never opens again.
 const ENDED: u64 = u64::MAX;
 
@@ -68,11 +66,29 @@ impl Fence {
 
 /// The time since the machine was started, also that in which it slept or this process was stopped. Other clocks of the
 /// library stand still while a machine sleeps, and the one of the day is set.
+#[cfg(unix)]
 pub(super) fn since_boot() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    // The one of macOS goes on in sleep.
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let now = clock_gettime(clock);
     // Neither is ever negative.
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// The time since this was first asked: the library's clock goes on while Windows sleeps.
+#[cfg(windows)]
+pub(super) fn since_boot() -> Duration {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    FIRST.elapsed()
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use rustix::net::sockopt;
 use tokio::time::timeout;
 
 use crate::node::session::Session;
-use crate::node::{HostKey, HostKeyPolicy, NodeError, Phases, Reason};
+use crate::node::{HostKey, HostKeyPolicy, NodeError, Phases, Reason, socket};
 
 /// How long a TCP connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -15,13 +14,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
 /// What one operation on a connection may take.
 pub const OPERATION: Duration = Duration::from_secs(60);
-/// How long a connection may be silent before the kernel probes it, how often it probes, and how many probes may stay
-/// without an answer.
-const PROBE_AFTER: Duration = Duration::from_secs(15);
-const PROBE_EVERY: Duration = Duration::from_secs(5);
-const PROBES: u32 = 4;
-/// How long sent data may stay unacknowledged, in milliseconds.
-const UNACKNOWLEDGED: u32 = 45_000;
 
 /// A host that has shown its key. Nobody has logged in yet.
 pub struct Connected {
@@ -105,13 +97,8 @@ async fn open_one(address: SocketAddr) -> std::io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(OPERATION))?;
     stream.set_write_timeout(Some(OPERATION))?;
-    // A host that lost its power says nothing any more; without these a waiting thread would notice at its deadline.
-    sockopt::set_socket_keepalive(&stream, true)?;
-    sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
-    sockopt::set_tcp_keepintvl(&stream, PROBE_EVERY)?;
-    sockopt::set_tcp_keepcnt(&stream, PROBES)?;
-    // Not every system has it: the first Windows Subsystem for Linux has not. Without it a lost host is noticed later.
-    let _ = sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED);
+    // Without it a waiting thread would notice at its deadline.
+    socket::notice_loss(&stream)?;
     Ok(stream)
 }
 

@@ -26,6 +26,7 @@ mod removal;
 mod rollout;
 mod session;
 mod slots;
+mod socket;
 mod steps;
 mod transfer;
 mod variables;

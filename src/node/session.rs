@@ -2,16 +2,14 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, recv, sockopt};
 use ssh2::{BlockDirections, Channel, Sftp};
 
 use crate::lease::Fence;
 use crate::node::connect::{OPERATION, unreachable};
+use crate::node::socket::{self, Sink};
 use crate::node::transfer::{Closing, Sent};
 use crate::node::{HostKey, NodeError, PrivateKey, Reason, algorithms, printable};
 
@@ -38,7 +36,7 @@ pub struct Session {
     /// Nothing more will come from this session.
     pub given_up: bool,
     /// The other end of what libssh2 sends to after the connection was cut. It has to live as long as the session.
-    sink: Option<UnixStream>,
+    sink: Option<Sink>,
 }
 
 /// What a command printed.
@@ -148,11 +146,7 @@ impl Session {
 
     /// Whether the server has ended the connection.
     fn has_ended(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match recv(&self.socket, &mut [0; 1], flags) {
-            Ok((_, length)) => length == 0,
-            Err(error) => error != rustix::io::Errno::AGAIN,
-        }
+        socket::has_ended(&self.socket)
     }
 
     /// Runs a command and waits for its end, at most for `limit`.
@@ -241,8 +235,7 @@ impl Session {
             if Instant::now() >= deadline {
                 return Err(ErrorKind::TimedOut.into());
             }
-            // The kernel forgets it with time. Without it all is only later.
-            let _ = sockopt::set_tcp_quickack(&self.socket, true);
+            socket::confirm_at_once(&self.socket);
             self.await_socket(deadline)?;
         }
     }
@@ -328,8 +321,7 @@ impl Session {
     pub fn give_up(&mut self) {
         self.cut();
         if let Some(sink) = &self.sink {
-            // It is a pair of this process's own, so that it cannot have gone.
-            let _ = sink.shutdown(Shutdown::Write);
+            sink.end();
         }
     }
 
@@ -341,14 +333,8 @@ impl Session {
         let _ = self.socket.shutdown(Shutdown::Both);
         self.ssh.set_timeout(1);
         self.given_up = true;
-        if self.sink.is_none()
-            && let Ok((ours, sink)) = UnixStream::pair()
-            && ours.set_nonblocking(true).is_ok()
-        {
-            // SAFETY: Both are open, and the session goes on to own its number; what it stood for before is closed,
-            // unless another thread has it as well.
-            unsafe { libc::dup2(ours.as_raw_fd(), self.ssh.as_raw_fd()) };
-            self.sink = Some(sink);
+        if self.sink.is_none() {
+            self.sink = Sink::in_place_of(&self.ssh);
         }
     }
 }

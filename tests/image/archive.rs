@@ -3,43 +3,64 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use testbed::cleanup::Guardian;
 
-/// The image of the archive.
+/// The image for one architecture.
 pub struct Image {
+    /// The architecture as OCI calls it: `amd64` or `arm64`.
+    pub architecture: String,
     /// The OCI image configuration.
     pub config: Value,
     /// The root file system that the layers make.
     pub root: PathBuf,
     /// The layers, each unpacked by itself.
     pub layers: Vec<PathBuf>,
-    _guardian: Guardian,
+    _guardian: Arc<Guardian>,
 }
 
 impl Image {
-    /// The image, unpacked.
+    /// The image for each architecture, unpacked.
+    pub fn all() -> &'static [Self] {
+        static IMAGES: OnceLock<Vec<Image>> = OnceLock::new();
+        IMAGES.get_or_init(|| Self::unpack(&archive()))
+    }
+
+    /// The one for this machine.
     pub fn get() -> &'static Self {
-        static IMAGE: OnceLock<Image> = OnceLock::new();
-        IMAGE.get_or_init(|| Self::unpack(&archive()))
+        for_this_machine(Self::all())
     }
 
-    /// The image for `oc adm must-gather`, built beside it.
-    pub fn must_gather() -> &'static Self {
-        static IMAGE: OnceLock<Image> = OnceLock::new();
+    /// The images for `oc adm must-gather`, built beside it.
+    pub fn all_must_gather() -> &'static [Self] {
+        static IMAGES: OnceLock<Vec<Image>> = OnceLock::new();
         let name = "windows-storage-operator-must-gather.oci.tar";
-        IMAGE.get_or_init(|| Self::unpack(&archive().with_file_name(name)))
+        IMAGES.get_or_init(|| Self::unpack(&archive().with_file_name(name)))
     }
 
-    fn unpack(archive: &Path) -> Self {
+    /// The one for this machine.
+    pub fn must_gather() -> &'static Self {
+        for_this_machine(Self::all_must_gather())
+    }
+
+    /// Rust's name of what its programs are built for.
+    pub fn target(&self) -> &'static str {
+        match &*self.architecture {
+            "amd64" => "x86_64-unknown-linux-gnu",
+            "arm64" => "aarch64-unknown-linux-gnu",
+            other => panic!("an image for {other}"),
+        }
+    }
+
+    fn unpack(archive: &Path) -> Vec<Self> {
         assert!(
             archive.exists(),
             "{} is not there: make image-dev",
             archive.display()
         );
-        let guardian = Guardian::temp("image").unwrap();
+        let guardian = Arc::new(Guardian::temp("image").unwrap());
         let archived = guardian.dir().join("archive");
         untar(archive, &archived);
         let blob = |descriptor: &Value| {
@@ -50,24 +71,36 @@ impl Image {
             path
         };
         let index = json(&archived.join("index.json"));
-        let [manifest] = index["manifests"].as_array().unwrap().as_slice() else {
-            panic!("not one manifest: {index}");
+        let [index] = index["manifests"].as_array().unwrap().as_slice() else {
+            panic!("not one index: {index}");
         };
-        let manifest = json(&blob(manifest));
-        let root = guardian.dir().join("root");
-        let mut layers = Vec::new();
-        for (number, layer) in manifest["layers"].as_array().unwrap().iter().enumerate() {
-            let blob = blob(layer);
-            layers.push(guardian.dir().join(format!("layer-{number}")));
-            untar(&blob, &layers[number]);
-            untar(&blob, &root);
-        }
-        Self {
-            config: json(&blob(&manifest["config"])),
-            root,
-            layers,
-            _guardian: guardian,
-        }
+        let index = json(&blob(index));
+        let manifests = index["manifests"].as_array().unwrap().iter();
+        let images = manifests.map(|descriptor| {
+            let platform = &descriptor["platform"];
+            assert_eq!(platform["os"], "linux");
+            let architecture = platform["architecture"].as_str().unwrap().to_owned();
+            let manifest = json(&blob(descriptor));
+            let config = json(&blob(&manifest["config"]));
+            assert_eq!(config["architecture"], architecture.as_str());
+            let dir = guardian.dir().join(&architecture);
+            let root = dir.join("root");
+            let mut layers = Vec::new();
+            for (number, layer) in manifest["layers"].as_array().unwrap().iter().enumerate() {
+                let blob = blob(layer);
+                layers.push(dir.join(format!("layer-{number}")));
+                untar(&blob, &layers[number]);
+                untar(&blob, &root);
+            }
+            Self {
+                architecture,
+                config,
+                root,
+                layers,
+                _guardian: Arc::clone(&guardian),
+            }
+        });
+        images.collect()
     }
 
     /// A file's path in the unpacked image; symbolic links lead to where they would in a container.
@@ -104,6 +137,13 @@ impl Image {
             profile => panic!("{profile} is no profile"),
         }
     }
+}
+
+fn for_this_machine(images: &'static [Image]) -> &'static Image {
+    let mut images = images.iter();
+    images
+        .find(|image| image.target().starts_with(std::env::consts::ARCH))
+        .unwrap()
 }
 
 /// The archive that is checked.

@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+#[cfg(unix)]
 use super::process::ProcessCollector;
 use super::{NODE_RECONCILES, NODE_STATUSES, SUCCESS, drivers};
 use crate::assess::report::Reason as VerdictReason;
@@ -50,6 +51,7 @@ macro_rules! metrics {
         impl Default for Families {
             fn default() -> Self {
                 let mut registry = Registry::default();
+                #[cfg(unix)]
                 registry.register_collector(Box::new(ProcessCollector));
                 $(
                     let $field: $type = $new;

@@ -1,6 +1,7 @@
 //! What Prometheus sees. Labels are bounded: no names of objects. docs/monitoring.md has a row for each metric.
 
 mod families;
+#[cfg(unix)]
 mod process;
 mod text;
 

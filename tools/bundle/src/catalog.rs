@@ -43,6 +43,22 @@ pub fn without_newest_bundle(root: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// All images of a release, as `oc mirror --v2` takes the list. The drivers' samples have a list of their own.
+pub(crate) fn image_set(release: &Release) -> Result<String> {
+    let images = [
+        release.image.clone(),
+        release.must_gather()?,
+        image::of_bundle(&release.image, &release.version)?,
+    ];
+    let images = images.map(|image| object([("name", image.into())]));
+    let mirror = object([("additionalImages", images.to_vec().into())]);
+    generated(&object([
+        ("apiVersion", "mirror.openshift.io/v2alpha1".into()),
+        ("kind", "ImageSetConfiguration".into()),
+        ("mirror", mirror),
+    ]))
+}
+
 /// The image of the newest release's bundle.
 ///
 /// # Errors

@@ -67,6 +67,10 @@ pub fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf, String
     );
     files.extend(chart::render(root, release)?);
     files.insert(install::PATH.into(), install::render(root, &release.image)?);
+    files.insert(
+        "catalog/imageset-config.yaml".into(),
+        catalog::image_set(release)?,
+    );
     let kustomization = image::set_in_kustomization(root, &release.image)?;
     files.insert(image::KUSTOMIZATION.into(), kustomization);
     Ok(files)

@@ -105,6 +105,15 @@ fn the_deployment_is_that_of_the_manifests_with_the_image_of_the_release() {
         text(&csv, "metadata/annotations/containerImage"),
         release.image
     );
+    // A mirror has to have all that is pulled.
+    let mirrored = &files[Path::new("catalog/imageset-config.yaml")];
+    let mirrored: Value = serde_yaml::from_str(mirrored).unwrap();
+    let mirrored: Vec<&str> = list(&mirrored, "mirror/additionalImages")
+        .iter()
+        .map(|image| text(image, "name"))
+        .collect();
+    let bundle = "host:5000/some/operator-bundle:7.0.0";
+    assert_eq!(mirrored, [&related[..], &[bundle]].concat());
     let kustomization = &files[Path::new("manifests/kustomization.yaml")];
     let kustomization: Value = serde_yaml::from_str(kustomization).unwrap();
     let image = at(&kustomization, "images/0");

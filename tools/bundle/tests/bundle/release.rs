@@ -57,6 +57,7 @@ fn a_release_sets_the_version_everywhere_once() {
         [
             "Cargo.toml",
             CSV,
+            "catalog/imageset-config.yaml",
             "catalog/template.yaml",
             "charts/windows-storage-operator/Chart.yaml",
             "charts/windows-storage-operator/values.yaml",

@@ -1,0 +1,85 @@
+//! The operator for Linux on arm64, as its image has it but for optimization.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use testbed::objects;
+use testbed::sandbox::Sandbox;
+
+use crate::{CLUSTERS, assert_alike, build, here, input, root};
+
+/// The libraries that it is linked with.
+static SYSROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let mut sysroot = Command::new(root().join("tools/sysroot"));
+    let path = testbed::commands::printed(sysroot.arg("aarch64-unknown-linux-gnu")).unwrap();
+    PathBuf::from(path.trim())
+});
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build("linux/arm64"));
+
+/// How it ends where libraries are taken from that folder.
+fn run_with(libraries: &Path, program: &Path, arguments: &[&str]) -> Output {
+    Command::new("qemu-aarch64")
+        .arg("-L")
+        .arg(libraries)
+        .arg(program)
+        .args(arguments)
+        .current_dir(input())
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
+}
+
+fn run(arguments: &[&str]) -> Output {
+    run_with(&SYSROOT, &PROGRAM, arguments)
+}
+
+#[test]
+fn it_is_for_arm64_and_says_its_version() {
+    let start = &std::fs::read(&*PROGRAM).unwrap()[..20];
+    assert_eq!(&start[..4], b"\x7fELF");
+    // EM_AARCH64 of the ELF specification.
+    assert_eq!(start[18..20], [183, 0]);
+    assert_alike(&run(&["--version"]), &here(&["--version"]), 0);
+}
+
+#[test]
+fn it_judges_files_as_the_program_of_this_machine_does() {
+    for (cluster, status) in CLUSTERS {
+        for format in ["table", "json"] {
+            let arguments = ["check", "-f", cluster, "-o", format];
+            assert_alike(&run(&arguments), &here(&arguments), status);
+        }
+    }
+}
+
+/// Over TLS, with its OpenSSL; and one pass of the controller, which logs in to a host.
+#[test]
+fn it_judges_a_cluster_and_runs() {
+    let sandbox = Sandbox::reuse().unwrap();
+    let control_plane = &sandbox.control_plane;
+    let host = sandbox.add_windows_node("win-1").unwrap();
+    sandbox.give_access().unwrap();
+    control_plane
+        .apply(&objects::azure_disk_workload("win-1"))
+        .unwrap();
+    let kubeconfig = control_plane.kubeconfig().to_str().unwrap();
+    let arguments = ["check", "--kubeconfig", kubeconfig, "-o", "json"];
+    assert_alike(&run(&arguments), &here(&arguments), 3);
+
+    let payload = root().join("target/payload");
+    let once = [
+        "run",
+        "--once",
+        "--kubeconfig",
+        kubeconfig,
+        "--leader-elect=false",
+        "--serve-address=none",
+        "--payload-dir",
+        payload.to_str().unwrap(),
+    ];
+    let ended = run(&once);
+    let log = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3), "{log}");
+    assert!(host.drive_c().join("k/csi-proxy.exe").exists(), "{log}");
+}

@@ -1,0 +1,56 @@
+//! The program as it is built for other machines than this one: Linux on arm64, run by qemu, and Windows, run by Wine. Both
+//! have to say what the program of this machine says.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod arm64;
+mod windows;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The clusters on disk, and the exit status that `check` has for each.
+const CLUSTERS: [(&str, i32); 4] = [
+    ("azure-1.27", 3),
+    ("gce-1.23", 3),
+    ("ready-1.31", 0),
+    ("vsphere-1.26", 3),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where the clusters on disk are.
+fn input() -> PathBuf {
+    root().join("tests/check/input")
+}
+
+/// The program for that platform, built as tests need it.
+fn build(platform: &str) -> PathBuf {
+    let mut build = Command::new(root().join("tools/build-operator"));
+    build.args(["--dev", "--for", platform]);
+    let path = testbed::commands::printed(&mut build).unwrap();
+    PathBuf::from(path.trim())
+}
+
+/// How the program of this machine ends.
+fn here(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_windows-storage-operator"))
+        .args(arguments)
+        .current_dir(input())
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
+}
+
+/// Ends a test unless both ended alike, and with that status.
+#[track_caller]
+fn assert_alike(there: &Output, here: &Output, status: i32) {
+    let [there_out, there_err, here_out, here_err] =
+        [&there.stdout, &there.stderr, &here.stdout, &here.stderr]
+            .map(|text| String::from_utf8_lossy(text));
+    assert_eq!(here.status.code(), Some(status), "{here_err}");
+    assert_eq!(there.status.code(), Some(status), "{there_out}{there_err}");
+    assert_eq!(there_out, here_out);
+    assert_eq!(there_err, here_err);
+}

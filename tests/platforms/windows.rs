@@ -1,0 +1,186 @@
+//! The command line for Windows, run by Wine on a host that knows nothing else of this machine.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::objects::{self, NAMESPACE};
+use testbed::sandbox::Sandbox;
+use testbed::windows_host::{Fleet, WindowsHost};
+use windows_storage_operator::node::HOST_KEYS_CONFIG_MAP;
+
+use crate::{CLUSTERS, assert_alike, build, here, input};
+
+/// Wine needs seconds for the start of a program where others are busy.
+const LIMIT: Duration = Duration::from_secs(180);
+
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build("windows/amd64"));
+
+/// Puts the program on the host.
+fn install(host: &WindowsHost) {
+    fs::copy(&*PROGRAM, host.drive_c().join("storage.exe")).unwrap();
+}
+
+/// How the program ends there. Wine's cmd takes no quotes, so that the command is in a file.
+fn run(host: &WindowsHost, folder: &str, arguments: &str) -> Output {
+    let script = format!("@cd /d {folder}\r\n@C:\\storage.exe {arguments}\r\n");
+    fs::write(host.drive_c().join("command.cmd"), script).unwrap();
+    host.run_within(r"C:\command.cmd", LIMIT).unwrap()
+}
+
+#[test]
+fn it_judges_files_as_the_program_of_this_machine_does() {
+    let fleet = Fleet::new().unwrap();
+    let host = fleet.add_host("admin").unwrap();
+    install(&host);
+    assert_alike(&run(&host, r"C:\", "--version"), &here(&["--version"]), 0);
+    let folder = host.drive_c().join("must gather");
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(input()).arg(&folder);
+    testbed::commands::printed(&mut copy).unwrap();
+    for (cluster, status) in CLUSTERS {
+        for format in ["table", "json"] {
+            let there = run(
+                &host,
+                r#""C:\must gather""#,
+                &format!("check -f {cluster} -o {format}"),
+            );
+            let here = here(&["check", "-f", cluster, "-o", format]);
+            assert_alike(&there, &here, status);
+        }
+    }
+    // A path as one types it there, and a file as PowerShell's > writes it.
+    let text = fs::read_to_string(input().join("ready-1.31/all.yaml")).unwrap();
+    let utf16 = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    let utf16: Vec<u8> = utf16.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::create_dir_all(folder.join("utf16")).unwrap();
+    fs::write(folder.join("utf16/all.yaml"), utf16).unwrap();
+    let expected = here(&["check", "-f", "ready-1.31", "-o", "json"]);
+    for path in [
+        r"C:\must gather\ready-1.31",
+        r"..\must gather\ready-1.31\all.yaml",
+        r"C:\must gather\utf16\all.yaml",
+    ] {
+        let there = run(
+            &host,
+            r"C:\windows",
+            &format!("check -o json -f \"{path}\""),
+        );
+        assert_alike(&there, &expected, 0);
+    }
+    for (there, expected) in [
+        ("crds", vec!["crds"]),
+        ("nodes -f azure-1.27", vec!["nodes", "-f", "azure-1.27"]),
+    ] {
+        let status = here(&expected).status.code().unwrap();
+        let there = run(&host, r#""C:\must gather""#, there);
+        assert_alike(&there, &here(&expected), status);
+    }
+    // What is not there is named as it was given.
+    let missing = run(&host, r"C:\", r"check -f C:\nothing\here");
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(missing.status.code(), Some(1), "{said}");
+    assert!(said.contains(r"C:\nothing\here"), "{said}");
+}
+
+/// Over TLS, and over SSH to a node.
+#[test]
+fn it_asks_a_cluster_and_its_nodes() {
+    let sandbox = Sandbox::reuse().unwrap();
+    let control_plane = &sandbox.control_plane;
+    let host = sandbox.add_windows_node("win-1").unwrap();
+    sandbox.give_access().unwrap();
+    control_plane
+        .apply(&objects::azure_disk_workload("win-1"))
+        .unwrap();
+    install(&host);
+    fs::copy(
+        control_plane.kubeconfig(),
+        host.drive_c().join("kubeconfig"),
+    )
+    .unwrap();
+    let kubeconfig = control_plane.kubeconfig().to_str().unwrap();
+    for (command, status) in [("check -o json", 3), ("nodes", 3), ("why node/win-1", 3)] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let there = run(
+            &host,
+            r"C:\",
+            &format!(r"{command} --kubeconfig C:\kubeconfig"),
+        );
+        let expected = here(&[&words[..], &["--kubeconfig", kubeconfig]].concat());
+        assert_alike(&there, &expected, status);
+    }
+    let looked = run(
+        &host,
+        r"C:\",
+        r"check-node -o json --kubeconfig C:\kubeconfig",
+    );
+    let said = String::from_utf8_lossy(&looked.stderr);
+    assert_eq!(looked.status.code(), Some(0), "{said}");
+    let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    assert_eq!(looked["items"][0]["reached"], true, "{looked}");
+    // As kubectl does, it takes the one in the user's folder where none is named.
+    let home = run(&host, r"C:\", "check -o json");
+    let said = String::from_utf8_lossy(&home.stderr).into_owned();
+    assert_eq!(home.status.code(), Some(1), "{said}");
+    let users = fs::read_dir(host.drive_c().join("users")).unwrap();
+    for user in users.map(|user| user.unwrap().path()) {
+        fs::create_dir_all(user.join(".kube")).unwrap();
+        fs::copy(control_plane.kubeconfig(), user.join(".kube/config")).unwrap();
+    }
+    let expected = here(&["check", "-o", "json", "--kubeconfig", kubeconfig]);
+    assert_alike(&run(&host, r"C:\", "check -o json"), &expected, 3);
+
+    // With the node's key pinned, it logs in there.
+    let key = looked["items"][0]["hostKey"].as_str().unwrap();
+    let fingerprint = key.split(' ').nth(1).unwrap();
+    // The operator makes it.
+    let pins = ["create", "configmap", HOST_KEYS_CONFIG_MAP, "-n", NAMESPACE];
+    control_plane.kubectl(&pins).unwrap();
+    let accept = format!(r"accept-host-key win-1 --fingerprint {fingerprint}");
+    let accepted = run(&host, r"C:\", &accept);
+    let said = String::from_utf8_lossy(&accepted.stderr);
+    assert_eq!(accepted.status.code(), Some(0), "{said}");
+    let gathered = run(
+        &host,
+        r"C:\",
+        r"must-gather --kubeconfig C:\kubeconfig --dest C:\gathered",
+    );
+    let said = String::from_utf8_lossy(&gathered.stderr);
+    assert_eq!(gathered.status.code(), Some(0), "{said}");
+    assert!(said.contains("Windows nodes: 1 of 1 looked at"), "{said}");
+    let folder = host.drive_c().join("gathered");
+    let gathered = here(&["check", "-f", folder.to_str().unwrap()]);
+    assert_eq!(gathered.status.code(), Some(3), "{gathered:?}");
+}
+
+/// One file is enough for an administrator, and its cryptography is OpenSSL's as on Linux.
+#[test]
+fn it_needs_nothing_but_windows() {
+    let headers = testbed::commands::printed(
+        Command::new("x86_64-w64-mingw32-objdump")
+            .arg("-p")
+            .arg(&*PROGRAM),
+    )
+    .unwrap();
+    let libraries: BTreeSet<String> = headers
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("DLL Name: "))
+        .map(str::to_lowercase)
+        .collect();
+    assert!(libraries.contains("kernel32.dll"), "{libraries:?}");
+    let of_windows = OF_WINDOWS.split_whitespace().collect::<Vec<_>>();
+    let other = libraries
+        .iter()
+        .find(|name| !of_windows.contains(&name.as_str()));
+    assert_eq!(other, None, "{libraries:?}");
+}
+
+/// What every Windows has: none of them speaks TLS or SSH. `bcrypt.dll` and `bcryptprimitives.dll` have random numbers,
+/// `crypt32.dll` the certificates of the system.
+const OF_WINDOWS: &str = "advapi32.dll bcrypt.dll bcryptprimitives.dll crypt32.dll gdi32.dll kernel32.dll msvcrt.dll ntdll.dll \
+    user32.dll userenv.dll ws2_32.dll api-ms-win-core-synch-l1-2-0.dll";
