@@ -27,6 +27,7 @@ pages! {
     security_does_what_it_shows: "docs/security.md" in Scene::Objects;
     migration_does_what_it_shows: "docs/migration.md" in Scene::Objects;
     upgrading_does_what_it_shows: "docs/upgrade.md" in Scene::Objects;
+    configuration_does_what_it_shows: "docs/configuration.md" in Scene::Objects;
     monitoring_does_what_it_shows: "docs/monitoring.md" in Scene::Objects;
     the_description_for_olm_does_what_it_shows: "manifests/olm/description.md" in Scene::Objects;
 }
