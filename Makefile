@@ -136,9 +136,10 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@if [ -d "$$(rustc --print target-libdir --target $(WINDOWS))" ]; then \
 		cargo clippy -p windows-storage-agent --all-targets --target $(WINDOWS) -- -D warnings && \
-		cargo clippy -p windows-storage-agent --all-targets --all-features --target $(WINDOWS) -- -D warnings; \
+		cargo clippy -p windows-storage-agent --all-targets --all-features --target $(WINDOWS) -- -D warnings && \
+		cargo clippy -p windows-storage-operator --bins --target $(WINDOWS) -- -D warnings; \
 	else \
-		echo "clippy of the agent for Windows: skipped, because this Rust has no $(WINDOWS)"; \
+		echo "clippy for Windows: skipped, because this Rust has no $(WINDOWS)"; \
 	fi
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
 	@actionlint="$$(tools/part actionlint)" && "$$actionlint" .github/workflows/*.yaml
