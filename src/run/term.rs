@@ -11,13 +11,18 @@ use crate::assess::report::Upgradeable;
 use crate::backoff;
 use crate::gate::GateObject;
 use crate::http::Shown;
+use crate::installed::{self, OPERATOR};
 use crate::lease::{Election, LEASE, Standby};
 
 /// How often a process that stands by looks whether its leader has written the gate, until it has.
 const GATE: Duration = Duration::from_secs(5);
+/// How often an operator looks whether the one that was installed before it is still there.
+const OTHER: Duration = Duration::from_secs(10);
 
 /// One candidate's term: from its candidacy to its end.
 pub struct Term {
+    client: Client,
+    namespace: String,
     election: Option<Election>,
     /// What is looked at while another leads.
     gate: Option<GateObject>,
@@ -39,6 +44,8 @@ impl Term {
         });
         let gate = options.gate(client);
         Self {
+            client: client.clone(),
+            namespace: options.namespace.clone(),
             election,
             gate,
             limit,
@@ -81,7 +88,7 @@ impl Term {
             return Ok(());
         };
         let mut what = String::new();
-        let acquiring = election.acquire(|standby| {
+        let mut report = |standby: &Standby| {
             what = match standby {
                 Standby::Behind { holder } => {
                     tracing::info!(lease = LEASE, holder, "stands by: another operator leads");
@@ -93,7 +100,11 @@ impl Term {
                 }
             };
             shown.readiness.stands_by(standby.clone());
-        });
+        };
+        let acquiring = async {
+            be_the_first(&self.client, &self.namespace, &mut report).await;
+            election.acquire(report).await;
+        };
         let is_won = tokio::select! {
             () = acquiring => true,
             never = see_gate(self.gate.as_ref(), shown) => match never {},
@@ -104,6 +115,34 @@ impl Term {
         }
         tracing::info!(lease = LEASE, "leads");
         Ok(())
+    }
+}
+
+/// Waits until no operator is left that was installed earlier, in another namespace. Each has a Lease of its own, so both
+/// would act on the same nodes.
+async fn be_the_first(client: &Client, namespace: &str, report: &mut impl FnMut(&Standby)) {
+    let mut reported = None;
+    loop {
+        let earlier = match installed::earlier(client, namespace).await {
+            Ok(earlier) => earlier,
+            // Without the answer the gate is still to be closed, and two operators at once hurt no node.
+            Err(error) => {
+                tracing::warn!("cannot see whether another operator is installed: {error}");
+                return;
+            }
+        };
+        let Some(other) = earlier else {
+            return;
+        };
+        if reported.as_ref() != Some(&other) {
+            let problem = format!(
+                "the operator is also installed in the namespace {other}, and only one may act on a cluster: \
+                 uninstall one of the two. This one acts once the Deployment {OPERATOR} in {other} is deleted"
+            );
+            report(&Standby::Unable { problem });
+            reported = Some(other);
+        }
+        sleep(backoff::jittered(OTHER)).await;
     }
 }
 

@@ -264,6 +264,39 @@ fn a_standby_without_the_right_to_the_lease_says_so_and_leads_once_it_has_it() {
     harness.expect_gate("False", "DriversMissing", &["win-1"]);
 }
 
+/// Each installation has a Lease of its own.
+#[test]
+fn an_operator_that_was_installed_after_another_waits_until_that_one_is_gone() {
+    let harness = Harness::held();
+    let install = |namespace: &str| {
+        let manifest = include_str!("../../manifests/deployment.yaml");
+        let from = format!("namespace: {NAMESPACE}");
+        let to = format!("namespace: {namespace}");
+        assert!(manifest.contains(&from));
+        harness.apply(&manifest.replace(&from, &to));
+    };
+    harness.kubectl("create namespace other");
+    install("other");
+    install(NAMESPACE);
+    let second = Candidate::start(&harness, "second", &[]);
+    let told = "[-]leader-election failed: the operator is also installed in the namespace other";
+    harness.eventually("it is not ready, and says why", || {
+        second.ready().contains(told)
+    });
+    assert_eq!(second.changes().len(), 0, "{:#?}", second.changes());
+    assert!(second.log().contains("uninstall one of the two"));
+    harness.kubectl("delete deployment windows-storage-operator -n other");
+    harness.expect_leader(&second);
+    harness.expect_gate("False", "DriversMissing", &["win-1"]);
+
+    // One that is installed later does not stop it, nor the next process of it.
+    install("other");
+    assert!(second.operator.terminate().unwrap().success());
+    let third = Candidate::start(&harness, "third", &[]);
+    harness.expect_leader(&third);
+    harness.assert_nothing_was_forbidden();
+}
+
 #[test]
 fn a_single_pass_does_nothing_beside_a_leader() {
     let harness = Harness::held();

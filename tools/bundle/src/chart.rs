@@ -68,7 +68,7 @@ pub(crate) fn render(root: &Path, release: &Release) -> Result<BTreeMap<PathBuf,
         };
         files
             .entry(format!("templates/{file}.yaml"))
-            .and_modify(|text| *text += &format!("---\n{template}"))
+            .and_modify(|text| text.extend(["---\n", &template]))
             .or_insert_with(|| {
                 format!("{{{{- /* {} */}}}}\n{template}", GENERATED[2..].trim_end())
             });
