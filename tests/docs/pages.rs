@@ -24,6 +24,7 @@ pages! {
     troubleshooting_does_what_it_shows: "docs/troubleshooting.md" in Scene::Held;
     findings_do_what_they_show: "docs/findings.md" in Scene::Objects;
     security_does_what_it_shows: "docs/security.md" in Scene::Objects;
+    policies_do_what_they_show: "docs/policies.md" in Scene::Objects;
     migration_does_what_it_shows: "docs/migration.md" in Scene::Objects;
     moving_data_does_what_it_shows: "docs/moving-data.md" in Scene::Objects;
     vsphere_does_what_it_shows: "docs/vsphere.md" in Scene::Objects;

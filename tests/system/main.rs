@@ -26,6 +26,7 @@ mod must_gather;
 mod node_system;
 mod opening;
 mod openshift;
+mod policies;
 mod removal;
 mod replacement;
 mod rights;
