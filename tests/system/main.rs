@@ -35,6 +35,7 @@ mod simulated;
 mod tenant;
 mod unread;
 mod upgrade;
+mod upgraded;
 mod verify_node;
 mod versions;
 mod viewer;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn new_in_tree_volumes_for_windows_are_refused_and_what_exists_goes_on() {
+fn new_in_tree_volumes_for_windows_are_refused() {
     let Some(control_plane) = with_policies(DENY) else {
         return;
     };
@@ -66,6 +66,15 @@ fn new_in_tree_volumes_for_windows_are_refused_and_what_exists_goes_on() {
             assert_eq!(said.is_silent(), !asks, "{more}: {said:?}");
         }
     }
+}
+
+#[test]
+fn what_has_in_tree_volumes_already_goes_on() {
+    let Some(control_plane) = with_policies(DENY) else {
+        return;
+    };
+    let new = |object: &Value| to_new(&control_plane, object);
+    let volume = in_tree("azureDisk");
     // What a controller makes is not new, and neither is what was there before.
     let mut owned = pod("shop", &windows(&volume));
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u", "controller": true}]);

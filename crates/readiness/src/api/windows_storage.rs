@@ -208,6 +208,12 @@ pub enum LogLevel {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageStatus {
+    /// The Kubernetes version of the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// Set when the cluster was upgraded to another minor version although upgrades were held. It stays until they may go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgraded_while_held: Option<UpgradedWhileHeld>,
     /// Numbers for a quick look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
@@ -221,6 +227,16 @@ pub struct WindowsStorageStatus {
     /// these up: `Available`, `Progressing`, `Degraded`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+/// An upgrade of the cluster although upgrades were held.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradedWhileHeld {
+    /// The Kubernetes version before it.
+    pub from: String,
+    /// The Kubernetes version after it.
+    pub to: String,
 }
 
 /// Numbers for a quick look.
