@@ -98,7 +98,7 @@ test: setup parts payload image-dev ## Run all tests, on the real parts; TEST_TH
 
 # The API servers beside the newest, and the tests that are run on each.
 VERSIONS := 1.24 1.28 1.30
-CORE := versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: upgrade::
+CORE := versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: upgrade:: policies::
 
 .PHONY: test-versions
 test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28" for some

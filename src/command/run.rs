@@ -59,6 +59,7 @@ async fn serve(
     let options = controller::Options {
         namespace: arguments.namespace.clone(),
         operator_condition: condition.filter(|name| !name.is_empty()),
+        kubernetes_version: version,
         payload_dir: arguments.payload_dir.clone(),
         serve_address: arguments.serve_address,
         metrics_address: arguments.metrics_address,

@@ -18,6 +18,7 @@ use crate::process;
 use crate::run::decide::Decisions;
 use crate::run::options::ONCE_LIMIT;
 use crate::run::retries::Retries;
+use crate::run::version::follow;
 use crate::run::{Options, RunError};
 use crate::status::StatusWriter;
 use crate::watch::{self, Freshness, SharedCluster};
@@ -63,6 +64,8 @@ pub struct Controller {
     pub(super) services_written: u64,
     /// How long the last pass took to judge.
     pub(super) judging: Duration,
+    /// The Kubernetes version of the API server.
+    pub(super) kubernetes_version: tokio::sync::watch::Receiver<String>,
 }
 
 /// What the leader does.
@@ -85,6 +88,7 @@ pub async fn lead(
     let gate = object.map(|object| Gate::new(object, options.once, metrics.clone()));
     let (gate, gate_task) = gate.unzip();
     let (mut watches, freshness) = watch::start(&client, &shared, SSH_SECRET, &options.metrics);
+    let version = tokio::sync::watch::Sender::new(options.kubernetes_version.clone());
     let mut controller = Controller {
         gate,
         freshness,
@@ -104,10 +108,12 @@ pub async fn lead(
         services_problem: None,
         services_written: 0,
         judging: Duration::ZERO,
+        kubernetes_version: version.subscribe(),
     };
     tokio::select! {
         outcome = controller.drive(options.once) => outcome,
         Some(never) = OptionFuture::from(gate_task.map(GateTask::run)) => match never {},
+        never = follow(&client, &version) => match never {},
         _ = watches.join_next() => Err(RunError::Watch),
     }
 }
@@ -144,6 +150,7 @@ impl Controller {
                 _ = observed.changed() => None,
                 Some(()) = OptionFuture::from(self.gate.as_mut().map(Gate::reported)) => None,
                 written = self.status.nodes.next() => Some(written),
+                _ = self.kubernetes_version.changed() => None,
                 () = self.freshness.proved() => {
                     // The gate waits for this alone.
                     gather = Duration::ZERO;

@@ -8,6 +8,7 @@ mod retries;
 mod services;
 mod serving;
 mod term;
+mod version;
 
 use kube::Client;
 

@@ -22,6 +22,8 @@ pub struct Options {
     pub namespace: String,
     /// The `OperatorCondition` to write, where OLM is there.
     pub operator_condition: Option<String>,
+    /// The Kubernetes version of the API server, as it was at the start.
+    pub kubernetes_version: String,
     /// Where the programs for Windows nodes are.
     pub payload_dir: PathBuf,
     /// Where health and metrics are served; nowhere if absent.

@@ -75,6 +75,7 @@ impl Controller {
                 services_problem: self.services_problem.clone(),
                 gate: self.gate.as_mut().map(Gate::take_report),
                 slots: &self.slots,
+                kubernetes_version: &self.kubernetes_version.borrow_and_update(),
                 settling: self.settled_at > started,
                 is_fresh,
                 now: Timestamp::now(),
@@ -120,6 +121,7 @@ impl Controller {
         let assessment = &self.decisions.assessment;
         let nodes = (assessment.windows_nodes().len(), self.decisions.ready.len());
         metrics.show_verdict(&todo.verdict, &assessment.blocking_by_driver(), nodes);
+        metrics.show_upgraded_while_held(self.decisions.is_upgraded_while_held);
         if todo.has_news_of_rollout {
             let rollout = &self.decisions.rollout;
             let managed = self.decisions.plans.values().any(NodePlan::is_managed);

@@ -21,6 +21,7 @@ use crate::status::conditions::{
 use crate::status::removal::{RemovalProgress, removal_condition};
 use crate::status::rollout::{ROLLOUT_PROGRESSING, rollout_condition, rollout_status};
 use crate::status::summary::summary;
+use crate::status::upgraded::{newest, upgraded_while_held};
 use crate::visible::some_of;
 
 /// Whether the verdict is in the `OperatorCondition`; absent where the operator was given none to write.
@@ -63,6 +64,8 @@ pub struct ClusterInputs {
     pub services_problem: Option<String>,
     /// How the gate stands, where there is one.
     pub gate: Option<GateReport>,
+    /// The Kubernetes version of the API server.
+    pub kubernetes_version: String,
 }
 
 /// The status that follows from all that is known.
@@ -99,7 +102,10 @@ pub fn cluster_status(
     ]);
     conditions.extend(summary(&conditions).collect::<Vec<_>>());
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let conditions = settle(&previous.conditions, conditions, when);
     WindowsStorageStatus {
+        kubernetes_version: Some(newest(previous, &inputs.kubernetes_version)),
+        upgraded_while_held: upgraded_while_held(previous, &inputs.kubernetes_version, &conditions),
         counts: Some(Counts {
             windows_nodes: count(windows_nodes),
             ready_nodes: count(ready_nodes),
@@ -107,7 +113,7 @@ pub fn cluster_status(
         }),
         blocking_volumes: inputs.blocking.first.clone(),
         rollout: rollout_status(previous, inputs, when.1),
-        conditions: settle(&previous.conditions, conditions, when),
+        conditions,
     }
 }
 
@@ -126,6 +132,9 @@ pub fn with_verdict(
     let others = others.filter(|other| !of_verdict.contains(&&*other.type_));
     conditions.extend(others.cloned());
     let mut status = previous.clone();
+    let version = &inputs.kubernetes_version;
+    status.kubernetes_version = Some(newest(previous, version));
+    status.upgraded_while_held = upgraded_while_held(previous, version, &conditions);
     status.conditions = conditions;
     // Work may begin meanwhile, and a process after this one has to know where. One that has only just started does not know
     // yet itself.

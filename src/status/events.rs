@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::api::{UPGRADEABLE, UpgradedWhileHeld};
 use crate::assess::BlockedKind;
 use crate::backoff;
 use crate::deadline::{self, CallError};
@@ -117,6 +118,25 @@ impl EventSink {
             action: condition.type_.clone(),
             reason: condition.reason.clone(),
             note: condition.message.clone(),
+            driver: None,
+            lasting: false,
+        });
+    }
+
+    /// Publishes that the cluster was upgraded although upgrades were held.
+    pub fn publish_upgraded(&self, object: &ObjectReference, upgraded: &UpgradedWhileHeld) {
+        let UpgradedWhileHeld { from, to } = upgraded;
+        let note = format!(
+            "The cluster was upgraded from {from} to {to} while upgrades were held: pods with the volumes that held them may not start. Deploy \
+             the missing CSI drivers now; windows-storage-operator check names them."
+        );
+        tracing::warn!("{note}");
+        self.publish(Draft {
+            subject: Subject::Object(object.clone()),
+            warning: true,
+            action: UPGRADEABLE.to_owned(),
+            reason: "UpgradedWhileHeld".to_owned(),
+            note,
             driver: None,
             lasting: false,
         });

@@ -12,6 +12,7 @@ mod rollout;
 mod rollout_history;
 mod sentence;
 mod summary;
+mod upgraded;
 mod writer;
 
 pub use blocked::{BlockedEvents, MOST_BLOCKED};

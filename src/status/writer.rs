@@ -79,8 +79,13 @@ impl StatusWriter {
         let what = ("create WindowsStorage", "write WindowsStorage status");
         let written = apply_status(&self.settings, &object, previous.is_some(), what).await?;
         let reference = written.object_ref(&());
-        let before = before.map_or(&[][..], |status| &status.conditions);
-        report_changes(&self.events, &[&reference], before, &status.conditions);
+        let conditions = before.map_or(&[][..], |status| &status.conditions);
+        let known = before.and_then(|status| status.upgraded_while_held.as_ref());
+        report_changes(&self.events, &[&reference], conditions, &status.conditions);
+        let upgraded = status.upgraded_while_held.as_ref();
+        if let Some(upgraded) = upgraded.filter(|now| known != Some(*now)) {
+            self.events.publish_upgraded(&reference, upgraded);
+        }
         let version = written.metadata.resource_version.as_deref();
         Ok(Some(Written::new(version, status.clone())))
     }

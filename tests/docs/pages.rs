@@ -25,6 +25,7 @@ pages! {
     checking_does_what_it_shows: "docs/check.md" in Scene::Objects;
     findings_do_what_they_show: "docs/findings.md" in Scene::Objects;
     security_does_what_it_shows: "docs/security.md" in Scene::Objects;
+    policies_do_what_they_show: "docs/policies.md" in Scene::Objects;
     migration_does_what_it_shows: "docs/migration.md" in Scene::Objects;
     upgrading_does_what_it_shows: "docs/upgrade.md" in Scene::Objects;
     configuration_does_what_it_shows: "docs/configuration.md" in Scene::Objects;

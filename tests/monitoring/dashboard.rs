@@ -1,11 +1,18 @@
 //! The dashboard shows what is served, all of it, and can be imported.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::alerts::records;
 use crate::expression::{asked, missing};
-use crate::served::{self, family};
+use crate::served::{self, Metric, family};
+
+/// What the table of nodes takes from there.
+const OF_KUBE_STATE_METRICS: [(&str, &str); 2] = [
+    ("kube_node_info", "node os_image kubelet_version"),
+    ("kube_node_status_condition", "node condition status"),
+];
 
 fn dashboard() -> Value {
     let text = std::fs::read_to_string(crate::monitoring().join("dashboard.json")).unwrap();
@@ -16,7 +23,8 @@ fn expressions(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels
         .iter()
-        .flat_map(|panel| panel["targets"].as_array().unwrap());
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten();
     let mut expressions: Vec<String> = targets
         .map(|target| target["expr"].as_str().unwrap().to_owned())
         .collect();
@@ -30,7 +38,16 @@ fn expressions(dashboard: &Value) -> Vec<String> {
 
 #[test]
 fn every_metric_and_label_that_the_dashboard_asks_for_is_served() {
-    let metrics = served::metrics();
+    let mut metrics = served::with_records();
+    for (name, labels) in OF_KUBE_STATE_METRICS {
+        let labels = labels.split(' ').map(str::to_owned).collect();
+        let metric = Metric {
+            labels,
+            ..Metric::default()
+        };
+        metrics.insert(name.to_owned(), metric);
+    }
+    let records: BTreeMap<String, String> = records().into_iter().collect();
     let dashboard = dashboard();
     let mut shown: BTreeSet<String> = BTreeSet::new();
     for expression in expressions(&dashboard) {
@@ -41,11 +58,12 @@ fn every_metric_and_label_that_the_dashboard_asks_for_is_served() {
         let absent = missing(expression, &metrics);
         assert!(absent.is_empty(), "{expression}: {absent:?}");
         let asked = asked(expression).series;
-        shown.extend(
-            asked
-                .keys()
-                .map(|series| family(series, &metrics).to_owned()),
-        );
+        for series in asked.into_keys() {
+            let made_from = records.get(&series).map(|from| self::asked(from).series);
+            let of_record = made_from.into_iter().flatten().map(|(series, _)| series);
+            shown.extend(of_record);
+            shown.insert(family(&series, &metrics).to_owned());
+        }
     }
     let ours = metrics
         .keys()
@@ -72,9 +90,19 @@ fn the_legend_names_labels_that_are_there_and_no_panel_covers_another() {
                 assert!(x < 24 && taken.insert((x, y)), "{title} at {x}, {y}");
             }
         }
+        if panel["type"] == "row" {
+            continue;
+        }
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
         for target in panel["targets"].as_array().unwrap() {
-            let grouped = asked(target["expr"].as_str().unwrap()).grouped;
+            let expression = target["expr"].as_str().unwrap();
+            for selector in expression.split('{').skip(1) {
+                assert!(
+                    selector.contains(r#"cluster=~"$cluster""#),
+                    "{title}: {expression}"
+                );
+            }
+            let grouped = asked(expression).grouped;
             let legend = target["legendFormat"].as_str().unwrap();
             for label in legend.split("{{").skip(1) {
                 let label = label.split("}}").next().unwrap();
@@ -82,4 +110,24 @@ fn the_legend_names_labels_that_are_there_and_no_panel_covers_another() {
             }
         }
     }
+}
+
+#[test]
+fn the_gate_comes_first_and_rows_and_variables_are_there() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let titles = |is_row: bool| -> Vec<&str> {
+        let panels = panels.iter();
+        let panels = panels.filter(|panel| (panel["type"] == "row") == is_row);
+        panels
+            .map(|panel| panel["title"].as_str().unwrap())
+            .collect()
+    };
+    let rows = ["Gate", "Nodes", "Rollout", "Work on nodes", "Operator"];
+    assert_eq!(titles(true), rows);
+    assert_eq!(panels[0]["title"], "Gate");
+    assert_eq!(titles(false)[0], "Upgrades");
+    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    let variables: Vec<&str> = variables.map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(variables, ["datasource", "cluster", "job"]);
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::served::{Metric, family};
 
 /// What Prometheus adds to each series.
-const OF_TARGET: &str = "job instance pod container endpoint namespace service le";
+const OF_TARGET: &str = "cluster job instance pod container endpoint namespace service le";
 
 /// Words of the language that stand where a metric could.
-const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes min_over_time offset";
+const WORDS: &str = "absent by histogram_quantile increase max min on or and unless rate sum without ignoring label_values bool changes min_over_time offset group_left";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {

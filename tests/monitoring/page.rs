@@ -83,11 +83,35 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
 #[test]
 fn kustomize_takes_the_plain_folder() {
     let objects = build(Path::new("manifests/monitoring"));
-    for kind in ["PrometheusRule", "ConfigMap"] {
+    for kind in ["PrometheusRule", "ConfigMap", "ServiceAccount"] {
         of_kind(&objects, kind);
     }
     let endpoint = &of_kind(&objects, "ServiceMonitor")["spec"]["endpoints"][0];
     assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
+    let token = &endpoint["authorization"]["credentials"];
+    assert_eq!(
+        token["name"],
+        of_kind(&objects, "Secret")["metadata"]["name"]
+    );
+    // The API of the Prometheus Operator has these no more, or will not.
+    let text = endpoint.to_string();
+    for old in ["bearerTokenFile", "bearerTokenSecret", "targetPort"] {
+        assert!(!text.contains(old), "{text}");
+    }
+}
+
+/// The chart's Prometheus takes what has the label of its release.
+#[test]
+fn kube_prometheus_stack_finds_its_label() {
+    let objects = build(Path::new("manifests/monitoring-kube-prometheus-stack"));
+    for kind in ["ServiceMonitor", "PrometheusRule"] {
+        let object = of_kind(&objects, kind);
+        let label = &object["metadata"]["labels"]["release"];
+        assert_eq!(label, "kube-prometheus-stack", "{kind}");
+    }
+    // Services are still found by what the operator's manifests give them.
+    let selector = &of_kind(&objects, "ServiceMonitor")["spec"]["selector"];
+    assert!(selector["matchLabels"]["release"].is_null(), "{selector}");
 }
 
 /// OpenShift's Prometheus for user workloads passes over a `ServiceMonitor` that names a file, which are its own. And what it

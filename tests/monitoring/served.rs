@@ -7,6 +7,9 @@ use windows_storage_operator::assess::report::{Reason, Upgradeable, Verdict};
 use windows_storage_operator::http::{Format, Metrics};
 use windows_storage_operator::node::{Phases, Reconciled, Rollout};
 
+use crate::alerts::records;
+use crate::expression::asked;
+
 /// A metric as Prometheus knows it.
 #[derive(Debug, Default)]
 pub struct Metric {
@@ -47,6 +50,23 @@ pub fn text() -> String {
 /// The same, taken apart.
 pub fn metrics() -> BTreeMap<String, Metric> {
     parse(&text())
+}
+
+/// With what the recording rules make of them, which has their labels.
+pub fn with_records() -> BTreeMap<String, Metric> {
+    let mut metrics = metrics();
+    for (record, expression) in records() {
+        let of = asked(&expression).series.into_keys();
+        let labels = of.filter_map(|series| metrics.get(&series));
+        let labels = labels.flat_map(|metric| metric.labels.clone()).collect();
+        let metric = Metric {
+            kind: "gauge".to_owned(),
+            help: String::new(),
+            labels,
+        };
+        metrics.insert(record, metric);
+    }
+    metrics
 }
 
 fn parse(text: &str) -> BTreeMap<String, Metric> {

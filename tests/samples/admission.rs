@@ -1,6 +1,7 @@
 //! What the API server admits.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::control_plane::ControlPlane;
@@ -129,5 +130,48 @@ fn drivers_need_a_privileged_namespace_and_the_workloads_do_not() {
         );
         let mut pods = objects.iter().filter(|object| object["kind"] == "Pod");
         admitted(&control_plane, WORKLOADS, &pods.next().unwrap()["spec"]).unwrap();
+    }
+}
+
+/// Under the policies that refuse, where a driver's namespace has the label for it.
+#[test]
+fn samples_work_under_the_policies() {
+    const LABEL: &str = "windowsstorage.dev/csi-proxy-pipes=allowed";
+    let control_plane = with_namespaces();
+    namespace(&control_plane, "unlabelled", None);
+    let policies = root().join("../policies-deny");
+    control_plane
+        .kubectl(&["apply", "-k", policies.to_str().unwrap()])
+        .unwrap();
+    for driver in DRIVERS.iter() {
+        let namespace = &driver.namespace;
+        control_plane
+            .kubectl(&["label", "--overwrite", "namespace", namespace, LABEL])
+            .unwrap();
+    }
+    let first = all().next().unwrap().daemon_set();
+    let is_refused = |spec: &Value| {
+        let said = admitted(&control_plane, "unlabelled", spec);
+        said.is_err_and(|error| error.to_string().contains(LABEL))
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_refused(&first["spec"]["template"]["spec"]) {
+        assert!(Instant::now() < deadline, "the policies are not enforced");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for sample in all() {
+        let path = sample.path();
+        let applied = control_plane
+            .kubectl_command()
+            .args(["apply", "--dry-run=server", "-k"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(applied.stderr).unwrap();
+        assert!(applied.status.success(), "{said}");
+        assert!(!said.contains("ValidatingAdmissionPolicy"), "{said}");
+        let spec = &sample.daemon_set()["spec"]["template"]["spec"];
+        admitted(&control_plane, &sample.driver.namespace, spec).unwrap();
+        assert!(is_refused(spec), "{}", path.display());
     }
 }

@@ -15,7 +15,7 @@ use testbed::promtool::promtool;
 use crate::harness::Harness;
 
 const READER: &str = include_str!("../../manifests/metrics.yaml");
-const ACCESS: &str = include_str!("../../manifests/monitoring-openshift/access.yaml");
+const ACCESS: &str = include_str!("../../manifests/monitoring/access.yaml");
 const SERVED: [&str; 2] = [
     "--serve-address=127.0.0.1:0",
     "--metrics-address=127.0.0.1:0",
@@ -171,9 +171,9 @@ fn metrics_are_for_those_who_may_read_them_and_follow_their_certificate() {
     harness.assert_nothing_was_forbidden();
 }
 
-/// With the token that Kubernetes puts into the Secret of `manifests/monitoring-openshift`.
+/// With the token that Kubernetes puts into the Secret of `manifests/monitoring`.
 #[test]
-fn the_account_for_openshifts_prometheus_may_read_metrics() {
+fn the_account_for_prometheus_may_read_metrics() {
     let harness = Harness::new();
     harness.apply(READER);
     harness.apply(ACCESS);

@@ -73,6 +73,8 @@ metrics! {
         "1 while this process leads, 0 while it stands by";
     upgradeable: Gauge = Gauge::default(), "upgradeable",
         "1 while upgrades are allowed, 0 while they are held";
+    upgraded_while_held: Gauge = Gauge::default(), "upgraded_while_held",
+        "1 while upgrades are held and the cluster was upgraded nevertheless, 0 otherwise";
     verdict: Family<Labels, Gauge> = Family::default(), "verdict",
         "1 for the reason of the verdict, 0 for all others";
     blocking_volumes: Family<Labels, Gauge> = Family::default(), "blocking_volumes",

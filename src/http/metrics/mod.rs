@@ -76,6 +76,11 @@ impl Metrics {
         set(&self.0.nodes, "ready", "false", unready);
     }
 
+    /// Whether the cluster was upgraded although upgrades were, and are, held.
+    pub fn show_upgraded_while_held(&self, is_upgraded: bool) {
+        self.0.upgraded_while_held.set(i64::from(is_upgraded));
+    }
+
     /// What keeps nodes from being worked on, or went wrong there the last time: a reason for each such node.
     pub fn show_failing_nodes(&self, reasons: impl Iterator<Item = Reason>) {
         let reasons: Vec<Reason> = reasons.collect();

@@ -82,6 +82,8 @@ pub struct Decisions {
     used_until: BTreeMap<String, Timestamp>,
     /// When this process began to decide.
     started: Option<Timestamp>,
+    /// The cluster was upgraded although upgrades were, and are, held.
+    pub is_upgraded_while_held: bool,
     /// Nothing of this operator is left on any node, as the administrator wants.
     is_removed: bool,
     /// Host keys of nodes are to be deleted for that.
@@ -129,6 +131,7 @@ impl Decisions {
             are_slots_unproved: false,
             used_until: BTreeMap::new(),
             started: None,
+            is_upgraded_while_held: false,
             is_removed: false,
             has_left_keys: false,
             csi_proxy_findings: Vec::new(),

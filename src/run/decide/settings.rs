@@ -65,6 +65,7 @@ impl Decisions {
             services: self.services.clone(),
             services_problem: news.services_problem.clone(),
             gate: news.gate.clone(),
+            kubernetes_version: news.kubernetes_version.to_owned(),
         };
         if self.settings.as_ref() == Some(&inputs) && !changed {
             return None;
@@ -90,6 +91,7 @@ impl Decisions {
         } else {
             return None;
         };
+        self.is_upgraded_while_held = status.upgraded_while_held.is_some();
         let is_written = written == Some(&status);
         self.settings = is_written.then_some(inputs);
         (!is_written).then_some((previous, status))

@@ -25,6 +25,8 @@ pub struct News<'a> {
     pub gate: Option<GateReport>,
     /// Which nodes have rollout slots.
     pub slots: &'a RolloutSlots,
+    /// The Kubernetes version of the API server.
+    pub kubernetes_version: &'a str,
     /// This process has started only just.
     pub settling: bool,
     /// What is known of the cluster is known to be the present.

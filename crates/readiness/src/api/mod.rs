@@ -22,7 +22,8 @@ pub use windows_node_storage::{
 };
 pub use windows_storage::{
     Counts, CsiProxyNeed, CsiProxySpec, ForeignService, HostKeys, Install, LogLevel, Management,
-    SshSpec, UpgradeGate, WindowsStorage, WindowsStorageSpec, WindowsStorageStatus,
+    SshSpec, UpgradeGate, UpgradedWhileHeld, WindowsStorage, WindowsStorageSpec,
+    WindowsStorageStatus,
 };
 
 /// The group of the operator's own kinds.

@@ -216,6 +216,12 @@ pub enum LogLevel {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsStorageStatus {
+    /// The Kubernetes version of the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// Set if the cluster was upgraded to another minor version while upgrades were held. Cleared when upgrades are allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgraded_while_held: Option<UpgradedWhileHeld>,
     /// A summary in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
@@ -228,6 +234,16 @@ pub struct WindowsStorageStatus {
     /// CredentialsValid, NodePoolsValid (with pools), InstancesValid, HostKeysValid, ServicesValid, RolloutProgressing, NodesReady.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+/// An upgrade of the cluster while upgrades were held.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradedWhileHeld {
+    /// The Kubernetes version before it.
+    pub from: String,
+    /// The Kubernetes version after it.
+    pub to: String,
 }
 
 /// A summary in numbers.

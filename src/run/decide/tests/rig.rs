@@ -126,6 +126,7 @@ impl Rig {
     pub(super) fn pass_after(&mut self, seconds: u64, observed: &[&str]) -> Todo {
         self.instant += Duration::from_secs(seconds);
         let news = News {
+            kubernetes_version: "v1.30.4",
             observations: &self.observations,
             observed: observed.iter().map(|&name| name.to_owned()).collect(),
             services_problem: None,

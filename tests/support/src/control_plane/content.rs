@@ -17,13 +17,14 @@ const OPERATIONS_AT_ONCE: usize = 100;
 /// Beyond this a new control plane is quicker.
 const MOST_CHANGES: usize = 2_000;
 
-/// What the API server keeps in other forms beside its store, and follows with a delay: kinds, rights, accounts.
-const FOLLOWED: [&str; 5] = [
+/// What the API server keeps in other forms beside its store, and follows with a delay: kinds, rights, accounts, policies.
+const FOLLOWED: [&str; 6] = [
     "/registry/apiextensions.k8s.io/",
     "/registry/apiregistration.k8s.io/",
     "/registry/cluster",
     "/registry/role",
     "/registry/serviceaccounts/",
+    "/registry/validatingadmissionpolic",
 ];
 /// What the API server writes by itself, for itself.
 const ITS_OWN: [&str; 7] = [

@@ -1,0 +1,32 @@
+//! The version of the API server, which changes when the cluster is upgraded.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::backoff;
+use crate::deadline;
+
+/// How often it is asked for.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Keeps the version up to date. Where the API server does not answer, the last one stands.
+pub async fn follow(client: &Client, version: &watch::Sender<String>) -> Infallible {
+    loop {
+        let asked = deadline::call("read the API server's version", client.apiserver_version());
+        match asked.await {
+            Ok(answer) => {
+                version.send_if_modified(|known| {
+                    let is_new = *known != answer.git_version;
+                    *known = answer.git_version;
+                    is_new
+                });
+            }
+            Err(error) => tracing::debug!("{error}"),
+        }
+        sleep(backoff::jittered(PAUSE)).await;
+    }
+}

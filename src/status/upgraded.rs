@@ -1,0 +1,160 @@
+//! Whether the cluster was upgraded although upgrades were held.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::api::{UPGRADEABLE, UpgradedWhileHeld, WindowsStorageStatus};
+use crate::assess::report::Reason;
+use crate::assess::versions::parse;
+use crate::status::conditions::find;
+
+/// The newest version seen. While a control plane is being upgraded, API servers of both versions answer, and a process that has
+/// stood by for long knows an old one.
+pub fn newest(previous: &WindowsStorageStatus, version: &str) -> String {
+    match &previous.kubernetes_version {
+        Some(before) if parse(before) > parse(version) => before.clone(),
+        _ => version.to_owned(),
+    }
+}
+
+/// The upgrade that was not waited for: the minor version is higher than the one that was seen while upgrades were held. Patch
+/// versions neither redirect nor remove a plugin.
+pub fn upgraded_while_held(
+    previous: &WindowsStorageStatus,
+    version: &str,
+    conditions: &[Condition],
+) -> Option<UpgradedWhileHeld> {
+    if find(conditions, UPGRADEABLE).is_some_and(|now| now.status == "True") {
+        return None;
+    }
+    let known = previous.upgraded_while_held.as_ref();
+    let before = previous.kubernetes_version.as_deref().unwrap_or(version);
+    let minor = |version| parse(version).map(|version| (version.major, version.minor));
+    if !was_held(previous) || minor(before) >= minor(version) {
+        return known.cloned();
+    }
+    Some(UpgradedWhileHeld {
+        from: known.map_or(before, |known| &known.from).to_owned(),
+        to: version.to_owned(),
+    })
+}
+
+/// By a volume. What cannot be read, or is in progress, holds upgrades for a moment, and a restart of the API server is such
+/// a moment.
+fn was_held(previous: &WindowsStorageStatus) -> bool {
+    const FOR_A_MOMENT: [Reason; 2] = [Reason::ReadinessUnknown, Reason::NodeOperationInProgress];
+    find(&previous.conditions, UPGRADEABLE).is_some_and(|before| {
+        before.status == "False" && FOR_A_MOMENT.iter().all(|it| it.as_str() != before.reason)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::status::conditions::{condition, settle};
+
+    fn upgradeable(status: &str, reason: &str) -> Vec<Condition> {
+        let new = [(UPGRADEABLE, condition(status, reason, ""))];
+        settle(&[], new, (None, Timestamp::UNIX_EPOCH))
+    }
+
+    #[test]
+    fn only_a_new_minor_version_while_volumes_hold_upgrades_counts_until_they_may_go_on() {
+        let held = ("False", "DriversMissing");
+        let open = ("True", "DriversRegistered");
+        let unread = ("False", "ReadinessUnknown");
+        let known = Some(("v1.28.1", "v1.29.3"));
+        for (case, (before, known, last), (version, now), expected) in [
+            (
+                "held",
+                (held, None, "v1.29.3"),
+                ("v1.30.1", held),
+                Some(("v1.29.3", "v1.30.1")),
+            ),
+            (
+                "a vendor's",
+                (held, None, "v1.29.3+k3s1"),
+                ("v1.30.1-gke.1", held),
+                Some(("v1.29.3+k3s1", "v1.30.1-gke.1")),
+            ),
+            (
+                "found unread",
+                (held, None, "v1.29.3"),
+                ("v1.30.1", unread),
+                Some(("v1.29.3", "v1.30.1")),
+            ),
+            (
+                "once more",
+                (held, known, "v1.29.3"),
+                ("v1.30.1", held),
+                Some(("v1.28.1", "v1.30.1")),
+            ),
+            ("a patch", (held, None, "v1.29.3"), ("v1.29.9", held), None),
+            ("the same", (held, None, "v1.29.3"), ("v1.29.3", held), None),
+            (
+                "an older server",
+                (held, None, "v1.30.1"),
+                ("v1.29.3", held),
+                None,
+            ),
+            (
+                "no version",
+                (held, None, "v1.29.3"),
+                ("unknown", held),
+                None,
+            ),
+            ("was open", (open, None, "v1.29.3"), ("v1.30.1", held), None),
+            (
+                "was unread",
+                (unread, None, "v1.29.3"),
+                ("v1.30.1", held),
+                None,
+            ),
+            (
+                "settled meanwhile",
+                (held, None, "v1.29.3"),
+                ("v1.30.1", open),
+                None,
+            ),
+            ("known", (held, known, "v1.29.3"), ("v1.29.3", held), known),
+            (
+                "known and unread",
+                (unread, known, "v1.29.3"),
+                ("v1.29.3", held),
+                known,
+            ),
+            ("settled", (held, known, "v1.29.3"), ("v1.29.3", open), None),
+        ] {
+            let upgrade = |(from, to): (&str, &str)| UpgradedWhileHeld {
+                from: from.to_owned(),
+                to: to.to_owned(),
+            };
+            let previous = WindowsStorageStatus {
+                kubernetes_version: Some(last.to_owned()),
+                upgraded_while_held: known.map(upgrade),
+                conditions: upgradeable(before.0, before.1),
+                ..WindowsStorageStatus::default()
+            };
+            let found = upgraded_while_held(&previous, version, &upgradeable(now.0, now.1));
+            assert_eq!(found, expected.map(upgrade), "{case}");
+        }
+    }
+
+    #[test]
+    fn the_first_version_is_taken_as_it_is_and_an_older_one_never() {
+        let mut previous = WindowsStorageStatus::default();
+        assert_eq!(newest(&previous, "v1.30.1"), "v1.30.1");
+        let held = upgradeable("False", "DriversMissing");
+        assert_eq!(upgraded_while_held(&previous, "v1.30.1", &held), None);
+        previous.kubernetes_version = Some("v1.30.1".to_owned());
+        for (version, expected) in [
+            ("v1.29.9", "v1.30.1"),
+            ("v1.30.0", "v1.30.1"),
+            ("v1.30.2", "v1.30.2"),
+            ("unknown", "v1.30.1"),
+        ] {
+            assert_eq!(newest(&previous, version), expected);
+        }
+    }
+}
