@@ -25,11 +25,13 @@ PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(orig
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses krew sbom-check
+	bundle-check olm-crds cargo-about go-licenses krew sbom-check opm
+
+##@ Set up and build
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-17s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing to build and test: Debian packages, Rust for Windows
@@ -55,13 +57,11 @@ build: setup-build ## Build the operator and everything else for this machine
 payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agent, into target/payload
 	@tools/payload $(PAYLOAD)
 
+##@ Images and plugin
+
 .PHONY: plugin
 plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest, into target/plugin; REPOSITORY
 	@REPOSITORY='$(REPOSITORY)' tools/plugin release
-
-.PHONY: screenshot
-screenshot: setup ## Write docs/report.png, the picture of the report in the README
-	@tools/screenshot docs/report.png
 
 .PHONY: image
 image: setup-image ## Build the container image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG names it
@@ -78,6 +78,8 @@ image-dev: setup-image ## Both around the operator that tests have built: second
 .PHONY: image-check
 image-check: setup image image-must-gather ## Check the image of make image, as make test checks the one of make image-dev
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
+
+##@ Test and check
 
 # Most tests wait for programs, deadlines and watches more than they compute.
 TEST_THREADS := 10
@@ -141,6 +143,8 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 BENCH_PARTS := kube-state-metrics controller-runtime-cache sftp-put
 MEASUREMENTS :=
 
+##@ Measure
+
 .PHONY: bench
 bench: setup parts payload ## Measure it all side by side, in minutes, or MEASUREMENTS="NAME NAME"; JSON goes to target/bench
 	@$(MAKE) bench-programs
@@ -163,6 +167,8 @@ bench-readiness: setup-build ## Measure the judgement alone on a large cluster, 
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?=
 TARGETS :=
+
+##@ Check in depth
 
 .PHONY: fuzz
 fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
@@ -209,6 +215,8 @@ coverage-full: setup setup-coverage parts payload ## The same with the whole-sys
 setup-coverage: setup-build ## Install what is missing for make coverage
 	@tools/setup coverage
 
+##@ Generate and release
+
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
@@ -217,10 +225,22 @@ crds: setup-build ## Write the CRDs from the code to crds/
 bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
+.PHONY: screenshot
+screenshot: setup ## Write docs/report.png, the picture of the report in the README
+	@tools/screenshot docs/report.png
+
 .PHONY: release-bundle
 release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/release.md
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release-bundle needs VERSION=x.y.z' >&2; exit 2)
 	@cargo run -q -p bundler -- release '$(VERSION)' --skip-range '$(SKIP_RANGE)' $(PUBLISHED)
+
+# Where the images of a release are pushed, such as ghcr.io/OWNER.
+REGISTRY := localhost
+
+.PHONY: release
+release: setup-image ## Make all files of release VERSION=x.y.z in target/release-files, pushing nothing; REGISTRY, REPOSITORY
+	@$(if $(filter command,$(origin VERSION)),,echo 'make release needs VERSION=x.y.z' >&2; exit 2)
+	@REGISTRY='$(REGISTRY)' REPOSITORY='$(REPOSITORY)' tools/release '$(VERSION)'
 
 .PHONY: bundle-check
 bundle-check: setup-build ## Run the validators of operator-framework over bundle/; any finding is a failure
@@ -232,6 +252,8 @@ catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its 
 
 # A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane. Only what this line says counts: whoever has a
 # KUBECONFIG in the environment may have forgotten it.
+##@ Try
+
 .PHONY: run
 ifeq ($(origin KUBECONFIG),command line)
 run: payload build ## Run the operator on a control plane with Windows hosts in a box, or on yours: KUBECONFIG=FILE
