@@ -46,7 +46,7 @@ setup-build: ## Install what is missing to build, without what only tests need
 	@tools/setup build
 
 .PHONY: parts
-parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 20 min)
+parts: setup ## Build the real parts of tests into the cache, once (about 20 min)
 	@printf '%s\n' $(PARTS) | xargs -n 1 -P 2 tools/part >/dev/null
 
 .PHONY: build
@@ -60,23 +60,23 @@ payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agen
 ##@ Images and plugin
 
 .PHONY: plugin
-plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest, into target/plugin; REPOSITORY
+plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest; REPOSITORY
 	@REPOSITORY='$(REPOSITORY)' tools/plugin release
 
 .PHONY: image
-image: setup-image ## Build the container image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG names it
+image: setup-image ## Build the container image as an OCI archive in target/image; IMAGE=NAME:TAG
 	@tools/image/build release $(IMAGE)
 
 .PHONY: image-must-gather
-image-must-gather: setup-image ## Build the image for oc adm must-gather from that of make image; MUST_GATHER_IMAGE=NAME:TAG
+image-must-gather: setup-image ## Build the image for oc adm must-gather; MUST_GATHER_IMAGE=NAME:TAG
 	@tools/image/must-gather release $(MUST_GATHER_IMAGE) $(IMAGE)
 
 .PHONY: image-dev
-image-dev: setup-image ## Both around the operator that tests have built: seconds, for tests of the images
+image-dev: setup-image ## Build both images around the operator of the tests, in seconds
 	@tools/image/must-gather dev >/dev/null
 
 .PHONY: image-check
-image-check: setup image image-must-gather ## Check the image of make image, as make test checks the one of make image-dev
+image-check: setup image image-must-gather ## Test the image of make image as make test does that of make image-dev
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
 
 ##@ Test and check
@@ -96,7 +96,7 @@ VERSIONS := 1.24 1.28 1.30
 CORE := versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: upgrade::
 
 .PHONY: test-versions
-test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28" for some
+test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28"
 	@for version in $(VERSIONS); do \
 		echo "Kubernetes $$version"; \
 		tools/part "kube-apiserver-$$version" >/dev/null; \
@@ -108,7 +108,7 @@ test-versions: setup parts payload ## Run the core of the system tests on older 
 UPGRADES := newest 1.24
 
 .PHONY: test-upgrade
-test-upgrade: setup parts payload ## Upgrade from the version before and go back; on API servers UPGRADES="newest 1.24"
+test-upgrade: setup parts payload ## Upgrade from the version before and back; UPGRADES="newest 1.24"
 	@tools/before >/dev/null
 	@for version in $(UPGRADES); do \
 		echo "Kubernetes $$version"; \
@@ -121,7 +121,7 @@ e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM
 	@cargo test -p windows-storage-operator --test olm
 
 .PHONY: docs-check
-docs-check: setup parts payload ## Type the commands of the documentation and check what it shows, a part of make test
+docs-check: setup parts payload ## Run the commands of the documentation, a part of make test
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-operator --test docs
 	@cargo test -p bundler --test bundle guide
 
@@ -146,12 +146,12 @@ MEASUREMENTS :=
 ##@ Measure
 
 .PHONY: bench
-bench: setup parts payload ## Measure it all side by side, in minutes, or MEASUREMENTS="NAME NAME"; JSON goes to target/bench
+bench: setup parts payload ## Measure everything side by side, in minutes; MEASUREMENTS="NAME NAME"
 	@$(MAKE) bench-programs
 	@target/release/bench $(MEASUREMENTS)
 
 .PHONY: bench-full
-bench-full: setup parts payload ## The same with all repetitions and the soak of an hour
+bench-full: setup parts payload ## Measure with all repetitions, and a soak of an hour
 	@$(MAKE) bench-programs
 	@target/release/bench --full $(MEASUREMENTS)
 
@@ -171,14 +171,14 @@ TARGETS :=
 ##@ Check in depth
 
 .PHONY: fuzz
-fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
+fuzz: setup ## Look for inputs that break a parser; FUZZ_SECONDS=60, TARGETS="NAME NAME"
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) tools/fuzz $(TARGETS)
 
 # The programs of these tests are the ones for nodes, or two at one time.
 NOT_GUARDED := --skip the_agent_for_nodes_is_built_without_it --skip the_agent_loads_no_library --skip replace_agent
 
 .PHONY: guarded
-guarded: setup parts payload ## Run all tests of the agent on Wine with a heap that guards each block (about 3 min)
+guarded: setup parts payload ## Test the agent on Wine with a heap that guards each block (about 3 min)
 	@GUARDED_AGENT=1 RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-agent --test node -- $(NOT_GUARDED)
 
 .PHONY: sbom
@@ -186,29 +186,29 @@ sbom: setup-image payload ## Write the SBOM of the three programs, CycloneDX, to
 	@tools/sbom
 
 .PHONY: audit
-audit: setup payload ## Check dependencies, sums, SBOM, one crypto stack, and build all that is shipped twice (about 15 min)
+audit: setup payload ## Check the supply chain, build all that is shipped twice (about 15 min)
 	@tools/audit
 
 .PHONY: audit-quick
-audit-quick: setup payload ## The same without building the operator twice
+audit-quick: setup payload ## Do the same without building the operator twice
 	@tools/audit quick
 
 CHAOS_GROUPS :=
 
 .PHONY: chaos
-chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times; a table goes to target/chaos
+chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times
 	@tools/chaos $(CHAOS_GROUPS)
 
 .PHONY: mutants
-mutants: setup-build ## Change the judgement and see its tests fail; hours, or MUTANTS_SECONDS=N, or MUTANTS_SINCE=REVISION
+mutants: setup-build ## Change the judgement and see tests fail; MUTANTS_SECONDS=N, MUTANTS_SINCE=REV
 	@MUTANTS_SECONDS='$(MUTANTS_SECONDS)' MUTANTS_SINCE='$(MUTANTS_SINCE)' tools/mutants
 
 .PHONY: coverage
-coverage: setup-coverage ## Which lines the quick tests run, by room; pages go to target/coverage/html
+coverage: setup-coverage ## Show which lines the quick tests run; pages go to target/coverage/html
 	@tools/coverage
 
 .PHONY: coverage-full
-coverage-full: setup setup-coverage parts payload ## The same with the whole-system tests
+coverage-full: setup setup-coverage parts payload ## Do the same with the whole-system tests
 	@tools/coverage full
 
 .PHONY: setup-coverage
@@ -222,7 +222,7 @@ crds: setup-build ## Write the CRDs from the code to crds/
 	@cargo run -q -p windows-storage-operator -- crds --dest-dir crds
 
 .PHONY: bundle
-bundle: setup-build ## Write the OLM bundle from manifests/ and crds/, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY
+bundle: setup-build ## Write the OLM bundle from manifests/ and crds/; IMAGE, REPOSITORY and others
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
 .PHONY: screenshot
@@ -230,7 +230,7 @@ screenshot: setup ## Write docs/report.png, the picture of the report in the REA
 	@tools/screenshot docs/report.png
 
 .PHONY: release-bundle
-release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/release.md
+release-bundle: setup-build ## Change the tree to release VERSION=x.y.z and list what changed
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release-bundle needs VERSION=x.y.z' >&2; exit 2)
 	@cargo run -q -p bundler -- release '$(VERSION)' --skip-range '$(SKIP_RANGE)' $(PUBLISHED)
 
@@ -238,7 +238,7 @@ release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list w
 REGISTRY := localhost
 
 .PHONY: release
-release: setup-image ## Make all files of release VERSION=x.y.z in target/release-files, pushing nothing; REGISTRY, REPOSITORY
+release: setup-image ## Make all files of release VERSION=x.y.z, pushing nothing; REGISTRY, REPOSITORY
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release needs VERSION=x.y.z' >&2; exit 2)
 	@REGISTRY='$(REGISTRY)' REPOSITORY='$(REPOSITORY)' tools/release '$(VERSION)'
 
@@ -247,7 +247,7 @@ bundle-check: setup-build ## Run the validators of operator-framework over bundl
 	@check="$$(tools/part bundle-check)" && "$$check" bundle
 
 .PHONY: catalog-check
-catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its newest bundle; builds opm, about 2 min
+catalog-check: setup-build ## Validate the catalog with opm, with bundle/ as its newest bundle
 	@tools/catalog-check target/catalog
 
 # A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane. Only what this line says counts: whoever has a
@@ -256,7 +256,7 @@ catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its 
 
 .PHONY: run
 ifeq ($(origin KUBECONFIG),command line)
-run: payload build ## Run the operator on a control plane with Windows hosts in a box, or on yours: KUBECONFIG=FILE
+run: payload build ## Run the operator on a control plane of its own, or KUBECONFIG=FILE
 	@KUBECONFIG='$(KUBECONFIG)' cargo run -q -p windows-storage-operator -- run --payload-dir $(PAYLOAD)
 else
 run: setup parts payload build
