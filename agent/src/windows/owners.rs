@@ -1,4 +1,4 @@
-//! Refuses what others than administrators could have SYSTEM run, or could lead it to.
+//! Refuses files that accounts other than administrators can change before SYSTEM runs them.
 //!
 //! Each part of a way is checked from the drive on, so that what was found cannot be replaced any more by whoever is not trusted:
 //! the folder that it is in was found to be safe before.

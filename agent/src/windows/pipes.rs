@@ -1,4 +1,4 @@
-//! Named pipes: looking for them, serving the agent's own, and calling it.
+//! Named pipes: finds them, serves the agent's own, and calls it.
 //!
 //! A pipe is looked for with `WaitNamedPipeW`, which opens no connection: it says "file not found" where no process serves
 //! the name, and anything else, free or busy, where a process does. It does so on Windows and in Wine alike.

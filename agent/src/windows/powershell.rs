@@ -1,4 +1,4 @@
-//! Running the scripts of services.
+//! Runs the `PowerShell` scripts of services.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! The agent under the Service Control Manager.
+//! Runs the agent as a Windows service.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

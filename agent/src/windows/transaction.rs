@@ -1,4 +1,4 @@
-//! Carrying out a request.
+//! Carries out a request as a transaction.
 
 use std::collections::BTreeMap;
 use std::fs;
