@@ -1,4 +1,4 @@
-//! `spec.nodePools` of `WindowsStorage`: what is different on some nodes.
+//! `spec.nodePools` of `WindowsStorage`: settings for a group of nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `WindowsNodeStorage`: what the operator found on one Windows node.
+//! `WindowsNodeStorage`: the state of one Windows node as the operator observed it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;

@@ -1,4 +1,4 @@
-//! One kind of object as a keyed table that knows whether it has been read completely.
+//! A table of one kind of objects that knows whether the kind was read completely.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! The judgement on the cluster, kept up to date in proportion to what changes.
+//! The assessment of the cluster, updated incrementally.
 
 mod blocked;
 mod counts;
