@@ -1,4 +1,4 @@
-//! Commands of this machine, as tests run them.
+//! Runs commands of this machine for tests.
 
 use std::path::Path;
 use std::process::Command;

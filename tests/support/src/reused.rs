@@ -1,4 +1,4 @@
-//! Control planes that serve one test after the other: to start one takes seconds of a processor.
+//! Reuses control planes between tests: to start one takes seconds of a processor.
 
 use std::ops::Deref;
 use std::path::Path;

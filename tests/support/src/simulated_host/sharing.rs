@@ -1,4 +1,4 @@
-//! Who may have a file open beside whom, as Windows has it. Source: Microsoft's documentation of `CreateFileW`.
+//! The sharing modes of open files on Windows. Source: Microsoft's documentation of `CreateFileW`.
 
 use super::profile::Profile;
 
