@@ -1,4 +1,4 @@
-//! The named pipes of csi-proxy, and whether a node needs it.
+//! The named pipes of csi-proxy.
 
 /// The named pipes that csi-proxy opens, all or none of them, without `\\.\pipe\`.
 ///
