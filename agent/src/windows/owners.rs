@@ -29,7 +29,7 @@ enum Use {
 }
 
 /// Refuses a way on which a folder or a link belongs to an account that is no administrator's. What is not there yet is fine:
-/// whoever makes it has it.
+/// the account that creates it owns it.
 pub fn check_way(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Writing)
 }

@@ -53,7 +53,7 @@ pub struct Listener {
 
 impl Listener {
     /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is a new one that nobody can know
-    /// before: any account may make pipes, and whoever takes a name first has it.
+    /// before: any account may create pipes, and the first to take a name has it.
     pub fn open() -> io::Result<Self> {
         Self::with_buffer(BUFFER)
     }

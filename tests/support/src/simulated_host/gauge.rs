@@ -50,7 +50,7 @@ impl Gauge {
         self.0.most.load(Ordering::SeqCst)
     }
 
-    /// Begins anew with the most.
+    /// Resets the maximum.
     pub fn forget_most(&self) {
         self.0.most.store(self.now(), Ordering::SeqCst);
     }

@@ -2,7 +2,7 @@
 
 use super::profile::Profile;
 
-/// How somebody has a file open, and what others may do meanwhile.
+/// How a process has a file open, and what others may do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "Windows has a bit for each")]
 pub struct Access {
