@@ -25,11 +25,13 @@ PUBLISHED = --image '$(IMAGE)' --must-gather-image '$(if $(filter command,$(orig
 
 # The longest first; what waits for its build, or profits from it, last.
 PARTS := kube-apiserver kube-apiserver-1.24 etcd olm csi-proxy-1.3.0 csi-proxy-1.1.3 csi-client operatorcondition-crd kube-controller-manager kubectl \
-	bundle-check olm-crds cargo-about go-licenses krew sbom-check helm
+	bundle-check olm-crds cargo-about go-licenses krew sbom-check helm opm
+
+##@ Set up and build
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-17s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing to build and test: Debian packages, Rust for Windows
@@ -44,7 +46,7 @@ setup-build: ## Install what is missing to build, without what only tests need
 	@tools/setup build
 
 .PHONY: parts
-parts: setup ## Build the real parts of tests into the cache, once: Kubernetes, etcd, OLM, csi-proxy (about 20 min)
+parts: setup ## Build the real parts of tests into the cache, once (about 20 min)
 	@printf '%s\n' $(PARTS) | xargs -n 1 -P 2 tools/part >/dev/null
 
 .PHONY: build
@@ -56,35 +58,35 @@ payload: setup-build ## Build what goes to Windows nodes, csi-proxy and the agen
 	@tools/payload $(PAYLOAD)
 
 .PHONY: cli
-cli: setup-image ## Build the command line for Linux (amd64, arm64) and Windows into target/cli
+cli: setup-image ## Build the command line for Linux and Windows into target/cli
 	@tools/cli
 
-.PHONY: plugin
-plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest, into target/plugin; REPOSITORY
-	@REPOSITORY='$(REPOSITORY)' tools/plugin release
+##@ Images and plugin
 
-.PHONY: screenshot
-screenshot: setup ## Write docs/report.png, the picture of the report in the README
-	@tools/screenshot docs/report.png
+.PHONY: plugin
+plugin: setup-image ## Pack the kubectl plugin for this platform, with its krew manifest; REPOSITORY
+	@REPOSITORY='$(REPOSITORY)' tools/plugin release
 
 # The architectures of the images.
 PLATFORMS := amd64 arm64
 
 .PHONY: image
-image: setup-image ## Build the image as target/image/windows-storage-operator.oci.tar; IMAGE=NAME:TAG, PLATFORMS="amd64 arm64"
+image: setup-image ## Build the image as an OCI archive in target/image; IMAGE, PLATFORMS
 	@PLATFORMS='$(PLATFORMS)' tools/image/build release $(IMAGE)
 
 .PHONY: image-must-gather
-image-must-gather: setup-image ## Build the image for oc adm must-gather from that of make image; MUST_GATHER_IMAGE=NAME:TAG
+image-must-gather: setup-image ## Build the image for oc adm must-gather; MUST_GATHER_IMAGE=NAME:TAG
 	@PLATFORMS='$(PLATFORMS)' tools/image/must-gather release $(MUST_GATHER_IMAGE) $(IMAGE)
 
 .PHONY: image-dev
-image-dev: setup-image ## Both around the operator that tests have built: seconds, for tests of the images
+image-dev: setup-image ## Build both images around the operator of the tests, in seconds
 	@tools/image/must-gather dev >/dev/null
 
 .PHONY: image-check
-image-check: setup image image-must-gather ## Check the image of make image, as make test checks the one of make image-dev
+image-check: setup image image-must-gather ## Test the image of make image as make test does that of make image-dev
 	@IMAGE_ARCHIVE=target/image/windows-storage-operator.oci.tar cargo test -p windows-storage-operator --test image
+
+##@ Test and check
 
 # Most tests wait for programs, deadlines and watches more than they compute.
 TEST_THREADS := 10
@@ -101,7 +103,7 @@ VERSIONS := 1.24 1.28 1.30
 CORE := versions:: main_job:: gate:: check:: replacement:: external:: removal:: without_olm:: upgrade:: policies::
 
 .PHONY: test-versions
-test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28" for some
+test-versions: setup parts payload ## Run the core of the system tests on older API servers; VERSIONS="1.24 1.28"
 	@for version in $(VERSIONS); do \
 		echo "Kubernetes $$version"; \
 		tools/part "kube-apiserver-$$version" >/dev/null; \
@@ -113,7 +115,7 @@ test-versions: setup parts payload ## Run the core of the system tests on older 
 UPGRADES := newest 1.24
 
 .PHONY: test-upgrade
-test-upgrade: setup parts payload ## Upgrade from the version before and go back; on API servers UPGRADES="newest 1.24"
+test-upgrade: setup parts payload ## Upgrade from the version before and back; UPGRADES="newest 1.24"
 	@tools/before >/dev/null
 	@for version in $(UPGRADES); do \
 		echo "Kubernetes $$version"; \
@@ -126,7 +128,7 @@ e2e-olm: setup parts payload ## Install and upgrade the operator by the real OLM
 	@cargo test -p windows-storage-operator --test olm
 
 .PHONY: docs-check
-docs-check: setup parts payload ## Type the commands of the documentation and check what it shows, a part of make test
+docs-check: setup parts payload ## Run the commands of the documentation, a part of make test
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-operator --test docs
 	@cargo test -p bundler --test bundle guide
 
@@ -149,13 +151,15 @@ lint: setup-build ## Check format, clippy, documentation, workflows, dependencie
 BENCH_PARTS := kube-state-metrics controller-runtime-cache sftp-put
 MEASUREMENTS :=
 
+##@ Measure
+
 .PHONY: bench
-bench: setup parts payload ## Measure it all side by side, in minutes, or MEASUREMENTS="NAME NAME"; JSON goes to target/bench
+bench: setup parts payload ## Measure everything side by side, in minutes; MEASUREMENTS="NAME NAME"
 	@$(MAKE) bench-programs
 	@target/release/bench $(MEASUREMENTS)
 
 .PHONY: bench-full
-bench-full: setup parts payload ## The same with all repetitions and the soak of an hour
+bench-full: setup parts payload ## Measure with all repetitions, and a soak of an hour
 	@$(MAKE) bench-programs
 	@target/release/bench --full $(MEASUREMENTS)
 
@@ -172,15 +176,17 @@ FUZZ_SECONDS ?= 60
 FUZZ_SEED ?=
 TARGETS :=
 
+##@ Check in depth
+
 .PHONY: fuzz
-fuzz: setup ## Look for inputs that break a parser, FUZZ_SECONDS each, by default 60; TARGETS="NAME NAME" for some
+fuzz: setup ## Look for inputs that break a parser; FUZZ_SECONDS=60, TARGETS="NAME NAME"
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) tools/fuzz $(TARGETS)
 
 # The programs of these tests are the ones for nodes, or two at one time.
 NOT_GUARDED := --skip the_agent_for_nodes_is_built_without_it --skip the_agent_loads_no_library --skip replace_agent
 
 .PHONY: guarded
-guarded: setup parts payload ## Run all tests of the agent on Wine with a heap that guards each block (about 3 min)
+guarded: setup parts payload ## Test the agent on Wine with a heap that guards each block (about 3 min)
 	@GUARDED_AGENT=1 RUST_TEST_THREADS=$(TEST_THREADS) cargo test -p windows-storage-agent --test node -- $(NOT_GUARDED)
 
 .PHONY: sbom
@@ -188,34 +194,36 @@ sbom: setup-image payload ## Write the SBOM of the three programs, CycloneDX, to
 	@tools/sbom
 
 .PHONY: audit
-audit: setup payload ## Check dependencies, sums, SBOM, one crypto stack, and build all that is shipped twice (about 15 min)
+audit: setup payload ## Check the supply chain, build all that is shipped twice (about 15 min)
 	@tools/audit
 
 .PHONY: audit-quick
-audit-quick: setup payload ## The same without building the operator twice
+audit-quick: setup payload ## Do the same without building the operator twice
 	@tools/audit quick
 
 CHAOS_GROUPS :=
 
 .PHONY: chaos
-chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times; a table goes to target/chaos
+chaos: setup parts payload ## Run the tests of faults in full, the operator killed 200 times
 	@tools/chaos $(CHAOS_GROUPS)
 
 .PHONY: mutants
-mutants: setup-build ## Change the judgement and see its tests fail; hours, or MUTANTS_SECONDS=N, or MUTANTS_SINCE=REVISION
+mutants: setup-build ## Change the judgement and see tests fail; MUTANTS_SECONDS=N, MUTANTS_SINCE=REV
 	@MUTANTS_SECONDS='$(MUTANTS_SECONDS)' MUTANTS_SINCE='$(MUTANTS_SINCE)' tools/mutants
 
 .PHONY: coverage
-coverage: setup-coverage ## Which lines the quick tests run, by room; pages go to target/coverage/html
+coverage: setup-coverage ## Show which lines the quick tests run; pages go to target/coverage/html
 	@tools/coverage
 
 .PHONY: coverage-full
-coverage-full: setup setup-coverage parts payload ## The same with the whole-system tests
+coverage-full: setup setup-coverage parts payload ## Do the same with the whole-system tests
 	@tools/coverage full
 
 .PHONY: setup-coverage
 setup-coverage: setup-build ## Install what is missing for make coverage
 	@tools/setup coverage
+
+##@ Generate and release
 
 .PHONY: crds
 crds: setup-build ## Write the CRDs from the code to crds/, and docs/configuration.md from them
@@ -223,11 +231,15 @@ crds: setup-build ## Write the CRDs from the code to crds/, and docs/configurati
 	@cargo run -q -p bundler -- reference
 
 .PHONY: bundle
-bundle: setup-build ## Write the OLM bundle, the Helm chart and manifests/install.yaml, for IMAGE, MUST_GATHER_IMAGE, MAX_OPENSHIFT_VERSION, REPOSITORY
+bundle: setup-build ## Write the OLM bundle, the Helm chart and manifests/install.yaml; IMAGE and others
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
+.PHONY: screenshot
+screenshot: setup ## Write docs/report.png, the picture of the report in the README
+	@tools/screenshot docs/report.png
+
 .PHONY: release-bundle
-release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list what it changed; see docs/contributing/releasing.md
+release-bundle: setup-build ## Change the tree to release VERSION=x.y.z and list what changed
 	@$(if $(filter command,$(origin VERSION)),,echo 'make release-bundle needs VERSION=x.y.z' >&2; exit 2)
 	@cargo run -q -p bundler -- release '$(VERSION)' --skip-range '$(SKIP_RANGE)' $(PUBLISHED)
 
@@ -235,19 +247,29 @@ release-bundle: setup-build ## Take the step to release VERSION=x.y.z and list w
 chart: setup-build ## Pack the Helm chart that make bundle has written into target/chart
 	@helm="$$(tools/part helm)" && "$$helm" lint --strict --quiet charts/* && "$$helm" package charts/* --destination target/chart
 
+# Where the images of a release are pushed, such as ghcr.io/OWNER.
+REGISTRY := localhost
+
+.PHONY: release
+release: setup-image ## Make all files of release VERSION=x.y.z, pushing nothing; REGISTRY, REPOSITORY
+	@$(if $(filter command,$(origin VERSION)),,echo 'make release needs VERSION=x.y.z' >&2; exit 2)
+	@REGISTRY='$(REGISTRY)' REPOSITORY='$(REPOSITORY)' tools/release '$(VERSION)'
+
 .PHONY: bundle-check
 bundle-check: setup-build ## Run the validators of operator-framework over bundle/; any finding is a failure
 	@check="$$(tools/part bundle-check)" && "$$check" bundle
 
 .PHONY: catalog-check
-catalog-check: setup-build ## Let opm validate the catalog, with bundle/ as its newest bundle; builds opm, about 2 min
+catalog-check: setup-build ## Validate the catalog with opm, with bundle/ as its newest bundle
 	@tools/catalog-check target/catalog
 
 # A cluster of one's own, by KUBECONFIG=FILE, needs neither Wine nor a control plane. Only what this line says counts: whoever has a
 # KUBECONFIG in the environment may have forgotten it.
+##@ Try
+
 .PHONY: run
 ifeq ($(origin KUBECONFIG),command line)
-run: payload build ## Run the operator on a control plane with Windows hosts in a box, or on yours: KUBECONFIG=FILE
+run: payload build ## Run the operator on a control plane of its own, or KUBECONFIG=FILE
 	@KUBECONFIG='$(KUBECONFIG)' cargo run -q -p windows-storage-operator -- run --payload-dir $(PAYLOAD)
 else
 run: setup parts payload build

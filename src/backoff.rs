@@ -1,4 +1,4 @@
-//! Pauses between attempts.
+//! Computes the delays between retries.
 
 use std::time::Duration;
 

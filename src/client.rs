@@ -1,4 +1,4 @@
-//! The client of the API server: whom it trusts, and what holds for each of its requests.
+//! Builds the client of the API server: its trust, and the policy for each request.
 
 mod fence;
 mod policy;

@@ -1,4 +1,4 @@
-//! Calls to the API server that end in time.
+//! Sets deadlines for calls to the API server.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where in a cluster the operator is installed.
+//! Finds where in a cluster the operator is installed.
 
 use std::collections::BTreeSet;
 

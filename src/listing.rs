@@ -1,4 +1,4 @@
-//! Lists of the API server, page by page, begun again where the server no longer keeps the rest or is too busy.
+//! Lists objects page by page, and restarts when the server has dropped the rest or is too busy.
 
 use std::time::Duration;
 

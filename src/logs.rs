@@ -1,4 +1,4 @@
-//! What is logged: as the command line says, or more while the administrator asks for it in `WindowsStorage`.
+//! Configures the log level: from the command line, or higher while `WindowsStorage` asks for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Text that every code page shows alike.
+//! Writes JSON in ASCII, which every Windows code page shows alike.
 
 use std::fmt::Write;
 

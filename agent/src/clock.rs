@@ -1,4 +1,4 @@
-//! How long the parts of a request take, and for how long pipes are closed.
+//! Measures how long the parts of a request take, and how long csi-proxy's pipes are closed.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Hashes as people write them.
+//! Formats hashes as hexadecimal text.
 
 /// Bytes in lower-case hexadecimal.
 #[must_use]

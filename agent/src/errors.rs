@@ -1,4 +1,4 @@
-//! From Windows' error numbers to the categories of a [`Failure`].
+//! Maps Windows error numbers to the categories of a [`Failure`].
 
 use std::fmt::Display;
 use std::io;

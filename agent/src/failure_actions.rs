@@ -1,4 +1,4 @@
-//! What Windows does when a service crashes.
+//! The failure actions of a service: what Windows does when it crashes.
 
 use serde::{Deserialize, Serialize};
 

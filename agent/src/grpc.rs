@@ -1,4 +1,4 @@
-//! The little of gRPC that shows whether a server is there: how it greets, and one call without a client library.
+//! The part of gRPC that shows whether a server answers: its greeting, and one call without a client library.
 //!
 //! A server of grpc-go sends its SETTINGS as soon as it accepts, before the client says anything
 //! (`internal/transport/http2_server.go`). Frames are those of RFC 9113, headers those of RFC 7541, requests and responses

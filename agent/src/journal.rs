@@ -1,4 +1,4 @@
-//! What is written down before the node is changed, and what to do with it when the agent finds it again.
+//! The journal of a change: written before the node is changed, read when the agent finds it after a crash.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! When a service that should be running is started again.
+//! Decides when a service that should be running is restarted.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The agent's own judgement.
+//! The pure part of the agent: decisions without calls to Windows.
 //!
 //! The modules here are plain data and functions for any system, so that they are tested on Linux.
 //! What touches the Service Control Manager or changes the files of a node lives in the agent's program.

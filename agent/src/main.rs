@@ -1,4 +1,4 @@
-//! The program on a Windows node: installs itself as a service, carries out requests, and says what it sees.
+//! The agent on a Windows node: installs itself as a service, carries out requests and reports the node's state.
 
 #[cfg(windows)]
 mod windows;

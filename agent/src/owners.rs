@@ -1,4 +1,4 @@
-//! Who may change what SYSTEM writes and runs.
+//! Decides which accounts may write the files that SYSTEM writes and runs.
 //!
 //! Every account may make folders in `C:\`. Whoever has made `C:\k` before the agent came owns it, and may remove and
 //! replace what is in it whatever the access lists of the files say. What folders inherit from `C:\` lets others write in

@@ -1,4 +1,4 @@
-//! From a request and what is on the node to the steps between the two.
+//! Plans the steps from what is on the node to what a request asks for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

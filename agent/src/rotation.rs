@@ -1,4 +1,4 @@
-//! A log of bounded size: two files, of which the older one is replaced.
+//! Rotates a log of bounded size: two files, of which the older one is replaced.
 //!
 //! A link in its place is set aside like a full file: what it leads to is not written to.
 

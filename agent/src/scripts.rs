@@ -1,4 +1,4 @@
-//! Scripts that compute parts of a service's command.
+//! Prepares the `PowerShell` scripts that compute parts of a service's command, and inserts their results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -150,7 +150,7 @@ impl Sight {
     }
 }
 
-/// How long nothing may come of what is still on its way: whoever sends it has given up by then.
+/// How long nothing may come of what is still on its way: the sender has given up by then.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The wait for a file that another process brings, until it has its announced size.
@@ -204,7 +204,7 @@ impl Arrival {
     }
 }
 
-/// Opens a file once it has arrived. In between it is not held open, so that whoever brings it can take it back.
+/// Opens a file once it has arrived. In between it is not held open, so that the sender can remove it again.
 pub fn open_complete(path: &Path, mut arrival: Arrival) -> io::Result<File> {
     let begin = Instant::now();
     loop {

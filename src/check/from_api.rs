@@ -1,4 +1,4 @@
-//! A cluster out of its API server, read once.
+//! Reads a cluster once from its API server.
 
 use kube::api::ListParams;
 use kube::core::ApiResource;

@@ -1,4 +1,4 @@
-//! A cluster out of files.
+//! Reads a cluster from files.
 
 use crate::files::{self, Outcome, Progress, ReadErrors, Source};
 use crate::index::Cluster;

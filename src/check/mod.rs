@@ -1,4 +1,4 @@
-//! `check`: the judgement on a cluster, or on files that were taken from one.
+//! `check`: assesses a cluster, or files that were exported from one.
 
 mod from_api;
 mod from_files;

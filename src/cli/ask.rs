@@ -1,4 +1,4 @@
-//! The arguments of the commands that people ask with.
+//! The arguments of `nodes`, `check-node`, `why` and `uninstall`.
 
 use std::path::PathBuf;
 

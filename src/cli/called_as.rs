@@ -1,4 +1,4 @@
-//! One program with two names: the operator and the kubectl plugin.
+//! Detects whether the program was called as the operator or as the kubectl plugin.
 
 use std::ffi::OsStr;
 use std::fmt::Display;

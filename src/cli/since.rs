@@ -1,4 +1,4 @@
-//! From when on logs are wanted, as `kubectl logs` and `oc adm must-gather` have it.
+//! Parses the start time of logs, as `kubectl logs` and `oc adm must-gather` do.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! Bodies that end where leadership does.
+//! Ends the bodies of requests when leadership ends.
 
 use futures::{Stream, StreamExt};
 use http::Request;

@@ -1,4 +1,4 @@
-//! Connections that trust the cluster's own certificate authority, and none of the system's.
+//! Connects with trust in the cluster's own certificate authority and none of the system's.
 //!
 //! kube's connections trust both: whoever holds any public authority could pass for the API server, and the system's
 //! hundred and more certificates stay in memory, 1.5 MB of them. kubectl and controllers in Go trust the cluster's alone.

@@ -1,4 +1,4 @@
-//! `accept-host-key`: another host key for a node, when its administrator says that it is the right one.
+//! `accept-host-key`: pins another host key for a node after the administrator has confirmed it.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! `nodes` and `why`: the judgement, looked at from one side.
+//! `nodes` and `why`: show a part of the assessment.
 
 use anyhow::{anyhow, bail};
 use clap::error::ErrorKind;

@@ -1,4 +1,4 @@
-//! `check`: the judgement on a cluster or on files.
+//! `check`: assesses a cluster or files.
 
 use clap::error::ErrorKind;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `check-node`: what would be in the operator's way on the hosts of nodes.
+//! `check-node`: finds what would hinder the operator on the hosts of nodes.
 
 use std::collections::BTreeMap;
 

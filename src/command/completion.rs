@@ -1,4 +1,4 @@
-//! `completion`: scripts for shells.
+//! `completion`: prints completion scripts for shells.
 
 use clap_complete::{Shell, generate};
 

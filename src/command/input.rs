@@ -1,4 +1,4 @@
-//! What is judged: a cluster, or files that were taken from one.
+//! Selects the input of an assessment: a cluster, or files that were exported from one.
 
 use windows_storage_operator::check::{from_api, from_files};
 use windows_storage_operator::files::Source;

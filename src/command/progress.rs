@@ -1,4 +1,4 @@
-//! How far a command is: on a terminal a line that moves, elsewhere for `must-gather` lines one below the other.
+//! Shows the progress of a command: one updated line on a terminal, separate lines elsewhere for `must-gather`.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `rollout`: how far csi-proxy is on the nodes, and whether further nodes get it.
+//! `rollout`: shows the progress of csi-proxy on the nodes, and pauses or resumes it.
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};

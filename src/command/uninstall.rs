@@ -1,4 +1,4 @@
-//! `uninstall`: has the operator remove csi-proxy and its agent from all nodes, and waits until it has.
+//! `uninstall`: has the operator remove csi-proxy and its agent from all nodes, and waits for the end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! `verify-node`: what the operator does with a node, tried on one host.
+//! `verify-node`: tries on one host everything that the operator does with a node.
 
 use std::path::{Path, PathBuf};
 

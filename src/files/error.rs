@@ -1,4 +1,4 @@
-//! What can be wrong with the input, and where.
+//! The errors of input files, with their position.
 
 use std::path::Path;
 use std::{fmt, io};

@@ -1,4 +1,4 @@
-//! Kubernetes objects out of files, one at a time: whatever `kubectl get -o yaml|json` or a must-gather prints.
+//! Reads Kubernetes objects from files, one at a time, as `kubectl get -o yaml|json` or a must-gather prints them.
 //!
 //! `sources` finds the files, `text` makes UTF-8 of them, `yaml` splits YAML into documents, `objects` takes the objects
 //! and lists in a document apart, and `list` keeps items until their list says what they are. JSON is read item by item,

@@ -1,4 +1,4 @@
-//! Documents, lists and the objects in them, as a parser of YAML or JSON hands them out.
+//! Splits documents and lists into objects while YAML or JSON is parsed.
 
 use std::fmt::{self, Write as _};
 

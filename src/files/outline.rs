@@ -1,4 +1,4 @@
-//! Below which field a line of YAML stands, in text that need not parse.
+//! Finds the field that a line of YAML belongs to, in text that need not parse.
 
 /// So much of a line is looked at.
 const LONGEST: usize = 512;

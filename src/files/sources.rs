@@ -1,4 +1,4 @@
-//! From what the user names to the files that are read.
+//! Resolves the paths that the user gives to the files that are read.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Bytes to text: UTF-8, or UTF-16 with a byte-order mark, any line ends.
+//! Decodes bytes to text: UTF-8, or UTF-16 with a byte-order mark, with any line ends.
 
 use std::cell::Cell;
 use std::io::{self, Read};

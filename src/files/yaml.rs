@@ -1,4 +1,4 @@
-//! YAML, document by document.
+//! Parses YAML document by document.
 
 use std::io::BufRead;
 use std::rc::Rc;

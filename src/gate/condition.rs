@@ -1,4 +1,4 @@
-//! The one condition of ours among those of an `OperatorCondition`.
+//! Reads and sets our condition among those of an `OperatorCondition`.
 
 use jiff::Timestamp;
 use serde::Deserialize;

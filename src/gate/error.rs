@@ -1,4 +1,4 @@
-//! Why the gate could not be read or written.
+//! The errors of reading and writing the gate.
 
 use crate::deadline::CallError;
 use crate::gate::object::LIMIT;

@@ -1,4 +1,4 @@
-//! Which logs of a node are taken, and how much of each.
+//! Selects the logs of a node and how much of each is taken.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What Windows nodes report of themselves: services and pipes, and their logs.
+//! Gathers services, pipes and logs from Windows nodes.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};

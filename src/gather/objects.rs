@@ -1,4 +1,4 @@
-//! The cluster's objects as files: those that the judgement goes by, as they were when it was made, and some for people.
+//! Gathers the cluster's objects as files: those of the assessment, as they were then, and some for people.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

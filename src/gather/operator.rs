@@ -1,4 +1,4 @@
-//! What is the operator's own: its ConfigMaps, the key to connect with, events.
+//! Gathers what the operator itself uses: its `ConfigMap`s, the public SSH key, events.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;

@@ -1,4 +1,4 @@
-//! The logs of the operator's pods.
+//! Gathers the logs of the operator's pods.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What was gathered and what could not be, for people.
+//! Summarizes for people what was gathered and what could not be.
 
 use indicatif::HumanBytes;
 use protocol::NodeState;

@@ -1,4 +1,4 @@
-//! Health and metrics over HTTP.
+//! Serves health and metrics over HTTP.
 
 mod access;
 mod certificates;

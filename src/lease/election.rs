@@ -1,4 +1,4 @@
-//! Takes the Lease, renews it, gives it back.
+//! Acquires, renews and releases the Lease.
 
 use std::time::Duration;
 

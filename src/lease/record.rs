@@ -1,4 +1,4 @@
-//! What a Lease says, and what a candidate does next.
+//! Decodes a Lease, and decides what a candidate does next.
 
 use std::time::Duration;
 

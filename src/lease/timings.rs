@@ -1,4 +1,4 @@
-//! How long a lease lasts.
+//! The durations of a lease and their limits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an administrator has to know to accept the key that a host shows now.
+//! Collects what an administrator needs to decide whether to accept a changed host key.
 
 use jiff::Timestamp;
 

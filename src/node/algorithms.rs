@@ -1,4 +1,4 @@
-//! The algorithms that a session may agree on.
+//! The algorithms that an SSH session may use.
 //!
 //! Each list holds what libssh2 has (`src/kex.c`, `src/hostkey.c`, `src/crypt.c`, `src/mac.c` of its sources) without
 //! what is known to be weak: SHA-1 (RFC 9142 and RFC 8332 say why), CBC and RC4 (RFC 8758, and OpenSSH's own defaults

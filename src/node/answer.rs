@@ -1,4 +1,4 @@
-//! What a command of the agent has printed.
+//! Parses what a command of the agent has printed.
 
 use protocol::Answer;
 

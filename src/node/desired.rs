@@ -1,4 +1,4 @@
-//! What a Windows node shall look like, from the payload, the settings and the services document.
+//! Computes the desired state of a Windows node from the payload, the settings and the services document.
 
 use protocol::document::Service;
 use protocol::order::same_name;

@@ -1,4 +1,4 @@
-//! What can go wrong with a node, in words that say what to do.
+//! The errors of work on a node, with the next action for each.
 
 use protocol::{Failure, FailureCategory};
 

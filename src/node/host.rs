@@ -1,4 +1,4 @@
-//! What is done on a node over one SSH session: ask for its status, install the agent, hand it a request.
+//! Operates the agent of a node over an SSH session: reads its status, installs it, sends it a request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! SSH host keys, and whether a presented one is to be trusted.
+//! Verifies SSH host keys.
 
 use std::fmt;
 

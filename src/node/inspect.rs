@@ -1,4 +1,4 @@
-//! Reads from a node over SSH: nothing is changed there, and nothing in the cluster.
+//! Reads from a node over SSH, and changes nothing.
 
 use std::time::Duration;
 

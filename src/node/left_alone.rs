@@ -1,4 +1,4 @@
-//! Why a node is left alone, in words.
+//! Explains why a node is not managed.
 
 use protocol::{FailureCategory, ForeignInstance, ForeignKind, NodeState, Request};
 

@@ -1,4 +1,4 @@
-//! Whose csi-proxy is on a node without an agent, by what Windows' own programs say of its services and processes.
+//! Finds out who manages csi-proxy on a node without an agent, from its services and processes.
 
 use std::time::Duration;
 

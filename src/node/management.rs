@@ -1,4 +1,4 @@
-//! Who looks after csi-proxy on a node: the first rule that fits.
+//! Decides whether a node is managed or external: the first rule that fits.
 
 use std::time::Duration;
 

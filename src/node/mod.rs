@@ -1,4 +1,4 @@
-//! One Windows node over SSH: who it is, how to get there, what to do next, and doing it.
+//! Manages one Windows node over SSH: identification, connection, planning and the work itself.
 
 mod acceptance;
 mod algorithms;

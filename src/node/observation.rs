@@ -1,4 +1,4 @@
-//! What was seen on nodes.
+//! Stores what was observed on nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What there is to do on a node, from what it shall look like and what was seen there.
+//! Plans the work on a node from its desired and its observed state.
 
 use protocol::document::Service;
 use protocol::order::same_name;

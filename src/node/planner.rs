@@ -1,4 +1,4 @@
-//! What to do with each Windows node, from the index alone.
+//! Derives the plan for each Windows node from the index.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! The SSH key of the Secret.
+//! Reads the SSH key from the Secret.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! When csi-proxy and the agent are removed from a node.
+//! Decides when csi-proxy and the agent are removed from a node.
 
 use std::collections::BTreeMap;
 use std::fmt;

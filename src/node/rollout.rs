@@ -1,4 +1,4 @@
-//! Rollout slots: which nodes may replace a csi-proxy that works, and when none may any more.
+//! Grants rollout slots: which nodes may replace a working csi-proxy, and when no further node may.
 //!
 //! A node without a working csi-proxy needs no slot: there is nothing to interrupt, and every minute counts.
 

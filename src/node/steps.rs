@@ -1,4 +1,4 @@
-//! The steps of a rollout: which nodes wait because the nodes before them have to show first that what they got works.
+//! The steps of a rollout: which nodes wait until the nodes before them have proven to work.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Files over a session's SFTP: looked for, sent, removed.
+//! Transfers files over a session's SFTP: finds, sends and removes them.
 
 mod reading;
 mod window;

@@ -1,4 +1,4 @@
-//! What services want to know of their Node: filled into their commands before a request is handed over.
+//! Fills values of the Node into the commands of services before a request is sent.
 
 use protocol::Request;
 use protocol::document::{NodeVariable, Service};

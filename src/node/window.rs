@@ -1,4 +1,4 @@
-//! When updates of nodes may begin.
+//! Computes the maintenance windows in which updates of nodes may begin.
 
 use cronexpr::parse_crontab;
 use jiff::tz::TimeZone;

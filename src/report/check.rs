@@ -1,4 +1,4 @@
-//! What of a report is shown to people, and in which order.
+//! Selects what of a report people see, and in which order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

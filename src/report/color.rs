@@ -1,4 +1,4 @@
-//! Whether there is colour.
+//! Decides whether output is coloured.
 
 use std::ffi::{OsStr, OsString};
 

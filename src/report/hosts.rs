@@ -1,4 +1,4 @@
-//! What `check-node` has found of hosts.
+//! Renders what `check-node` has found on hosts.
 
 use std::io;
 

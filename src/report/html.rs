@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else.
+//! Renders a report as one self-contained HTML page.
 
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};

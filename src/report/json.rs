@@ -1,4 +1,4 @@
-//! JSON and YAML in which nothing is hidden.
+//! Renders a report as JSON or YAML, with nothing hidden.
 
 use std::fmt::Write;
 use std::io;

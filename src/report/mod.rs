@@ -1,4 +1,4 @@
-//! The readiness report, for people as a table or a page, for machines as JSON or YAML.
+//! Renders the readiness report: for people as a table or a page, for machines as JSON or YAML.
 
 mod blocks;
 mod check;

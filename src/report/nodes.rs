@@ -1,4 +1,4 @@
-//! The Windows nodes of a report, as kubectl lists objects.
+//! Renders the Windows nodes of a report as kubectl lists objects.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is asked about: a node, a claim, a volume or a workload, as kubectl names them.
+//! Parses the object of a question, a node, a claim, a volume or a workload, as kubectl names them.
 
 use crate::index::WorkloadKind;
 

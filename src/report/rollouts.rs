@@ -1,4 +1,4 @@
-//! The last rollouts as a table.
+//! Renders the last rollouts as a table.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

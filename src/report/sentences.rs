@@ -1,4 +1,4 @@
-//! The verdict and the counts, as a person would say them.
+//! Renders the verdict and the counts as sentences.
 
 use super::blocks::{Block, Span, Style};
 use crate::assess::report::{ReadinessReport, Reason, Upgradeable};

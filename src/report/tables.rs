@@ -1,4 +1,4 @@
-//! The tables of a report.
+//! Renders the tables of a report.
 
 use super::blocks::{Block, Span, Style};
 use super::sentences::names;

@@ -1,4 +1,4 @@
-//! A report as text for a terminal.
+//! Renders a report as text for a terminal.
 
 use std::iter::repeat_n;
 

@@ -1,4 +1,4 @@
-//! The loop of the process that leads.
+//! The main loop of the leader.
 
 use std::time::{Duration, Instant};
 

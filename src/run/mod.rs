@@ -1,4 +1,4 @@
-//! The controller: waits for changes, judges, and lets each actor do its part.
+//! The controller: waits for changes, assesses the cluster, and lets each actor do its part.
 
 mod controller;
 mod decide;

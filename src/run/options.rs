@@ -1,4 +1,4 @@
-//! How to run, and why it ended.
+//! The options of the controller, and the reasons why it ends.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One pass: judge what is known, then let each actor write what differs.
+//! One reconcile pass: assesses what is known, then lets each actor write what differs.
 
 use std::time::{Duration, Instant};
 

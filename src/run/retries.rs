@@ -1,4 +1,4 @@
-//! What failed, and when it is tried again.
+//! Tracks failures and when they are retried.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Where health and metrics are served.
+//! Starts the servers of health and metrics.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The time for which this process leads.
+//! One term of leadership: what runs while this process leads.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Reading the ConfigMap, and changing our entry without touching a byte of any other.
+//! Reads the `ConfigMap`, and changes our entry without touching a byte of any other.
 
 use std::collections::BTreeMap;
 

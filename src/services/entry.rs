@@ -1,4 +1,4 @@
-//! The entry that keeps csi-proxy running.
+//! Builds the entry of the `windows-services` document that keeps csi-proxy running.
 
 use protocol::document::Service;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_LOG_DIR, CSI_PROXY_SERVICE};

@@ -1,4 +1,4 @@
-//! Values out of the Node object, by paths in kubectl's notation: `{.status.addresses[?(@.type=="InternalIP")].address}`.
+//! Reads values of a Node by kubectl's path notation: `{.status.addresses[?(@.type=="InternalIP")].address}`.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Conditions whose times move only when their status does.
+//! Updates conditions so that their transition times change only when their status does.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -1,4 +1,4 @@
-//! What a node's status says of csi-proxy.
+//! Builds the csi-proxy part of a node's status.
 
 use protocol::order::same_name;
 use protocol::paths::{CSI_PROXY_EXE, CSI_PROXY_SERVICE};

@@ -1,4 +1,4 @@
-//! The status of one Windows node, from the judgement, the plan and what was observed.
+//! Builds the status of one Windows node from the assessment, the plan and what was observed.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

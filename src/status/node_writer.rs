@@ -1,4 +1,4 @@
-//! Writes the statuses of nodes: only differences, each as one patch, and many at a time.
+//! Writes the statuses of nodes: only differences, one patch for each, many in parallel.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the status of `WindowsStorage` says while csi-proxy and the agent are removed from all nodes.
+//! Builds the status of `WindowsStorage` while csi-proxy and the agent are removed from all nodes.
 
 use crate::node::printable;
 use crate::node::{Halt, Rollout};

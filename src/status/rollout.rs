@@ -1,4 +1,4 @@
-//! What the status of `WindowsStorage` says of the rollout.
+//! Builds the rollout part of the status of `WindowsStorage`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

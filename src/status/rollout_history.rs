@@ -1,4 +1,4 @@
-//! The last rollouts, in the status of `WindowsStorage`.
+//! Records the last rollouts in the status of `WindowsStorage`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

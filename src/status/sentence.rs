@@ -1,4 +1,4 @@
-//! How what people read begins and ends.
+//! Formats messages for people as sentences.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! One kind from the API server into its table, for ever: a list, then a watch, which goes on from where it ended.
+//! Feeds one kind from the API server into its table: a list, then a watch that resumes where it ended.
 //!
 //! kube's `watcher` keeps to itself how far a watch has come, and whether a bookmark has shown that it lives. Both are what
 //! the proof that data is fresh rests on.

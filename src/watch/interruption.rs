@@ -1,4 +1,4 @@
-//! Why a watch was interrupted, and whether its kind is to be listed again.
+//! Decides after an interrupted watch whether its kind has to be listed again.
 
 use std::time::Duration;
 

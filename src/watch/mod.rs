@@ -1,4 +1,4 @@
-//! Watches that keep the [`index`](crate::index) as the cluster is.
+//! Watches that keep the [`index`](crate::index) in step with the cluster.
 
 mod feed;
 mod freshness;

@@ -392,7 +392,7 @@ fn what_cannot_be_carried_out_is_refused_before_anything_stops() {
             |request, _| (request.services, request.pipes) = (vec![], vec![]),
             &["no services"],
         ),
-        // A foreign service is let alone whatever it runs.
+        // A foreign service is never changed, whatever it runs.
         (
             FailureCategory::Foreign,
             |_, node| node.foreign(COMMAND),

@@ -1,4 +1,4 @@
-//! Files: what a program that runs, or another process that has a file open, keeps from happening.
+//! Checks what Windows allows with files that are open or run as programs.
 
 use std::fs::{self, OpenOptions};
 use std::io;

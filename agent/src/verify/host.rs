@@ -1,4 +1,4 @@
-//! What kind of Windows it is.
+//! Reports the version and settings of this Windows.
 
 use std::io;
 use std::os::windows::io::AsRawHandle;

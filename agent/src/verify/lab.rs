@@ -1,4 +1,4 @@
-//! What is tried, and where.
+//! The folder, services and records that the checks share.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Named pipes: what tells a server that answers from a name.
+//! Checks how a named pipe with a server that answers differs from one that only has the name.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Services: what the Service Control Manager says and does, and how long it takes.
+//! Checks what the Service Control Manager reports and does, and how long it takes.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! Asks Windows who is an administrator.
+//! Asks Windows whether an account is an administrator.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

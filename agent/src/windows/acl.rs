@@ -1,4 +1,4 @@
-//! Access lists: what is below `C:\` is writable for every account unless said otherwise.
+//! Sets access lists: every account can write below `C:\` by default.
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};

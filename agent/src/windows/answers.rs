@@ -1,4 +1,4 @@
-//! Waiting until a service answers on its pipes, and until others have let go of them.
+//! Waits until a service answers on its pipes, and until other processes have closed them.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

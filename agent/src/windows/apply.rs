@@ -38,7 +38,7 @@ pub fn apply(path: &str, timeout: Duration, arrival: Duration) -> Result<Answer,
     let done = unpack::unpack_files(path, arrived_by)
         .and_then(|unpacked| hand_over(path, timeout, deadline, unpacked));
     if to_sftp(path).rsplit('/').next().is_some_and(is_brought) {
-        // The service has what it needs, and whoever brought it would only come to remove it.
+        // The service has what it needs, and the sender would only remove it.
         let _ = std::fs::remove_file(path);
     }
     done
@@ -165,7 +165,7 @@ fn reach(deadline: Instant, starts: bool) -> Result<File, Failure> {
 /// Connects to the pipe that the service has noted, or that the service of an older agent has.
 fn connect(service: Option<u32>, deadline: Instant) -> Result<File, String> {
     let noted = registry::text(AGENT_SERVICE, PIPE_VALUE).unwrap_or_default();
-    // Whoever keeps a name busy is not waited for: by then another one may be noted.
+    // A process that keeps a name busy is not waited for: by then another one may be noted.
     let deadline = deadline.min(Instant::now() + BUSY);
     let mut why = String::new();
     for path in [&*noted, AGENT_PIPE] {

@@ -1,4 +1,4 @@
-//! The one thread that changes the node: requests one at a time, and the services kept running in between.
+//! The one thread that changes the node: handles requests one at a time and keeps services running in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

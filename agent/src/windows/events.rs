@@ -1,4 +1,4 @@
-//! The event log of Windows, under the agent's own name.
+//! Writes to the Windows event log under the agent's own name.
 
 use std::io;
 use std::ptr::{null, null_mut};

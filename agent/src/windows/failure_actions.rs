@@ -1,4 +1,4 @@
-//! What Windows does when a service crashes: read, set, put back.
+//! Reads, sets and restores the failure actions of a service.
 
 use std::io;
 use std::time::Duration;

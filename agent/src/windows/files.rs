@@ -1,4 +1,4 @@
-//! Files, always replaced whole.
+//! Writes files, always as a whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! How a change ends: its bookkeeping, in an order that no reader and no crash can see through.
+//! Ends a change: updates its records in an order that readers and crashes cannot observe half done.
 //!
 //! The end is noted while the journal is still there. A reader that finds no journal finds the end; a crash in between
 //! has the rest done again, which changes nothing that was done.

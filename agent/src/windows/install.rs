@@ -1,4 +1,4 @@
-//! The command `install`: puts the program in its place and starts it as a service. May be cut off and run again.
+//! The command `install`: copies the program and starts it as a service. It can be interrupted and run again.
 //!
 //! A running program can be renamed but not replaced, and between two renames its place is empty. So the agent's service
 //! is pointed at a copy of the old program first, and at the new one when that is whole: at whatever point this ends,

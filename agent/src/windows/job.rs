@@ -1,4 +1,4 @@
-//! Processes with all that they start, to be ended together.
+//! Ends a process together with its children, by a Windows job object.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};

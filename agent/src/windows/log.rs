@@ -1,4 +1,4 @@
-//! The agent's own log: a line for each decision.
+//! Writes the agent's own log: one line for each decision.
 
 use std::fmt::Display;
 use std::path::PathBuf;

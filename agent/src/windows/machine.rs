@@ -1,4 +1,4 @@
-//! All services and processes of the machine.
+//! Lists all services and processes of the machine.
 
 use std::io;
 use std::os::windows::io::AsRawHandle;

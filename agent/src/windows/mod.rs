@@ -1,4 +1,4 @@
-//! What touches Windows: thin edges around the library's judgement.
+//! All calls to Windows, kept apart from the pure part in the library.
 
 pub mod accounts;
 pub mod acl;

@@ -1,4 +1,4 @@
-//! What is on the node.
+//! Reads the state of the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Refuses what others than administrators could have SYSTEM run, or could lead it to.
+//! Refuses files that accounts other than administrators can change before SYSTEM runs them.
 //!
 //! Each part of a way is checked from the drive on, so that what was found cannot be replaced any more by whoever is not trusted:
 //! the folder that it is in was found to be safe before.
@@ -29,7 +29,7 @@ enum Use {
 }
 
 /// Refuses a way on which a folder or a link belongs to an account that is no administrator's. What is not there yet is fine:
-/// whoever makes it has it.
+/// the account that creates it owns it.
 pub fn check_way(path: &str) -> Result<(), Failure> {
     Checker::new()?.check(path, Use::Writing)
 }

@@ -1,4 +1,4 @@
-//! Named pipes: looking for them, serving the agent's own, and calling it.
+//! Named pipes: finds them, serves the agent's own, and calls it.
 //!
 //! A pipe is looked for with `WaitNamedPipeW`, which opens no connection: it says "file not found" where no process serves
 //! the name, and anything else, free or busy, where a process does. It does so on Windows and in Wine alike.
@@ -53,7 +53,7 @@ pub struct Listener {
 
 impl Listener {
     /// Opens a pipe that only SYSTEM and Administrators of this machine can use. Its name is a new one that nobody can know
-    /// before: any account may make pipes, and whoever takes a name first has it.
+    /// before: any account may create pipes, and the first to take a name has it.
     pub fn open() -> io::Result<Self> {
         Self::with_buffer(BUFFER)
     }

@@ -1,4 +1,4 @@
-//! Running the scripts of services.
+//! Runs the `PowerShell` scripts of services.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -103,7 +103,7 @@ fn beginning(output: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
             let mut text = Vec::new();
             let mut start = output.take(LONGEST_OUTPUT);
             let _ = start.read_to_end(&mut text);
-            // Whoever writes more is not to wait for a reader for ever.
+            // A script that writes more must not wait for a reader forever.
             let _ = std::io::copy(&mut start.into_inner(), &mut std::io::sink());
             let _ = sender.send(text);
         });

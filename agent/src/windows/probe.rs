@@ -1,4 +1,4 @@
-//! Asks the servers of named pipes whether they are there.
+//! Probes the servers of named pipes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

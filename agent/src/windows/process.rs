@@ -1,4 +1,4 @@
-//! Processes and events, as handles that can be waited for.
+//! Waits for processes and events by their handles.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};

@@ -1,4 +1,4 @@
-//! The Service Control Manager.
+//! Wraps the Service Control Manager.
 //!
 //! Commands are set by our own call: the crate would quote the program again, and a command must be the document's text.
 

@@ -1,4 +1,4 @@
-//! The agent under the Service Control Manager.
+//! Runs the agent as a Windows service.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -169,7 +169,7 @@ impl Jobs {
 /// Starts the threads.
 fn start(news: &Sender<News>) -> std::io::Result<Jobs> {
     let wake = Arc::new(Event::new()?);
-    // Before the pipe opens: whoever installed this program asks right then what runs.
+    // Before the pipe opens: the installer asks right then what runs.
     let this = std::env::current_exe().ok();
     let this = this.and_then(|path| files::sha256(path.to_str()?).ok().flatten());
     point("service starts");

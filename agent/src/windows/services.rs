@@ -1,4 +1,4 @@
-//! Starting and stopping services for good: with their processes, which outlive the state "stopped".
+//! Starts services, and stops them with their processes, which can outlive the state "stopped".
 
 use std::collections::BTreeMap;
 use std::io;

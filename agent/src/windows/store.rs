@@ -1,4 +1,4 @@
-//! The agent's own files: journal, kept request, memory.
+//! Stores the agent's own files: the journal, the last request and the history.
 
 use std::{fs, io};
 

@@ -1,4 +1,4 @@
-//! Carrying out a request.
+//! Carries out a request as a transaction.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -214,7 +214,7 @@ fn check_what_runs(request: &Request) -> Result<(), Failure> {
     let services = request.services.iter();
     for path in services.filter_map(|service| program(&service.path)) {
         let is_brought = request.files.iter().any(|file| same_path(&file.path, path));
-        // Whoever may put it there later would have SYSTEM run it.
+        // An account that can put it there later would have SYSTEM run it.
         if !is_brought && !fs::exists(path).context(format_args!("looking for {path}"))? {
             let message = format!("{path}, which a service of the document runs, is not there");
             return Err(FailureCategory::ServiceStart.failure(message));

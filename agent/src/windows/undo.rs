@@ -1,4 +1,4 @@
-//! Going back to what was there before a change.
+//! Rolls a failed change back.
 
 use std::time::{Duration, Instant};
 

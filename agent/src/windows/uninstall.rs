@@ -1,4 +1,4 @@
-//! The command `uninstall`: ends the agent's service and removes what it has brought to the node. May be cut off and run again.
+//! The command `uninstall`: removes the agent's service and files. It can be interrupted and run again.
 //!
 //! The operator runs it from a program that it has just brought: that one knows the command whatever agent is installed, and
 //! can remove the installed one.

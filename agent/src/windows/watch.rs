@@ -1,4 +1,4 @@
-//! Keeps the services of the kept request as they were made: running, with their pipes, configured as requested.
+//! Keeps the services of the last request running and configured as requested.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What calls of Win32 have in common: how they fail, their handles and their texts.
+//! Helpers for Win32 calls: errors, handles and strings.
 
 use std::io;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};

@@ -136,7 +136,7 @@ pub struct NodeState {
     /// How the last request ended, also where nobody waited for its result any more.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_result: Option<LastResult>,
-    /// csi-proxy instances of other owners. They are named and let alone.
+    /// csi-proxy instances of other owners. They are reported and not changed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub foreign: Vec<ForeignInstance>,
 }
@@ -269,7 +269,7 @@ pub struct FileStatus {
 pub struct PipeStatus {
     /// Its name without `\\.\pipe\`.
     pub name: String,
-    /// Whether the name is there, whoever serves it and whether or not that server answers.
+    /// Whether the name exists, whichever process serves it and whether or not it answers.
     pub open: bool,
     /// Why the service behind it cannot be used although the name is there: nothing answers, or another process does.
     /// An older agent does not ask and says nothing.

@@ -1,4 +1,4 @@
-//! Command lines of services, read as Windows reads them.
+//! Parses command lines of services as Windows parses them.
 
 /// The program of a command line; `None` where there is none.
 ///

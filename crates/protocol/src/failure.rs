@@ -1,4 +1,4 @@
-//! What went wrong.
+//! The failures that the agent reports.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the operator and the agent on a Windows node say to each other.
+//! The protocol between the operator and the agent on a Windows node.
 //!
 //! A request is a JSON file that SFTP has brought; an answer is one line of JSON, the last line of standard output.
 //! Readers take unknown fields and unknown enum values, so that an operator and an agent of neighbouring versions

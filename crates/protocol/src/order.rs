@@ -1,4 +1,4 @@
-//! The order in which services start.
+//! Computes the order in which services start.
 
 use std::collections::{BTreeMap, BTreeSet};
 

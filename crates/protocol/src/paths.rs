@@ -1,4 +1,4 @@
-//! Where things are on a Windows node.
+//! The paths of files on a Windows node.
 //!
 //! All paths use backslashes, as Windows programs and the services document do; SFTP wants [`to_sftp`].
 

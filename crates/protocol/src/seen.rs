@@ -1,4 +1,4 @@
-//! What else is on a machine: the services and processes of others.
+//! The services and processes on a node that are not managed by the agent.
 
 use std::collections::BTreeSet;
 

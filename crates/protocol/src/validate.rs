@@ -1,4 +1,4 @@
-//! Whether a request can be carried out at all, before the node is looked at.
+//! Validates a request before the node is inspected.
 
 use std::collections::BTreeSet;
 

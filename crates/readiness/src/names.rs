@@ -1,4 +1,4 @@
-//! Words that objects and reports write, as enums.
+//! Enums for the fixed strings of objects and reports.
 
 /// An enum whose variants are written as they are named. `ALL` has them in their order.
 #[macro_export]

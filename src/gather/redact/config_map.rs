@@ -1,4 +1,4 @@
-//! The values of ConfigMaps: how they are built stays, and what is read of them.
+//! Redacts the values of `ConfigMap`s, and keeps their structure and what the assessment reads.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Containers: what the judgement reads of them stays, and what says how they run; of the rest the names.
+//! Redacts containers, and keeps what the assessment reads and how they run.
 //!
 //! Anything may be in the words that a container is started with, probed with and stopped with.
 

@@ -1,4 +1,4 @@
-//! Takes out of objects what may be a secret, and what only makes them long.
+//! Redacts what may be a secret from objects, and drops what only makes them long.
 //!
 //! Pure. What the judgement reads stays as it is. Where anything may stand, only that stays: of the words of a container
 //! the path that it registers a driver by, of annotations those that are read, of ConfigMaps how they are built.

@@ -1,4 +1,4 @@
-//! What names say of their values, and texts that hold a secret.
+//! Recognizes secrets by names of fields and in texts.
 
 use serde_json::Value;
 

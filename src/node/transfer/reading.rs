@@ -1,4 +1,4 @@
-//! Files of a node that are only read: which there are, and the end of each.
+//! Reads files of a node: their names, and the end of each.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How much of a file may be on its way at one time.
+//! Limits how many bytes of a file are in flight at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What nodes leave behind.
+//! Finds statuses and pinned host keys whose node is gone.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the controller decides, kept up to date in proportion to what is new. No client, no clock.
+//! The decisions of the controller, updated incrementally. No client, no clock.
 
 mod left;
 mod removal;

@@ -1,4 +1,4 @@
-//! How far the removal of csi-proxy and the agent is.
+//! Tracks the progress of the removal of csi-proxy and the agent.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Which nodes get rollout slots, from the plans and from what was seen on nodes.
+//! Decides which nodes get rollout slots, from the plans and from what was observed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the decisions are made from beside the cluster, and what comes of them.
+//! The inputs of the decisions other than the cluster, and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

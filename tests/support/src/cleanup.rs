@@ -1,4 +1,4 @@
-//! Ends child processes and removes temporary directories, whatever becomes of the process that made them.
+//! Ends child processes and removes temporary directories, even if the process that created them is killed.
 //!
 //! Rust does not drop statics, and a SIGKILL drops nothing at all. So the clean-up is in another process: a small `sh`
 //! that blocks on a pipe of which only this process holds the other end. The kernel closes that end when this process

@@ -1,4 +1,4 @@
-//! Commands of this machine, as tests run them.
+//! Runs commands of this machine for tests.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ pub fn printed(command: &mut Command) -> Result<String> {
     Ok(stdout.into_owned())
 }
 
-/// A command that finds programs in these folders first, and no cluster of whoever runs the tests.
+/// A command that finds programs in these folders first, and does not use the cluster of the user who runs the tests.
 pub fn with_path(mut command: Command, folders: &[&Path]) -> Result<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = folders.iter().map(|folder| folder.to_path_buf());

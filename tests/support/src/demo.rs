@@ -1,4 +1,4 @@
-//! `make demo`: the story, with every step checked.
+//! `make demo`: shows a held upgrade and its fix, and checks every step.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `make run`: everything, in the foreground, until Ctrl-C.
+//! `make run`: starts everything in the foreground, until Ctrl-C.
 
 use std::fs;
 use std::sync::mpsc;

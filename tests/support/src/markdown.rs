@@ -1,4 +1,4 @@
-//! Blocks of code in Markdown, and what stands around them.
+//! Finds blocks of code in Markdown, and the comments before them.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 

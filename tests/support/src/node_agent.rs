@@ -1,4 +1,4 @@
-//! What a driver and the operator's agent see of csi-proxy on a Windows host.
+//! Inspects csi-proxy on a Windows host as a driver and the operator's agent would.
 
 use std::fs;
 use std::process::Output;

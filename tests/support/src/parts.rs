@@ -1,4 +1,4 @@
-//! The real programs that tests start.
+//! Finds the real programs that tests start.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Prometheus' own tool, which says whether metrics and rules are as they have to be.
+//! Checks metrics and rules with Prometheus' own `promtool`.
 
 use std::io::Write;
 use std::path::Path;

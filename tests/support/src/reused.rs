@@ -1,4 +1,4 @@
-//! Control planes that serve one test after the other: to start one takes seconds of a processor.
+//! Reuses control planes between tests: to start one takes seconds of a processor.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::control_plane::{Content, ControlPlane};
 /// What nobody uses at the moment. It ends with the process.
 static IDLE: Mutex<Vec<(ControlPlane, Content)>> = Mutex::new(Vec::new());
 
-/// A control plane that comes from somebody before us, or goes to somebody after us.
+/// A control plane that an earlier test has used, or that a later one will use.
 #[derive(Debug)]
 pub struct Reused {
     /// `None` in `drop` only.
@@ -49,7 +49,7 @@ impl Reused {
         Ok(Self { inner, files })
     }
 
-    /// A directory for whoever has it now. It goes when this is dropped.
+    /// A directory for the current user. It is removed when this is dropped.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.files.dir()

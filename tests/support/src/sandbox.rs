@@ -89,7 +89,7 @@ impl Sandbox {
         })
     }
 
-    /// The same with a control plane that somebody else in this process has used before, if there is one.
+    /// The same with a control plane that another test of this process has used before, if there is one.
     pub fn reuse() -> Result<Self> {
         Ok(Self {
             fleet: Fleet::new()?,

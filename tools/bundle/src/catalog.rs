@@ -1,4 +1,4 @@
-//! The file-based catalog: which versions there are, and how OLM goes from one to the next.
+//! Renders the file-based catalog: the versions, and how OLM upgrades from one to the next.
 
 use std::path::Path;
 

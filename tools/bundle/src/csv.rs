@@ -1,4 +1,4 @@
-//! The `ClusterServiceVersion`: the base of `manifests/olm/`, filled from the other sources.
+//! Renders the `ClusterServiceVersion`: the base in `manifests/olm/`, filled from the other sources.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! References to images, and the one in `manifests/kustomization.yaml`.
+//! Parses image references, and sets the image in `manifests/kustomization.yaml`.
 
 use std::fmt::Write;
 use std::path::Path;

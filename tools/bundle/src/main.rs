@@ -1,4 +1,4 @@
-//! The command line, for the Makefile.
+//! The command line of the bundler, for the Makefile.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What stands beside a bundle's manifests: annotations, properties, the scorecard's configuration and the Dockerfile.
+//! Renders the rest of a bundle: annotations, properties, the scorecard's configuration and the Dockerfile.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The rights of `manifests/rbac.yaml`, as OLM takes them.
+//! Converts the RBAC rules of `manifests/rbac.yaml` to the form that OLM takes.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The step from one release to the next: every place that names the version, in one go.
+//! Changes the tree to a new release: every place that names the version, in one step.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What was released, in `manifests/olm/releases.yaml`.
+//! Reads and writes the list of releases in `manifests/olm/releases.yaml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

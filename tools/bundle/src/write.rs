@@ -1,4 +1,4 @@
-//! Puts generated files where they belong.
+//! Writes generated files into the tree.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A large cluster, always the same.
+//! Generates a large cluster, always the same.
 
 use readiness::objects::Loader;
 use serde_json::{Value, json};

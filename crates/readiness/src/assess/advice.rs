@@ -1,4 +1,4 @@
-//! What to do next: in-tree or CSI at this version, and how to move data that no driver takes over.
+//! Recommends the next step: in-tree or CSI at this version, and how to move data that no driver takes over.
 //!
 //! Sources: the table of plugins; the vSphere driver's notes on redirected volumes.
 

@@ -1,4 +1,4 @@
-//! csi-proxy, as far as judgement needs it.
+//! The named pipes of csi-proxy.
 
 /// The named pipes that csi-proxy opens, all or none of them, without `\\.\pipe\`.
 ///

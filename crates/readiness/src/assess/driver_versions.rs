@@ -1,4 +1,4 @@
-//! Which versions of Kubernetes a version of a driver is for, as those say who make it.
+//! The Kubernetes versions that each driver version supports, from the vendors' documentation.
 //!
 //! Only what was found written is here: a driver, or a version of it, that is not is not judged. Nothing of it holds on
 //! OpenShift, which brings builds of its own at versions of its own: vSphere's 3.3, that ends at 1.30 here, with its 1.32.

@@ -1,4 +1,4 @@
-//! The CSI drivers that are known to have a node side for Windows.
+//! The CSI drivers that are known to support Windows nodes.
 //!
 //! Sources: the drivers' own manifests for Windows nodes.
 

@@ -1,4 +1,4 @@
-//! Judgement: pure functions from the index to the readiness report.
+//! The assessment: pure functions from the index to the readiness report.
 
 /// A finding of that code on that object. The rest is its message, as for `format!`.
 macro_rules! finding {

@@ -14,7 +14,7 @@ pub struct Plugin {
     pub field: &'static str,
     /// The CSI driver to which its volumes are redirected; `None` where no driver takes over.
     pub driver: Option<&'static str>,
-    /// Since when Kubernetes redirects its volumes unless somebody turns that off: `CSIMigration…` is on by default.
+    /// Since when Kubernetes redirects its volumes unless an administrator turns that off: `CSIMigration…` is on by default.
     redirected_from: u64,
     /// Since when OpenShift does, which sets the feature gates itself.
     openshift_from: u64,

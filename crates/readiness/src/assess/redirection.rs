@@ -1,4 +1,4 @@
-//! Which in-tree plugins serve their volumes themselves, today and at a version to come.
+//! Decides which in-tree plugins serve their volumes themselves, today and at a future version.
 
 use crate::assess::plugins::{PLUGINS, Plugin};
 use crate::assess::versions::{self, Distribution, Release, TargetError};

@@ -1,4 +1,4 @@
-//! The readiness report: what the judgement says, for people and machines.
+//! The types of the readiness report.
 
 use serde::{Deserialize, Serialize};
 

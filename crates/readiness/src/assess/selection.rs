@@ -1,4 +1,4 @@
-//! Which nodes a pod's node selector and required node affinity select.
+//! Evaluates a pod's node selector and required node affinity.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The verdict: the first row of the table that fits.
+//! Computes the verdict: the first matching row of the table.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Versions of Kubernetes and OpenShift.
+//! Parses and compares versions of Kubernetes and OpenShift.
 
 use std::fmt;
 use std::ops::RangeInclusive;

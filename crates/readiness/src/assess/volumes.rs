@@ -1,4 +1,4 @@
-//! From a Windows workload's volumes to the drivers that they need.
+//! Resolves a Windows workload's volumes to the drivers that they need.
 
 use crate::assess::assessment::{Counts, Dependency};
 use crate::assess::plugins::{self, Plugin};

@@ -1,4 +1,4 @@
-//! Names of which many objects have the same.
+//! Interns names that many objects share.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};

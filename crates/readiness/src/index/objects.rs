@@ -1,4 +1,4 @@
-//! The parts of cluster objects that judgement needs, as plain data.
+//! The parts of cluster objects that the assessment needs, as plain data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The controllers whose templates make pods.
+//! The controllers that create pods from templates.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where a pod, or a pod of a template, may run.
+//! The scheduling constraints of a pod or pod template.
 
 use crate::index::Name;
 

@@ -1,4 +1,4 @@
-//! The platforms that look after csi-proxy on the nodes that they make.
+//! The platforms that manage csi-proxy on the nodes that they create.
 
 use std::fmt;
 

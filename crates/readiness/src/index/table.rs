@@ -1,4 +1,4 @@
-//! One kind of object as a keyed table that knows whether it has been read completely.
+//! A table of one kind of objects that knows whether the kind was read completely.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -49,7 +49,7 @@ pub trait AnyTable {
     fn delete_object(&mut self, meta: &ObjectMeta) -> bool;
     /// An object is there but cannot be read. What was read of it before stays.
     fn reject(&mut self, meta: &ObjectMeta, problem: String) -> bool;
-    /// Whether a new list is needed; whoever takes this asks for it.
+    /// Whether a new list is needed; the caller that takes this requests it.
     fn take_relist(&mut self) -> bool;
     /// The object's key as text.
     fn key(&self, meta: &ObjectMeta) -> String;
@@ -67,7 +67,7 @@ pub trait AnyTable {
 ///
 /// A table is fed by a watch: `begin`, any number of `apply`, then `finish` for a list; single `apply` and `delete`
 /// afterwards. What a new list does not name any more is removed when that list is finished, not before.
-/// Whoever follows the rows takes the keys of those that have changed, so that work is in proportion to them.
+/// A consumer of the rows takes the keys of those that have changed, so that work is in proportion to them.
 #[derive(Clone, Debug, Default)]
 pub struct Table<K, V> {
     rows: BTreeMap<K, V>,

@@ -1,4 +1,4 @@
-//! What a must-gather says of itself: which kinds it has, and whether it has all of them.
+//! Reads the metadata of a must-gather: which kinds it has, and whether they are complete.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The kinds of objects that are used: how to ask for each, and the table that its objects go to.
+//! The kinds of objects that are read: the API path of each and the table that stores it.
 
 use std::sync::LazyLock;
 

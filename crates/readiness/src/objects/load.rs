@@ -1,4 +1,4 @@
-//! A cluster out of objects that come one by one, from files.
+//! Loads a cluster from objects that are read one by one from files.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The metadata of objects without what nobody looks at.
+//! Decodes the metadata of objects, without the fields that are not used.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is read of each kind of object, and the row of the index that it becomes.
+//! Decodes each kind of object into a row of the index.
 //!
 //! The same types decode what watches send and what files hold. A field that is used and has another type than
 //! Kubernetes gives it is an error that names the field; fields that are not used are not looked at.

@@ -1,4 +1,4 @@
-//! Node, CSINode, CSIDriver, RuntimeClass.
+//! Decodes Node, `CSINode`, `CSIDriver` and `RuntimeClass`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

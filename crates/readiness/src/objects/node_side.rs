@@ -1,4 +1,4 @@
-//! What a pod's spec shows of a CSI driver's node side.
+//! Detects a CSI driver's node plugin in a pod's spec.
 
 use serde::Deserialize;
 use serde::de::MapAccess;

@@ -1,4 +1,4 @@
-//! What the spec of a pod says of the nodes that it may run on.
+//! Decodes the scheduling constraints of a pod's spec.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which platform looks after csi-proxy on a node, by what the Node itself shows.
+//! Detects from a Node which platform manages csi-proxy on it.
 
 use crate::index::{Platform, PlatformSignal, Taint};
 use crate::objects::metadata::{NodeMeta, Texts, text};

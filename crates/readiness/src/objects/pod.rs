@@ -1,4 +1,4 @@
-//! Pods, and the parts of a pod's spec that templates share with them.
+//! Decodes pods, and the parts of a pod's spec that templates share with them.
 
 use std::collections::BTreeMap;
 use std::fmt;

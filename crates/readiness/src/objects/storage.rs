@@ -1,4 +1,4 @@
-//! Claims, volumes, classes.
+//! Decodes claims, volumes and storage classes.
 
 use serde::Deserialize;
 

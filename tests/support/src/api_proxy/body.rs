@@ -1,4 +1,4 @@
-//! Bodies of answers on their way through the proxy.
+//! Relays the bodies of answers through the proxy.
 
 use std::convert::Infallible;
 use std::fmt;

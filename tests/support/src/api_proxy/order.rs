@@ -1,4 +1,4 @@
-//! What is ordered to go wrong, and with which requests.
+//! The faults that a test orders, and the requests that they apply to.
 
 use std::time::Duration;
 

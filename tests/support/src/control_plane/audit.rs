@@ -1,4 +1,4 @@
-//! What the API server was asked for by service accounts, as its audit log tells.
+//! Reads from the audit log what service accounts requested of the API server.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! What is stored in a control plane, and the way back to it.
+//! Saves and restores the content of a control plane.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What may happen to a control plane that works.
+//! Faults of a running control plane.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The content of a control plane, kept for the next one.
+//! Keeps the content of a control plane for the next one.
 
 use std::fs;
 use std::path::Path;

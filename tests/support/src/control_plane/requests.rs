@@ -95,7 +95,7 @@ impl Administrator {
         };
         let (sender, receiver) = mpsc::channel();
         RUNTIME.spawn(async move {
-            // Whoever asks waits for it.
+            // The caller waits for it.
             let _ = sender.send(tokio::time::timeout(DEADLINE, answer).await);
         });
         receiver.recv()?.with_context(|| path.to_owned())?

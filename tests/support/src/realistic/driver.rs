@@ -1,4 +1,4 @@
-//! The node side of a CSI driver, a pod on every node.
+//! Generates the node plugin of a CSI driver: one pod on every node.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Nodes and CSINodes.
+//! Generates nodes and `CSINode` objects.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Pods.
+//! Generates pods.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Claims and volumes.
+//! Generates claims and volumes.
 
 use serde_json::{Value, json};
 

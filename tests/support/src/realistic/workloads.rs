@@ -1,4 +1,4 @@
-//! The controllers whose templates make pods.
+//! Generates the controllers that create pods from templates.
 
 use serde_json::{Value, json};
 

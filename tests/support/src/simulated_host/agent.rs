@@ -22,7 +22,7 @@ use super::file::File;
 use super::handed::{remove_brought, sweep_brought, unpack_files};
 use super::profile::Shell;
 
-/// What shells say of a program that somebody has open and does not share.
+/// What shells print for a program that a process has open and does not share.
 const IN_USE: &str =
     "The process cannot access the file because it is being used by another process.\r\n";
 

@@ -16,7 +16,7 @@ pub enum Refusal {
     NotFound,
     /// 5: the account may not, or the file is in use.
     Denied,
-    /// 32: somebody has the file open and does not share it.
+    /// 32: a process has the file open and does not share it.
     Shared,
     /// 80 and 183: it is there already.
     Exists,
@@ -133,7 +133,7 @@ impl Disk {
         self.opened.clear();
     }
 
-    /// Whether somebody may have it open beside all who have.
+    /// Whether one more process may open it beside those that have it open.
     fn share(&self, path: &str, access: Access) -> Result<(), Refusal> {
         let locked = self.locked.contains(path).then_some(Access::LOCKED);
         let mut others = self.opened_as(path).chain(locked);
@@ -144,7 +144,7 @@ impl Disk {
         }
     }
 
-    /// Whether somebody has it open who does not let it be removed.
+    /// Whether a process has it open without sharing it for deletion.
     fn is_in_use(&self, path: &str) -> bool {
         self.locked.contains(path) || self.opened_as(path).any(|access| !access.lets_remove())
     }

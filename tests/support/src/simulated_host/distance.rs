@@ -1,4 +1,4 @@
-//! The way to a simulated host: a long one, on which every byte takes its time and none waits for another; or none.
+//! Delays the bytes to a simulated host as a long network path would, or not at all.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! What can be wrong with a simulated host, and what was seen there.
+//! The faults of a simulated host, and counters of what it received.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How many there are of something at one time, over all hosts of a fleet.
+//! Counts how many of something exist at a time, over all hosts of a fleet.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +50,7 @@ impl Gauge {
         self.0.most.load(Ordering::SeqCst)
     }
 
-    /// Begins anew with the most.
+    /// Resets the maximum.
     pub fn forget_most(&self) {
         self.0.most.store(self.now(), Ordering::SeqCst);
     }

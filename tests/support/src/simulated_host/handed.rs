@@ -1,4 +1,4 @@
-//! What a command line hands the agent of a simulated host: whether all of it has come, and what it will change.
+//! Parses what a command line gives the agent of a simulated host: whether it is complete, and what it changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

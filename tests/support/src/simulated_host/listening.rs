@@ -1,4 +1,4 @@
-//! Where simulated hosts listen, and while they do.
+//! Manages the listening sockets of simulated hosts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

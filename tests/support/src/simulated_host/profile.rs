@@ -1,4 +1,4 @@
-//! What Windows' own SSH server does otherwise from version to version, and in which shell it runs commands.
+//! Differences of Windows' SSH server between versions, and the shell in which it runs commands.
 //!
 //! Sources are files of Win32-OpenSSH (PowerShell/openssh-portable), those without a folder in `contrib/win32/win32compat`,
 //! compared by tag from v7.7.2.0 to v9.8.1.0. Nothing of it was seen on Windows.

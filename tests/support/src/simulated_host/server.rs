@@ -211,7 +211,7 @@ impl AsyncWrite for Counted {
 struct Connection {
     host: Arc<Host>,
     sftp: Option<(ChannelId, Sftp)>,
-    /// Somebody has tried to log in.
+    /// A client has tried to log in.
     has_tried: bool,
     /// From the login on.
     at_work: Option<Entered>,

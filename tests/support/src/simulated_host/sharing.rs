@@ -1,8 +1,8 @@
-//! Who may have a file open beside whom, as Windows has it. Source: Microsoft's documentation of `CreateFileW`.
+//! The sharing modes of open files on Windows. Source: Microsoft's documentation of `CreateFileW`.
 
 use super::profile::Profile;
 
-/// How somebody has a file open, and what others may do meanwhile.
+/// How a process has a file open, and what others may do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "Windows has a bit for each")]
 pub struct Access {

@@ -1,4 +1,4 @@
-//! A real sshd for one host, and the keys.
+//! Starts a real sshd for one host, and creates the keys.
 
 use std::env;
 use std::fs::{self, File};

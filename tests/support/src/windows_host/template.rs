@@ -1,4 +1,4 @@
-//! A Wine prefix that is prepared once and then copied for each host.
+//! Prepares a Wine prefix once, and copies it for each host.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

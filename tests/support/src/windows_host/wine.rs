@@ -1,4 +1,4 @@
-//! How Wine is called, so that it touches nothing of the user's own and leaves nothing behind.
+//! Runs Wine so that it touches nothing of the user's own and leaves nothing behind.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How often something is there.
+//! Counts occurrences by key.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What on a node uses csi-proxy's pipes, or may.
+//! Tracks which pods on a node use, or can use, csi-proxy's pipes.
 
 use std::fmt;
 

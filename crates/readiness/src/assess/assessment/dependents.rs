@@ -1,4 +1,4 @@
-//! Who has to be judged again when something changes.
+//! Tracks which objects have to be assessed again when another one changes.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What one workload comes to: whether it is a Windows workload, whom it stands for, what it needs.
+//! Assesses one workload: whether it is a Windows workload, which owner it stands for, which drivers it needs.
 
 use crate::assess::NodeSelection;
 use crate::assess::assessment::needs::Uses;

@@ -1,4 +1,4 @@
-//! The judgement on the cluster, kept up to date in proportion to what changes.
+//! The assessment of the cluster, updated incrementally.
 
 mod blocked;
 mod counts;
@@ -41,7 +41,7 @@ pub struct Assessment {
     dependents: Dependents,
     ownership: Ownership,
     needs: Needs,
-    /// The nodes that are there, and those that are gone while somebody depends on them.
+    /// The nodes that are there, and those that are gone while a workload depends on them.
     nodes: HashMap<Name, NodeKind>,
     systems: Systems,
     without_csi_node: BTreeSet<Name>,
@@ -360,7 +360,7 @@ impl Assessment {
         }
     }
 
-    /// Whoever depends on that is to be judged again.
+    /// What depends on that is to be assessed again.
     fn invalidate(&mut self, dependency: &Dependency) {
         self.stale.extend(self.dependents.of(dependency).cloned());
     }

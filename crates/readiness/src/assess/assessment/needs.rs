@@ -1,4 +1,4 @@
-//! Which drivers are needed, by how much, and on which Windows nodes they are missing.
+//! Counts which drivers are needed, and on which Windows nodes they are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

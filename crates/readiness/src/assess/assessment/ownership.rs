@@ -1,4 +1,4 @@
-//! Which objects make pods for which others, and for whom a live pod stands.
+//! Tracks which controllers own which objects, and which owner a live pod stands for.
 
 use std::collections::{BTreeSet, HashMap};
 

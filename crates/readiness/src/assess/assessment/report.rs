@@ -1,4 +1,4 @@
-//! The whole judgement as a report.
+//! Builds the readiness report from the assessment.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Which operating system those ask for who only say which nodes they can run on.
+//! Derives the operating system of workloads that only select nodes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! The verdict for a version to come.
+//! Computes the verdict for a future version.
 
 use crate::assess::assessment::Assessment;
 use crate::assess::assessment::needs::Need;

@@ -1,4 +1,4 @@
-//! Workloads by something that they have in common.
+//! Indexes workloads by a property that they share.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};

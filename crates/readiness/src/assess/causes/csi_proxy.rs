@@ -1,4 +1,4 @@
-//! csi-proxy as a DaemonSet, which is not this operator's.
+//! Finds problems of a csi-proxy that runs as a DaemonSet and is not managed by this operator.
 
 use crate::assess::assessment::Assessment;
 use crate::assess::report::Finding;

@@ -1,4 +1,4 @@
-//! Why a node has no pod of a driver.
+//! Finds out why a node has no pod of a driver.
 
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};
 use crate::assess::report::Finding;

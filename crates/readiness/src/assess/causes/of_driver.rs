@@ -1,4 +1,4 @@
-//! What is wrong with a driver as a whole.
+//! Finds problems of a driver on the whole cluster.
 
 use crate::assess::causes::{DaemonSet, DaemonSets};
 use crate::assess::report::Finding;

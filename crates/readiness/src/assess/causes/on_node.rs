@@ -1,4 +1,4 @@
-//! What is wrong with a driver on one node.
+//! Finds problems of a driver on one node.
 
 use crate::assess::CSI_PROXY_PIPES;
 use crate::assess::causes::{DaemonSet, Place, deploy, lacks_pods_of};

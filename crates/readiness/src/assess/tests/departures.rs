@@ -1,4 +1,4 @@
-//! What counts as gone from sight, and what does not.
+//! Tests of what counts as deleted.
 
 use std::sync::Arc;
 

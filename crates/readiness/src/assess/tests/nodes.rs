@@ -1,4 +1,4 @@
-//! The readiness of one node.
+//! Tests of the readiness of one node.
 
 use super::{Builder, inline};
 use crate::api::{CsiProxyStatus, WindowsNodeStorageStatus};

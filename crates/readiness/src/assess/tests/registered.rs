@@ -1,4 +1,4 @@
-//! A driver that nobody knows is one as long as some node has it.
+//! Tests of drivers that are known only from a node's registration.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the verdict says, to the letter and to the limit.
+//! Tests of the verdict's message and its length limit.
 
 use std::collections::BTreeSet;
 
