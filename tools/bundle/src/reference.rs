@@ -45,10 +45,10 @@ pub fn configuration(root: &Path) -> Result<String> {
             plain.push(only.clone());
         } else {
             let about = description(name, field)?;
-            tables += &format!("## `{name}`\n\n{about}\n\n{}\n", table(&rows));
+            tables.extend(["## `", name, "`\n\n", &about, "\n\n", &table(&rows), "\n"]);
         }
     }
-    tables += &format!("## Other fields\n\n{}", table(&plain));
+    tables.extend(["## Other fields\n\n", &table(&plain)]);
     Ok(TEMPLATE
         .replace("{defaults}", &serde_yaml::to_string(&object)?)
         .replace("{fields}", &tables))
@@ -140,7 +140,7 @@ fn table(rows: &[[String; 4]]) -> String {
     let mut table =
         "| Field | Values | Default | Description |\n| --- | --- | --- | --- |\n".to_owned();
     for row in rows {
-        table += &format!("| {} |\n", row.join(" | "));
+        table.extend(["| ", &row.join(" | "), " |\n"]);
     }
     table
 }

@@ -27,7 +27,7 @@ pub struct NodePool {
     /// How the operator logs in to the nodes of the pool.
     #[serde(default)]
     pub ssh: PoolSsh,
-    /// Who manages csi-proxy on the nodes of the pool. If spec.csiProxy.management is Removed, this field has no effect.
+    /// Who manages csi-proxy on the nodes of the pool. If `spec.csiProxy.management` is Removed, this field has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management: Option<PoolManagement>,
     /// Where the operator installs csi-proxy in the pool.
@@ -42,11 +42,11 @@ pub struct NodePool {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSsh {
-    /// The user, instead of spec.ssh.user.
+    /// The user, instead of `spec.ssh.user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^\s/:;,]+$"))]
     pub user: Option<String>,
-    /// The port of the SSH server, instead of spec.ssh.port.
+    /// The port of the SSH server, instead of `spec.ssh.port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
@@ -60,7 +60,7 @@ pub struct PoolSsh {
 /// Who manages csi-proxy on the nodes of a pool.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolManagement {
-    /// As spec.csiProxy.management: Auto.
+    /// As `spec.csiProxy.management`: Auto.
     Auto,
     /// This operator.
     Managed,

@@ -42,7 +42,7 @@ pub struct RolloutStrategy {
     pub steps: Vec<RolloutStep>,
 }
 
-/// Nodes to update, and how long to observe them before the next step. Set exactly one of pool, nodeSelector and nodes.
+/// Nodes to update, and how long to observe them before the next step. Set exactly one of pool, `nodeSelector` and nodes.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -202,21 +202,21 @@ pub struct RolloutStatus {
     pub waiting_nodes: u32,
     /// The number of managed nodes on which the update failed and was rolled back.
     pub failed_nodes: u32,
-    /// The progress in each pool of spec.nodePools.
+    /// The progress in each pool of `spec.nodePools`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pools: Vec<PoolRolloutStatus>,
-    /// The names of the nodes that are being changed, or became unreachable during a change. They keep their place under maxUnavailable
+    /// The names of the nodes that are being changed, or became unreachable during a change. They keep their place under `maxUnavailable`
     /// when the operator restarts.
     pub in_progress: Vec<String>,
-    /// The progress in the steps of spec.rollout.strategy.
+    /// The progress in the steps of `spec.rollout.strategy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyStatus>,
     /// The last ten rollouts, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<PastRollout>,
-    /// When the next window of spec.rollout.windows opens, if none is open.
+    /// When the next window of `spec.rollout.windows` opens, if none is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_window_time: Option<Time>,
 }

@@ -32,15 +32,15 @@ pub struct WindowsNodeStorageSpec {}
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WindowsNodeStorageStatus {
-    /// Who manages csi-proxy on the node. Managed: this operator. External: another owner. Releasing: External, but the agent of this
-    /// operator is still to be removed. Removing: csi-proxy and the agent are being removed. Removed: nothing of this operator is left on
-    /// the node. NotNeeded: the same, because nothing uses csi-proxy there.
+    /// Who manages csi-proxy on the node. `Managed`: this operator. `External`: another owner. `Releasing`: External, but the agent of this
+    /// operator is still to be removed. `Removing`: csi-proxy and the agent are being removed. `Removed`: nothing of this operator is left on
+    /// the node. `NotNeeded`: the same, because nothing uses csi-proxy there.
     #[schemars(extend("enum" = ["Managed", "External", "Releasing", "Removing", "Removed", "NotNeeded"]))]
     pub management: String,
     /// The owner of csi-proxy on an external node and the signal that decided, such as EKS by label eks.amazonaws.com/nodegroup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub managed_by: String,
-    /// The node's pool in spec.nodePools of WindowsStorage.
+    /// The node's pool in `spec.nodePools` of WindowsStorage.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_pool: String,
     /// The SSH key that the node accepted last: the first digits of the SHA-256 of its text.
@@ -49,7 +49,7 @@ pub struct WindowsNodeStorageStatus {
     /// csi-proxy as last seen over SSH. Absent if the operator has never logged in to the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_proxy: Option<CsiProxyStatus>,
-    /// The update that failed on this node. The operator retries it only after spec.rollout.resume of WindowsStorage changes.
+    /// The update that failed on this node. The operator retries it only after `spec.rollout.resume` of WindowsStorage changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_update: Option<FailedUpdate>,
     /// Other instances of csi-proxy on the node, as last seen over SSH.
@@ -64,7 +64,7 @@ pub struct WindowsNodeStorageStatus {
     /// When the operator last reached the node, as of the last change of this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
-    /// Ready summarizes CSIProxyReady, CSINodePresent and DriversRegistered. CSIProxyUsed says whether something uses the pipes.
+    /// Ready summarizes `CSIProxyReady`, `CSINodePresent` and `DriversRegistered`. `CSIProxyUsed` says whether something uses the pipes.
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
 }
@@ -102,7 +102,7 @@ pub struct CsiProxyStatus {
 pub struct FailedUpdate {
     /// A hash of the programs and services to be installed.
     pub revision: String,
-    /// The value of spec.rollout.resume of WindowsStorage at that time.
+    /// The value of `spec.rollout.resume` of WindowsStorage at that time.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub resume: String,
     /// Why it failed.

@@ -37,7 +37,7 @@ pub struct WindowsStorageSpec {
     pub ssh: SshSpec,
     /// How the operator updates csi-proxy on nodes where it works already. A node without a working csi-proxy gets it at once.
     pub rollout: RolloutSpec,
-    /// Settings for groups of nodes. A node belongs to the first pool whose nodeSelector matches it, or to none.
+    /// Settings for groups of nodes. A node belongs to the first pool whose `nodeSelector` matches it, or to none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -47,10 +47,10 @@ pub struct WindowsStorageSpec {
     /// Seconds between two checks of a healthy node.
     #[schemars(range(min = 10, max = 86400))]
     pub probe_interval_seconds: u32,
-    /// Whether missing drivers hold upgrades. Enforce: they do. Ignore: they do not; the message still names the volumes at risk.
+    /// Whether missing drivers hold upgrades. `Enforce`: they do. `Ignore`: they do not; the message still names the volumes at risk.
     pub upgrade_gate: UpgradeGate,
-    /// How much the operator logs. A change needs no restart. Normal: decisions and faults. Debug: also healthy checks. Trace: all
-    /// messages of the operator. TraceAll: also those of its libraries, except the client of the API server, which would log Secrets.
+    /// How much the operator logs. A change needs no restart. `Normal`: decisions and faults. `Debug`: also healthy checks. `Trace`: all
+    /// messages of the operator. `TraceAll`: also those of its libraries, except the client of the API server, which would log Secrets.
     pub log_level: LogLevel,
 }
 
@@ -72,16 +72,16 @@ impl Default for WindowsStorageSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiProxySpec {
-    /// Who manages csi-proxy on the nodes. Auto: the operator, except on nodes of the Windows Machine Config Operator, AKS, EKS, GKE and
-    /// Rancher, and on nodes with another csi-proxy. Managed: the operator, on every node; nodes of the Windows Machine Config Operator
-    /// and AKS also need the annotation windowsstorage.dev/management=Managed. External: another owner; the operator never logs in.
-    /// Removed: the operator removes csi-proxy and its agent from each of its nodes, once nothing has used the pipes there for ten minutes.
+    /// Who manages csi-proxy on the nodes. `Auto`: the operator, except on nodes of the Windows Machine Config Operator, AKS, EKS, GKE and
+    /// Rancher, and on nodes with another csi-proxy. `Managed`: the operator, on every node; nodes of the Windows Machine Config Operator
+    /// and AKS also need the annotation `windowsstorage.dev/management=Managed`. `External`: another owner; the operator never logs in.
+    /// `Removed`: the operator removes csi-proxy and its agent from each of its nodes, once nothing has used the pipes there for ten minutes.
     pub management: Management,
-    /// Where the operator installs csi-proxy. Always: on every managed node. WhereNeeded: on managed nodes that run a CSI driver that uses
+    /// Where the operator installs csi-proxy. `Always`: on every managed node. `WhereNeeded`: on managed nodes that run a CSI driver that uses
     /// csi-proxy; the operator removes it once nothing has used the pipes for ten minutes.
     pub install: Install,
-    /// Where a node needs csi-proxy to be ready. WhereMounted: where a DaemonSet or a pod mounts its pipes, or a CSI driver in HostProcess
-    /// containers may use them. Always: on every Windows node.
+    /// Where a node needs csi-proxy to be ready. `WhereMounted`: where a DaemonSet or a pod mounts its pipes, or a CSI driver in HostProcess
+    /// containers may use them. `Always`: on every Windows node.
     pub needed: CsiProxyNeed,
     /// Additional flags for csi-proxy, such as -kubelet-path=D:\kubelet. A flag contains neither spaces nor quotes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -93,8 +93,8 @@ pub struct CsiProxySpec {
         )
     )]
     pub extra_args: Vec<String>,
-    /// What to do with a service named csi-proxy on a managed node that the operator did not create. Leave: report it and install nothing.
-    /// Replace: take it over; if the replacement fails, the operator restores it.
+    /// What to do with a service named csi-proxy on a managed node that the operator did not create. `Leave`: report it and install nothing.
+    /// `Replace`: take it over; if the replacement fails, the operator restores it.
     pub foreign_service: ForeignService,
     /// Pins the version of csi-proxy, such as v1.3.0. An operator that ships another version changes no node: what runs keeps running, and
     /// a node without csi-proxy gets none.
@@ -163,8 +163,8 @@ pub struct SshSpec {
     /// The port of the SSH server.
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
-    /// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys. TrustOnFirstUse: the first key that a
-    /// node shows; the operator stores it there. Strict: none.
+    /// Which host keys the operator trusts besides those in the ConfigMap windows-storage-host-keys. `TrustOnFirstUse`: the first key that a
+    /// node shows; the operator stores it there. `Strict`: none.
     pub host_keys: HostKeys,
 }
 
@@ -225,13 +225,13 @@ pub struct WindowsStorageStatus {
     /// A summary in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// The first ten volumes that hold upgrades; counts.blockingVolumes is their number.
+    /// The first ten volumes that hold upgrades; `counts.blockingVolumes` is their number.
     pub blocking_volumes: Vec<String>,
     /// The progress of the current version of csi-proxy on managed nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
-    /// Upgradeable is the verdict. Available, Progressing and Degraded summarize the others: OperatorConditionWritten (with OLM),
-    /// CredentialsValid, NodePoolsValid (with pools), InstancesValid, HostKeysValid, ServicesValid, RolloutProgressing, NodesReady.
+    /// `Upgradeable` is the verdict. `Available`, `Progressing` and `Degraded` summarize the others: `OperatorConditionWritten` (with OLM),
+    /// `CredentialsValid`, `NodePoolsValid` (with pools), `InstancesValid`, `HostKeysValid`, `ServicesValid`, `RolloutProgressing`, `NodesReady`.
     #[schemars(schema_with = "super::windows_node_storage::conditions_schema")]
     pub conditions: Vec<Condition>,
 }
