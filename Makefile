@@ -231,7 +231,7 @@ crds: setup-build ## Write the CRDs from the code to crds/, and docs/configurati
 	@cargo run -q -p bundler -- reference
 
 .PHONY: bundle
-bundle: setup-build ## Write the OLM bundle, the Helm chart and manifests/install.yaml; IMAGE and others
+bundle: setup-build ## Write the OLM bundle, the Helm chart and install.yaml; IMAGE and others
 	@cargo run -q -p bundler -- bundle $(PUBLISHED)
 
 .PHONY: screenshot

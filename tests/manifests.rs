@@ -11,7 +11,7 @@ use testbed::control_plane::ControlPlane;
 
 /// Settings that are refused: name, spec, and of what the refusal speaks.
 const NONSENSE: &str = r"
-another | {} | the only WindowsStorage object is named cluster
+another | {} | name it cluster
 cluster | {probeIntervalSeconds: 1} | probeIntervalSeconds
 cluster | {ssh: {port: 0}} | port
 cluster | {ssh: {user: 'a b'}} | user

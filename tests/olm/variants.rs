@@ -1,4 +1,4 @@
-//! What else happens to a gate: each in a namespace of its own, with an operator of its own, on one cluster.
+//! What else happens to a gate: each on a cluster of its own, because an operator waits where another is installed already.
 
 use std::sync::Arc;
 
@@ -16,19 +16,6 @@ use crate::refusal::Refused;
 const MISSING: &str = "missing on win-1, win-2";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gate_holds_whatever_happens_to_its_object() {
-    let cluster = Cluster::start().await;
-    cluster.add_windows_nodes();
-    // Together, because the operator checks its object only now and then.
-    tokio::join!(
-        a_client_of_version_1_wipes_it(&cluster),
-        it_is_deleted(&cluster),
-        its_rights_are_taken_away(&cluster),
-        an_administrator_overrides_it(&cluster),
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn without_windows_nodes_no_upgrade_is_held() {
     let cluster = Cluster::start().await;
     let (_kubelet, v1) = install_first(&cluster, NAMESPACE, "0.1.0").await;
@@ -40,7 +27,9 @@ async fn without_windows_nodes_no_upgrade_is_held() {
     cluster.wait_until_gone(CSV, NAMESPACE, &v1).await;
 }
 
-async fn an_administrator_overrides_it(cluster: &Arc<Cluster>) {
+#[tokio::test(flavor = "multi_thread")]
+async fn an_administrator_overrides_the_gate() {
+    let cluster = &held_cluster().await;
     let (_kubelet, v1) = install_first(cluster, NAMESPACE, "0.1.0").await;
     cluster
         .wait_for_gate(NAMESPACE, &v1, "False", MISSING)
@@ -62,7 +51,9 @@ async fn an_administrator_overrides_it(cluster: &Arc<Cluster>) {
         .await;
 }
 
-async fn a_client_of_version_1_wipes_it(cluster: &Arc<Cluster>) {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_is_written_again_after_a_client_of_version_1_has_wiped_it() {
+    let cluster = &held_cluster().await;
     let namespace = "wiped";
     let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
     let v2 = hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
@@ -97,7 +88,9 @@ async fn a_client_of_version_1_wipes_it(cluster: &Arc<Cluster>) {
     assert_eq!(phases(&cluster.get(CSV, namespace, &v2).await), ["Pending"]);
 }
 
-async fn it_is_deleted(cluster: &Arc<Cluster>) {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_is_written_again_after_it_was_deleted() {
+    let cluster = &held_cluster().await;
     let namespace = "deleted";
     let (_kubelet, v1) = install_first(cluster, namespace, "0.1.0").await;
     cluster
@@ -115,7 +108,9 @@ async fn it_is_deleted(cluster: &Arc<Cluster>) {
     hold_next(cluster, namespace, "0.1.0", "0.2.0").await;
 }
 
-async fn its_rights_are_taken_away(cluster: &Arc<Cluster>) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_may_not_be_written_holds() {
+    let cluster = &held_cluster().await;
     let namespace = "rights";
     // Versions of its own, because the refusal goes by name.
     let (kubelet, v1) = install_first(cluster, namespace, "0.8.0").await;
@@ -183,4 +178,11 @@ async fn wait_for_ready_replicas(cluster: &Cluster, namespace: &str, number: &Va
             object.is_some_and(|object| &object["status"]["readyReplicas"] == number)
         })
         .await;
+}
+
+/// A cluster whose Windows nodes lack the driver.
+async fn held_cluster() -> Arc<Cluster> {
+    let cluster = Cluster::start().await;
+    cluster.add_windows_nodes();
+    cluster
 }

@@ -73,6 +73,12 @@ fn a_release_is_complete_names_images_by_digest_and_is_the_same_each_time() {
         "windows-storage-operator-catalog.oci.tar",
         "install.yaml",
         "crds.yaml",
+        "imageset-config.yaml",
+        concat!(
+            "windows-storage-operator-",
+            env!("CARGO_PKG_VERSION"),
+            ".tgz"
+        ),
         "windows-storage.yaml",
         ".cdx.json",
         "licences_",
