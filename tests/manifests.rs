@@ -111,7 +111,7 @@ fn the_manifests_install_and_the_definitions_refuse_nonsense() {
         thread::sleep(Duration::from_millis(500));
     };
     assert!(
-        explained.contains("Further flags for csi-proxy"),
+        explained.contains("Additional flags for csi-proxy"),
         "{explained}"
     );
 }
