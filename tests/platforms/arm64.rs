@@ -4,10 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use testbed::objects;
-use testbed::sandbox::Sandbox;
-
-use crate::{CLUSTERS, assert_alike, build, here, input, root};
+use crate::{CLUSTERS, assert_alike, build, held_cluster, here, input, root};
 
 /// The libraries that it is linked with.
 static SYSROOT: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -56,13 +53,8 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
 /// Over TLS, with its OpenSSL; and one pass of the controller, which logs in to a host.
 #[test]
 fn it_judges_a_cluster_and_runs() {
-    let sandbox = Sandbox::reuse().unwrap();
+    let (sandbox, host) = held_cluster();
     let control_plane = &sandbox.control_plane;
-    let host = sandbox.add_windows_node("win-1").unwrap();
-    sandbox.give_access().unwrap();
-    control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
     let kubeconfig = control_plane.kubeconfig().to_str().unwrap();
     let arguments = ["check", "--kubeconfig", kubeconfig, "-o", "json"];
     assert_alike(&run(&arguments), &here(&arguments), 3);

@@ -8,6 +8,10 @@ mod windows;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use testbed::objects;
+use testbed::sandbox::Sandbox;
+use testbed::windows_host::WindowsHost;
+
 /// The clusters on disk, and the exit status that `check` has for each.
 const CLUSTERS: [(&str, i32); 4] = [
     ("azure-1.27", 3),
@@ -31,6 +35,16 @@ fn build(platform: &str) -> PathBuf {
     build.args(["--dev", "--for", platform]);
     let path = testbed::commands::printed(&mut build).unwrap();
     PathBuf::from(path.trim())
+}
+
+/// A cluster with one Windows node, which lacks the driver of its workload, and that the operator may log in to.
+fn held_cluster() -> (Sandbox, WindowsHost) {
+    let sandbox = Sandbox::reuse().unwrap();
+    let host = sandbox.add_windows_node("win-1").unwrap();
+    sandbox.give_access().unwrap();
+    let workload = objects::azure_disk_workload("win-1");
+    sandbox.control_plane.apply(&workload).unwrap();
+    (sandbox, host)
 }
 
 /// How the program of this machine ends.

@@ -8,12 +8,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::objects::{self, NAMESPACE};
-use testbed::sandbox::Sandbox;
+use testbed::objects::NAMESPACE;
 use testbed::windows_host::{Fleet, WindowsHost};
 use windows_storage_operator::node::HOST_KEYS_CONFIG_MAP;
 
-use crate::{CLUSTERS, assert_alike, build, here, input};
+use crate::{CLUSTERS, assert_alike, build, held_cluster, here, input};
 
 /// Wine needs seconds for the start of a program where others are busy.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -90,13 +89,8 @@ fn it_judges_files_as_the_program_of_this_machine_does() {
 /// Over TLS, and over SSH to a node.
 #[test]
 fn it_asks_a_cluster_and_its_nodes() {
-    let sandbox = Sandbox::reuse().unwrap();
+    let (sandbox, host) = held_cluster();
     let control_plane = &sandbox.control_plane;
-    let host = sandbox.add_windows_node("win-1").unwrap();
-    sandbox.give_access().unwrap();
-    control_plane
-        .apply(&objects::azure_disk_workload("win-1"))
-        .unwrap();
     install(&host);
     fs::copy(
         control_plane.kubeconfig(),

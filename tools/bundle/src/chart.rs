@@ -13,7 +13,7 @@ use serde_yaml::Value;
 
 use crate::releases::Release;
 use crate::sources::{
-    GENERATED, at, crds, generated, list_at, listed, mapping_at, mappings_at, object, text,
+    GENERATED, at, crds, generated, listed, mapping_at, mappings_at, object, settings_schema, text,
     text_at, yaml,
 };
 use crate::{PACKAGE, image, template};
@@ -124,14 +124,8 @@ fn values(root: &Path, release: &Release) -> Result<String> {
 
 /// The schema of the values, with that of `WindowsStorage` in it.
 fn schema(root: &Path) -> Result<String> {
-    const VERSIONS: &str = "spec.versions";
     let mut schema: Value = yaml(root, SCHEMA)?;
-    let path = "crds/windowsstorage.dev_windowsstorages.yaml";
-    let crd: Value = yaml(root, path)?;
-    let mut spec = Value::Null;
-    for version in list_at(&crd, VERSIONS, path)? {
-        spec = at(version, "schema.openAPIV3Schema.properties.spec", path)?.clone();
-    }
+    let mut spec = settings_schema(root)?;
     refuse_unknown_fields(&mut spec);
     mapping_at(&mut schema, "properties.windowsStorage.properties", SCHEMA)?
         .insert("spec".into(), spec);

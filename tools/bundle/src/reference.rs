@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_yaml::{Mapping, Value};
 
-use crate::sources::{self, at};
+use crate::sources;
 
 /// The page, relative to the project's folder.
 pub const PAGE: &str = "docs/configuration.md";
@@ -16,25 +16,8 @@ const TEMPLATE: &str = include_str!("configuration.md.in");
 /// # Errors
 /// Where the definition cannot be read, or a field has no description.
 pub fn configuration(root: &Path) -> Result<String> {
-    let crds = sources::crds(root)?;
-    let crd = crds.iter().find(|crd| crd.kind == "WindowsStorage");
-    let crd = crd.context("crds/ has no WindowsStorage")?;
-    let definition: Value = serde_yaml::from_str(&crd.text)?;
-    let version = &at(&definition, "spec.versions", &crd.file_name)?[0];
-    let spec = at(
-        version,
-        "schema.openAPIV3Schema.properties.spec",
-        &crd.file_name,
-    )?;
-    let object = sources::object([
-        (
-            "apiVersion",
-            format!("windowsstorage.dev/{}", crd.version).into(),
-        ),
-        ("kind", crd.kind.as_str().into()),
-        ("metadata", sources::object([("name", "cluster".into())])),
-        ("spec", defaults(spec)),
-    ]);
+    let spec = &sources::settings_schema(root)?;
+    let object = sources::object([("spec", defaults(spec))]);
     let mut tables = String::new();
     let mut plain = Vec::new();
     for (name, field) in fields(spec) {

@@ -45,6 +45,16 @@ fn crd(root: &Path, file_name: &str) -> Result<Crd> {
     })
 }
 
+/// The schema of the settings: `spec` of `WindowsStorage`.
+pub(crate) fn settings_schema(root: &Path) -> Result<Value> {
+    let path = "crds/windowsstorage.dev_windowsstorages.yaml";
+    let crd: Value = yaml(root, path)?;
+    let [version] = list_at(&crd, "spec.versions", path)? else {
+        anyhow::bail!("{path}: has not just one version: say in tools/bundle whose settings count");
+    };
+    Ok(at(version, "schema.openAPIV3Schema.properties.spec", path)?.clone())
+}
+
 /// A file as text.
 pub(crate) fn text(root: &Path, path: &str) -> Result<String> {
     std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())
